@@ -59,6 +59,10 @@ EXAMPLES = r"""
     cdi: disabled
     isolation: strict
 
+- name: Install the toolkit on hosts without a network, from an archive that gpufleet.nvidia.bundle has made
+  gpufleet.nvidia.node:
+    bundle_file: gpufleet-bundle.tar
+
 - name: Take everything back
   gpufleet.nvidia.node:
     state: absent

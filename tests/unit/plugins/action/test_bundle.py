@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import archives, bundle, online
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, bundle, online
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, repository
@@ -162,6 +166,16 @@ def test_an_index_is_unpacked_by_its_name() -> None:
     for name, data in (("Packages.gz", b"text"), ("Packages.xz", b"text"), ("primary.xml.zst", b"text")):
         with pytest.raises(PlanError, match="index cannot be unpacked"):
             bundle.unpacked(source, name, data)
+
+
+def test_what_the_page_shows_are_settings() -> None:
+    """The options of docs/air-gap.md, by the names and values that it shows."""
+    page = (Path(__file__).resolve().parents[4] / "docs/air-gap.md").read_text()
+    shown = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
+    names = {f"gpufleet_bundle_{option}": option for option in ("file", "versions", "architectures", "formats")}
+    assert set(shown) == set(names)
+    given = {names[name]: value for name, value in shown.items()}
+    assert ArgumentSpecValidator(arguments.spec("bundle")).validate(given).error_messages == []
 
 
 def test_the_manifest_goes_first() -> None:
