@@ -272,6 +272,7 @@ def whole(look: Look, wanted: list[Setting], default: list[Setting], text: str) 
         advice.append(f"{instance.config_path}: {look.title} renders it at its next start; {what}.")
     elif stale:
         verify.refuse_deadly_restart(look.obs, instance)
+        advice += verify.said_of_server(look.obs, instance.unit)
         restarts = (known.restart(instance.unit, f"{look.title} looks for the NVIDIA runtime and renders its configuration at its start"),)
         health = (verify.health(instance, goal, look.version),)
     differences = (*shown, *(of_unit(look, goal) if stale and not change else ()))

@@ -108,6 +108,15 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
         )
 
 
+def said_of_server(obs: Observation, unit: str) -> tuple[str, ...]:
+    """k3s and RKE2 tell systemd that they are ready once the API serves; a unit that does not listen to it ends its restart at once."""
+    kind = obs.unit(unit).get("Type", "notify") if unit in known.server_units() else "notify"
+    if kind.startswith("notify"):
+        return ()
+    what = f"{unit}: its Type is {kind}, so its restart ends before the API of the cluster serves again."
+    return (f"{what} Set Type=notify, as its own installation does, before you change several servers of one cluster.",)
+
+
 def not_loaded(instance: Instance) -> Difference:
     return Difference(
         "unit",

@@ -77,6 +77,23 @@ def test_the_restart_may_be_left_to_a_person() -> None:
     )
 
 
+KINDS = [
+    # unit, its Type, whether the end of its restart tells nothing of the API
+    ("k3s.service", "notify", False),
+    ("k3s.service", "notify-reload", False),
+    ("k3s.service", "exec", True),
+    ("k3s-agent.service", "exec", False),
+]
+IMPORTS = 'version = 3\nimports = ["/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.d/*.toml"]\n'
+
+
+@pytest.mark.parametrize(("unit", "kind", "named"), KINDS)
+@pytest.mark.parametrize("text", [rendered(3), rendered(3).replace("version = 3\n", IMPORTS)], ids=["no drop-ins", "drop-ins"])
+def test_a_server_whose_unit_does_not_wait_for_its_api_is_named(unit: str, kind: str, named: bool, text: str) -> None:
+    said = [line for line in Node(unit=unit, kind=kind, config=text).plan().advice if "before the API of the cluster serves again" in line]
+    assert bool(said) is named
+
+
 def test_a_runtime_that_an_operator_left_is_named() -> None:
     (said,) = Node(programs=(NVIDIA, TOOLKIT)).plan().advice
     assert said.startswith(f"{TOOLKIT}: k3s takes this program before {NVIDIA}")
