@@ -7,11 +7,12 @@
 
 Every line is the command's own. --show keeps the lines from the first that matches FROM to the one before that which matches TO; three dots
 stand for what lies between. --prompt is what a reader would type, where the command itself has more (a lab around it, say).
-README's picture is of two hosts of the lab and a tree that k3s has configured:
+README's picture is of three hosts of the lab, of which k3s is imitated:
 
     COLUMNS=108 terminal.py docs/plan.svg --prompt 'ansible-playbook -i inventory gpufleet.nvidia.plan' \\
         --show '^HOST ' '^  /' --show '^  /etc/containerd/config.toml' container_annotations --show default_runtime_name '^  /' \\
-        --show '^  restart' '^$' -- python -m tests.lab run -- ansible-playbook -i inventory gpufleet.nvidia.plan
+        --show '^  restart' '^  /' --show '^  /var/lib/rancher' container_annotations --show '^  restart' '^$' \\
+        -- python -m tests.lab run -- ansible-playbook -i inventory gpufleet.nvidia.plan
 """
 
 from __future__ import annotations
