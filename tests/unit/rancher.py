@@ -91,11 +91,11 @@ class Node:
         which = "which:nvidia-container-runtime,nvidia-container-runtime-experimental,nvidia-container-runtime.cdi"
         settings = f"/etc/rancher/{self.manager}/config.yaml.d/"
         more = [{"path": name, **builders.file_answer(text)} for name, text in sorted(self.files.items()) if name.startswith(settings)]
-        return {which: {"found": self.which()}, f"glob:{settings}*.yaml": {"files": more}}
+        return {which: {"found": self.which()}, f"glob:{settings}*": {"files": more}}
 
     def which(self) -> dict[str, str | None]:
         """As the node answers it, in the directories that this host's files and its process say."""
-        texts = [str(builders.file_answer(text)["content"]) for name, text in self.files.items() if not name.endswith(".tmpl")]
+        texts = [str(builders.file_answer(text).get("content")) for name, text in self.files.items() if not name.endswith(".tmpl")]
         said = [text for text in texts if re.search(r"(?m)^PATH=", text)]
         value = re.search(r"(?m)^PATH=(.*)$", said[-1]) if said else None
         directories = ["/usr/local/nvidia/toolkit", *(value.group(1).strip('"') if value else self.path).split(":")]

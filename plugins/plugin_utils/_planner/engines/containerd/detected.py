@@ -122,7 +122,8 @@ def says_path(file: File) -> bool:
 
 
 def lines(file: File) -> list[tuple[int, str]]:
-    return list(enumerate((file.content or "").splitlines(), 1))
+    """A file that could not be read is an error, and not one that says nothing."""
+    return list(enumerate(file.text.splitlines(), 1))
 
 
 def split(value: str) -> tuple[str, ...]:
@@ -173,19 +174,34 @@ def settings_keep(key: str) -> Keep:
 
 
 def default(obs: Observation, instance: Instance) -> Default:
-    """By the last of its files that says it: config.yaml, then config.yaml.d by name (k3s, pkg/configfilearg)."""
+    """By the last of its files that says it: config.yaml, then config.yaml.d by name (dotDFiles in k3s, pkg/configfilearg/parser.go)."""
     wanted = detection(instance)
     keep = settings_keep(wanted.default)
     found = Default("", wanted.settings)
-    for file in [obs.file(wanted.settings, keep), *obs.glob(f"{wanted.settings}.d/*.yaml", keep)]:
+    more = [f for f in obs.glob(f"{wanted.settings}.d/*", keep) if f.path.lower().endswith((".yaml", ".yml")) and f.type != "dir"]
+    for file in [obs.file(wanted.settings, keep), *more]:
+        require_plain(file, wanted.default)
         for line, text in lines(file):
             value = re.match(rf"{re.escape(wanted.default)}:\s+[\"']?([\w.+-]+)", text)
             found = Default(value.group(1), file.path, line) if value else found
     return found
 
 
+def require_plain(file: File, key: str) -> None:
+    """A value that is written in another way says something, and not what is shown."""
+    for entry in file.withheld:
+        if list(entry["path"]) == [key]:
+            raise PlanError(
+                f"the value of {key} is not the plain name of a handler",
+                where=file.path,
+                line=entry["line"],
+                why="so which handler becomes the default at the next start is not known",
+                next=f"Write it as {key}: nvidia, or as the name of another handler, and run again",
+            )
+
+
 def questions(instance: Instance) -> list[queries.Question]:
     wanted = detection(instance)
     keep = settings_keep(wanted.default)
     files: list[queries.Question] = [queries.file(name, PATH_ALONE) for name in environment_files(instance)]
-    return [*files, queries.file(wanted.settings, keep), queries.glob(f"{wanted.settings}.d/*.yaml", keep)]
+    return [*files, queries.file(wanted.settings, keep), queries.glob(f"{wanted.settings}.d/*", keep)]

@@ -201,6 +201,32 @@ def test_a_later_file_of_its_settings_counts() -> None:
     assert detected.default(node.seen(), node.instance()) == detected.Default("nvidia", f"{K3S_YAML}.d/50.yaml", 1)
 
 
+@pytest.mark.parametrize(("name", "counts"), [("50.yml", True), ("50.YAML", True), ("50.yaml.old", False), ("README", False)])
+def test_the_settings_have_either_ending(name: str, counts: bool) -> None:
+    node = Node(files={K3S_YAML: "default-runtime: crun\n", f"{K3S_YAML}.d/{name}": "default-runtime: nvidia\n"})
+    assert detected.default(node.seen(), node.instance()).handler == ("nvidia" if counts else "crun")
+
+
+UNREAD: dict[str, tuple[str, Any, str]] = {
+    "its settings": (K3S_YAML, {"error": {"kind": "untrusted", "message": "others may write to it"}}, "others may write to it"),
+    "a file of its settings": (f"{K3S_YAML}.d/5.yml", {"error": {"kind": "untrusted", "message": "others may write"}}, "others may write"),
+    "its environment": (K3S_ENV, {"error": {"kind": "untrusted", "message": "others may write to it"}}, "others may write to it"),
+    "a value in another form": (
+        K3S_YAML,
+        {"content": "#xxxx\n#xxxx\n", "withheld": [{"path": ["default-runtime"], "kind": "string", "line": 2, "span": [6, 11]}]},
+        f"{K3S_YAML}:2: the value of default-runtime is not the plain name",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNREAD)
+def test_what_could_not_be_read_does_not_count_as_saying_nothing(case: str) -> None:
+    """Else a restart is planned, and what it brings is another default than the one that is wanted."""
+    path, answer, sentence = UNREAD[case]
+    with pytest.raises(PlanError, match=sentence):
+        Node(files={path: answer}).plan(set_as_default="disabled")
+
+
 # ---------------------------------------------------------------- the decision
 
 DECIDED = {
