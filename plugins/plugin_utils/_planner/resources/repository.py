@@ -278,7 +278,7 @@ def distrusting(obs: Observation) -> Plan:
         package = rpm_name(fingerprint(key.content or ""))
     except PlanError:  # it is no key by now; the file goes all the same
         return Plan()
-    if not _rpm_has(obs, package):
+    if not _imported_since(obs, package, key):
         return Plan()
     why = "zypper needs the repository's key no more"
     command: transaction.Command = {"argv": ["rpm", "--erase", package], "timeout": 60, "why": why}
@@ -292,6 +292,14 @@ def rpm_name(found: str) -> str:
 
 def _rpm_has(obs: Observation, package: str) -> bool:
     return bool(obs.raw(queries.command(["rpm", "--query", package], timeout=30, shows=(r"^gpg-pubkey-[0-9a-f-]+",))).get("rc") == 0)
+
+
+def _imported_since(obs: Observation, package: str, key: File) -> bool:
+    """Whether rpm has the key from a time when our file was there: a person's own import is older, and other repositories may need it."""
+    argv = ["rpm", "--query", "--queryformat", "%{INSTALLTIME}\n", package]
+    answer = obs.raw(queries.command(argv, timeout=30, shows=(r"^\d+$",)))
+    times = [int(line) for line in str(answer.get("stdout") or "").split() if line.isdigit()]
+    return answer.get("rc") == 0 and bool(times) and min(times) >= int(key.mtime)
 
 
 def _zypper(obs: Observation) -> bool:

@@ -305,22 +305,26 @@ def test_rpm_trusts_the_key_of_an_archive_where_no_repository_is_named() -> None
     assert command["argv"] == ["rpmkeys", "--import", key]
 
 
-GOES = {
-    # rpm has our key, another source of NVIDIA's packages -> rpm loses it
-    "as we left it": (True, "", True),
-    "somebody has removed it": (False, "", False),
-    "another source may need it": (True, "/etc/zypp/repos.d/nvidia-container-toolkit.repo", False),
+TIME = f"command:rpm --query --queryformat %{{INSTALLTIME}}\n {IN_RPM}"
+GOES: dict[str, tuple[dict[str, Any], str, bool]] = {
+    # what rpm says of our key, another source of NVIDIA's packages -> rpm loses it. Our file is of 1000.7.
+    "as we left it": ({"rc": 0, "stdout": "1000\n"}, "", True),
+    "somebody has removed it": ({"rc": 1, "stdout": ""}, "", False),
+    "another source may need it": ({"rc": 0, "stdout": "1000\n"}, "/etc/zypp/repos.d/nvidia-container-toolkit.repo", False),
+    "a person had imported it before": ({"rc": 0, "stdout": "999\n"}, "", False),
+    "rpm does not say when": ({"rc": 0, "stdout": ""}, "", False),
 }
 
 
-@pytest.mark.parametrize(("there", "other", "goes"), GOES.values(), ids=GOES)
-def test_rpm_no_longer_trusts_our_key_when_the_repository_goes(there: bool, other: str, goes: bool) -> None:
+@pytest.mark.parametrize(("said", "other", "goes"), GOES.values(), ids=GOES)
+def test_rpm_no_longer_trusts_our_key_when_the_repository_goes(said: dict[str, Any], other: str, goes: bool) -> None:
     here = seen("sles", "suse", key=armor(OLD), list="ours")
+    where = repository.FAMILIES["suse"]
     rest = {f"file:{path}": {"exists": False} for path in repository.PATHS}
-    paths = [repository.FAMILIES["suse"].list_path, *([other] if other else [])]
-    more = {repository.SOURCES["id"]: {"files": [{"path": path, "type": "file"} for path in paths]}}
-    found = Observation(here.host, {**rest, **here.answers, **more, f"command:rpm --query {IN_RPM}": {"rc": 0 if there else 1}})
-    gone = repository.plan_absent(Policy(state="absent"), found)
+    paths = [where.list_path, *([other] if other else [])]
+    more = {repository.SOURCES["id"]: {"files": [{"path": path, "type": "file"} for path in paths]}, TIME: said}
+    key = {f"file:{where.key_path}": {**here.answers[f"file:{where.key_path}"], "mtime": 1000.7}}
+    gone = repository.plan_absent(Policy(state="absent"), Observation(here.host, {**rest, **here.answers, **more, **key}))
     assert [c["argv"] for c in gone.commands] == ([["rpm", "--erase", IN_RPM]] if goes else [])
     assert [c["op"] for c in gone.changes] == ["remove", "remove"]
 
