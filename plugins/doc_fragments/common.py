@@ -112,6 +112,7 @@ options:
       - V(auto) restarts the engine once if its effective configuration changes, and waits until it serves again. Where running containers
         would not live through that, as in Docker without live-restore, the restart is left to you, and the result names them.
       - V(never) leaves every restart to you; the result and M(gpufleet.nvidia.node_info) say that one is due.
+        On k0s, which restarts its containerd by itself when a drop-in changes, a change is refused.
       - V(force) restarts where V(auto) does, and where it ends containers as well.
     type: str
     choices: [auto, never, force]
