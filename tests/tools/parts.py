@@ -63,7 +63,7 @@ LAB = {
     "lab": ("lab", "device_nodes", "k3s"),
     "cdi engines": ("cdi_engines", "cdi_mig"),
     "node_check": ("node_check",),
-    "packages": ("rpm_hosts", "apt_upgrade"),
+    "packages": ("rpm_hosts", "apt_upgrade", "bundle"),
     "managers": ("k0s",),
     "drain": ("drain_slurm",),
 }
