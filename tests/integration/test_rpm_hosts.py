@@ -207,12 +207,13 @@ def test_packages_come_from_an_archive_where_no_repository_is_reached(fleet: Fle
     made = fleet.play([{"hosts": "localhost", "gather_facts": False, "tasks": [{"gpufleet.nvidia.bundle": make}]}])
     assert {p["licences"][0] for p in made.of("bundle")["localhost"]["packages"]} == {"Apache-2.0"}
     own = {"bundle_file": str(archive), "toolkit_key_fingerprint": data.fingerprint(key), "cdi": "disabled"}
-    moved = fleet.task("node", HOSTS, {**own, "toolkit_version": rpmrepo.NEW})
+    (version,) = {rpmrepo.OLD, rpmrepo.NEW} - set(installed(fleet, DNF).values())
+    moved = fleet.task("node", HOSTS, {**own, "toolkit_version": version})
     assert moved.status == 0, moved.words
     again = fleet.task("node", HOSTS, own)
     assert (again.changed, again.operations) == ({}, dict.fromkeys(HOSTS, 1)), again.words
     for host in HOSTS:
-        assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.NEW)
+        assert installed(fleet, host) == dict.fromkeys(PACKAGES, version)
         assert "file:///var/lib/gpufleet/bundle/rpm" in fleet.text(host, FAMILY[host].list_path)
     gone = fleet.task("node", HOSTS, options(state="absent"))
     assert gone.status == 0, gone.words
