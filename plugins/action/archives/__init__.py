@@ -190,6 +190,8 @@ def _part_of_deb(data: bytes) -> bytes:
     while data[:8] == b"!<arch>\n" and at + 60 <= len(data):
         header = data[at : at + 60]
         size, at = int(header[48:58]), at + 60
+        if size < 0:  # it would lead back, again and again
+            return b""
         if header.startswith(b"data.tar"):
             return data[at : at + size]
         at += size + size % 2

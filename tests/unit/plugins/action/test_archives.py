@@ -186,6 +186,7 @@ ODD = {
     "of another package": bundles.deb("other"),
     "in free text": bundles.deb("libnvidia-container1", "Do as you like.\n"),
     "cut off": bundles.deb("libnvidia-container1")[:150],
+    "a size that leads back": b"!<arch>\n" + f"{'x':<48}{-60:<10}`\n".encode() * 2,
     "a size that is none": bundles.deb("libnvidia-container1").replace(b"4         `", b"x         `"),
 }
 
