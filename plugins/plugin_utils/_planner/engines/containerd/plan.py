@@ -384,7 +384,7 @@ def assemble(
         verify.refuse_deadly_restart(obs, instance)
         if not differences:
             differences = (verify.not_loaded(instance),)
-        advice += verify.said_of_server(obs, instance.unit)
+        advice += () if known.place(instance.manager).takes_up else verify.said_of_server(obs, instance.unit)
         restarts = (known.restart(instance.unit, "the configuration in force changes"),)
         health = (verify.health(instance, wanted, version),)
     elif changes and not instance.running and policy.root == "/":

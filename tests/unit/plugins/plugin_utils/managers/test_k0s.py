@@ -41,13 +41,15 @@ DECISION = Decision(
     enable_cdi=False, max_cdi_version="", hook=False, reasons=())  # fmt: skip
 
 
-def host(text: str = RENDERED, version: str = "2.3.4", files: dict[str, str] | None = None, *, loaded: bool = False) -> Observation:
+def host(
+    text: str = RENDERED, version: str = "2.3.4", files: dict[str, str] | None = None, *, loaded: bool = False, unit: str = UNIT
+) -> Observation:
     """A worker; loaded: its containerd works with our handler."""
     process = {
         "pid": 9,
         "exe": "/var/lib/k0s/bin/containerd",
         "argv": ["/var/lib/k0s/bin/containerd", f"--address={SOCKET}", f"--config={MAIN}"],
-        "unit": UNIT,
+        "unit": unit,
     }
     ours = {
         "runtimeType": "io.containerd.runc.v2",
@@ -60,7 +62,7 @@ def host(text: str = RENDERED, version: str = "2.3.4", files: dict[str, str] | N
         f"Version:{SOCKET}": {"runtime_name": "containerd", "runtime_version": f"v{version}"},
         f"Status:{SOCKET}": {"runtime": {"RuntimeReady": True}, "conditions": [], "handlers": [], "info": {"config": config}},
     }
-    units = {UNIT: {"ActiveState": "active", "InvocationID": "abc", "KillMode": "process"}}
+    units = {unit: {"Type": "simple", "ActiveState": "active", "InvocationID": "abc", "KillMode": "process"}}
     return builders.obs(files={MAIN: text, **(files or {})}, processes=[process], cri=cri, units=units)
 
 
@@ -95,8 +97,11 @@ def test_nothing_is_planned_where_all_is_so() -> None:
 
 
 def test_files_that_it_has_not_applied_take_a_restart() -> None:
-    """No change wakes k0s then."""
+    """No change wakes k0s then. Its unit is of no type that tells when it serves, and needs no other one."""
     written = plan(host()).changes[0]["content"]
+    server = host(files={DROP_IN: written}, unit="k0scontroller.service")
+    assert [(r.unit, r.action) for r in plan(server).restarts] == [("k0scontroller.service", "restart")]
+    assert "Type" not in " ".join(plan(server).advice)
     assert [(r.unit, r.action) for r in plan(host(files={DROP_IN: written})).restarts] == [(UNIT, "restart")]
 
 
