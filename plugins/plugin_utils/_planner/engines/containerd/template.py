@@ -28,9 +28,12 @@ MARK = "{{/* Written by the Ansible collection gpufleet.nvidia; changes made by 
 BASE = '{{ template "base" . }}'
 BASE_ONCE = re.compile(r'\{\{-?[ \t]*template[ \t]+"base"[ \t]+\.[ \t]*-?\}\}')
 FOUND = re.compile(r"\.ExtraRuntimes\b")  # a full template that has what the manager finds, as k3s's own text has it
+# What this collection writes below its mark: tables of handlers. What a person adds, such as a password of a registry, stays on the host.
+HANDLER = r"\[[^\n\]]*\.containerd\.runtimes\.[^\n]*\]\n(?:[ \t]*[A-Za-z_]+ = [^\n]*\n)*"
+OWN = rf"\A{re.escape(MARK)}\n(?:{re.escape(BASE)}\n|\n|{HANDLER})*"
 KEEP: Keep = {
     "format": "text",
-    "patterns": [rf"(?s)\A{re.escape(MARK)}.*", BASE_ONCE.pattern, FOUND.pattern, r"^[ \t]*version[ \t]*=[ \t]*\d+"],
+    "patterns": [OWN, BASE_ONCE.pattern, FOUND.pattern, r"^[ \t]*version[ \t]*=[ \t]*\d+"],
 }
 SINCE = (1, 7, 3)  # of August 2023: releases with an older containerd know no "base" (k3s documentation, Configuring containerd)
 

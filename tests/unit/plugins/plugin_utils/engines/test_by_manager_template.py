@@ -9,6 +9,7 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect, template
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
@@ -78,6 +79,17 @@ def test_our_template_of_the_old_version_stays_with_a_release_that_reads_both() 
     """k3s renders version 2 from it then, so its file is of that version, whatever the release."""
     node = Node(config=rendered(2, handler(2, "gpu")), files={V2_TEMPLATE: ours(2)}, version="2.1.5-k3s1")
     assert node.plan(handlers=(GPU,)).changes == ()
+
+
+ADDED = '[plugins."io.containerd.cri.v1.images".registry.configs."r.example.org".auth]\npassword = "hunter2"\n'
+
+
+def test_of_our_template_just_what_we_write_leaves_the_host() -> None:
+    assert projector.project(ours().encode(), template.KEEP).data.decode() == ours()
+    assert projector.project(ours(2).encode(), template.KEEP).data.decode() == ours(2)
+    shown = projector.project((ours() + ADDED).encode(), template.KEEP).data.decode()
+    assert "hunter2" not in shown
+    assert shown.startswith(ours())
 
 
 # ---------------------------------------------------------------- taken back
