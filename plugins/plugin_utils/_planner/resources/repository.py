@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy, merge
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation, failed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, repository_check
 
@@ -291,7 +291,11 @@ def rpm_name(found: str) -> str:
 
 
 def _rpm_has(obs: Observation, package: str) -> bool:
-    return bool(obs.raw(queries.command(["rpm", "--query", package], timeout=30, shows=(r"^gpg-pubkey-[0-9a-f-]+",))).get("rc") == 0)
+    question = queries.command(["rpm", "--query", package], timeout=30, shows=(r"^gpg-pubkey-[0-9a-f-]+",))
+    answer = obs.raw(question)
+    if answer.get("timed_out"):  # a rollback erases what was imported: that of a person's must not pass for ours
+        raise failed(question["id"], {"message": "timed out", "kind": "timeout"})
+    return bool(answer.get("rc") == 0)
 
 
 def _imported_since(obs: Observation, package: str, key: File) -> bool:

@@ -158,9 +158,8 @@ def test_a_variable_in_the_path_is_named_since_systemd_puts_nothing_in_its_place
     withheld = [{"path": ["PATH"], "kind": "string", "line": 2, "span": [17, 39]}]
     node = Node(files={K3S_ENV: {"content": file_places.shown(text, detected.PATH_ALONE), "withheld": withheld}})
     assert "$" not in file_places.shown(text, detected.PATH_ALONE)
-    with pytest.raises(
-        PlanError, match=r"(?s)k3s-agent.service.env:2: the value of PATH is not.*Write it out, for example PATH=/usr/local/sbin"
-    ):
+    sentence = r"(?s)k3s-agent.service.env:2: the value of PATH is not.*Write it out, for example PATH=/usr/local/sbin"
+    with pytest.raises(PlanError, match=sentence):
         node.plan()
 
 

@@ -10,7 +10,7 @@ import hashlib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, repository, repository_check
@@ -294,6 +294,17 @@ def test_rpm_trusts_our_key_before_zypper_installs(os_id: str, comes: bool, ther
         )
         commands = [(c["argv"], c["undo"]) for c in repository.trusting(Policy(**MIRROR), here, source)]
         assert commands == ([(["rpmkeys", "--import", key], ["rpm", "--erase", IN_RPM])] if told and not known else [])
+
+
+def test_whether_rpm_has_the_key_is_not_guessed() -> None:
+    """A rollback erases the key that was imported, so one of a person's must not pass for ours."""
+    key = repository.FAMILIES["suse"].key_path
+    late = {"timed_out": True, "stdout": "", "stderr": ""}
+    here = Observation(
+        {"os_release": {"ID": "sles", "ID_LIKE": "suse"}}, {f"stat:{key}": {"exists": True}, f"command:rpm --query {IN_RPM}": late}
+    )
+    with pytest.raises(QueryFailed, match="rpm --query"):
+        repository.trusting(Policy(**MIRROR), here, Plan())
 
 
 def test_rpm_trusts_the_key_of_an_archive_where_no_repository_is_named() -> None:
