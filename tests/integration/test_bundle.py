@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import archives
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
 
+from tests.integration import test_examples
 from tests.lab import aptrepo, artefacts
 from tests.tools.onlab import Fleet, repository
 
@@ -63,6 +64,15 @@ def test_a_second_run_makes_the_same_archive(fleet: Fleet, archive: Path) -> Non
     results = make(fleet, options(archive, artefacts.nvidia_debs()), options(other, artefacts.nvidia_debs()))
     assert [result["changed"] for result in results] == [False, True]
     assert other.read_bytes() == before == archive.read_bytes()
+
+
+def test_the_examples_run(fleet: Fleet, tmp_path: Path) -> None:
+    """With the lab's repository, which has one version for one architecture."""
+    shown = [dict(task["gpufleet.nvidia.bundle"]) for task in test_examples.documented("bundle", "EXAMPLES")]
+    of_lab = {"versions": [aptrepo.VERSION.partition("-")[0]], "architectures": ["x86_64"]}
+    own = options(tmp_path / "bundle.tar", artefacts.nvidia_debs())
+    suited = [{**task, **{name: value for name, value in of_lab.items() if name in task}, **own} for task in shown]
+    assert [result.get("changed") for result in make(fleet, *suited)] == [True, False]
 
 
 def replaced(name: str, old: bytes, new: bytes) -> Callable[[Path], None]:

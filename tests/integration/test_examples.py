@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.lab import aptrepo, artefacts
 from tests.tools.onlab import ROOT, Fleet, repository
 
 OURS = "gpufleet.nvidia."
-# About no host: test_awx_objects.py and tests/unit/playbooks/test_report_page.py run their examples.
-ELSEWHERE = {"awx", "fleet_report"}
+# About no host: test_awx_objects.py, test_bundle.py and tests/unit/playbooks/test_report_page.py run their examples.
+ELSEWHERE = {"awx", "bundle", "fleet_report"}
 MODULES = sorted({path.stem for path in (ROOT / "plugins/modules").glob("*.py")} - ELSEWHERE)
 README = (ROOT / "README.md").read_text()
 PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
@@ -107,6 +108,8 @@ def suited(task: Mapping[str, Any], needs: Needs) -> dict[str, Any]:
     for name in [key for key in task if key.startswith(OURS)]:
         known = options(name.removeprefix(OURS))
         own = {option: f"{{{{ {variable} }}}}" for option, variable in needs.options.items() if option in known}
+        if "bundle_file" in (task[name] or {}):  # which stands for a repository
+            own = {**own, "toolkit_repository": "", "bundle_file": "{{ archive_of_the_lab }}"}
         found[name] = {**(task[name] or {}), **own}
     return found
 
@@ -135,13 +138,24 @@ def fleet(boot: Any) -> Fleet:
     return found
 
 
+@pytest.fixture(scope="module")
+def archive(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What gpufleet.nvidia.bundle makes of the lab's repository."""
+    home = artefacts.nvidia_debs()
+    made = {"file": str(tmp_path_factory.mktemp("archive") / "bundle.tar"), "url": f"file://{home}/{aptrepo.FLAT}"}
+    task = {f"{OURS}bundle": {**made, "key": (home / "key.asc").read_text()}}
+    done = fleet.play([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}])
+    assert done.failed == {}, done.words
+    return made["file"]
+
+
 def test_every_module_has_a_row_in_the_table() -> None:
     assert sorted(NEEDS) == MODULES
 
 
 @pytest.mark.lab
 @pytest.mark.parametrize("module", MODULES)
-def test_examples_run(module: str, fleet: Fleet) -> None:
+def test_examples_run(module: str, fleet: Fleet, archive: str) -> None:
     needs = NEEDS[module]
     if needs.script:
         fleet.shell(needs.host, needs.script)
@@ -149,7 +163,7 @@ def test_examples_run(module: str, fleet: Fleet) -> None:
     for play in shown:
         play["tasks"] = [suited(task, needs) for task in play["tasks"]]
     before = {host: fleet.tree(host) for host in HOSTS}
-    run = fleet.play(shown, [needs.host], variables=repository(), arguments=["--check", "--diff"])
+    run = fleet.play(shown, [needs.host], variables={**repository(), "archive_of_the_lab": archive}, arguments=["--check", "--diff"])
     assert (run.status, run.failed) == (0, {}), run.words
     answered = [entry for entry in run.entries if str(entry["task"]) == OURS + module]
     wanted = [task for play in shown for task in play["tasks"] if OURS + module in task]
