@@ -106,7 +106,7 @@ REFUSED: dict[str, tuple[Node, dict[str, Any], Any, str]] = {
     "not on the PATH of its unit": (
         Node(path="/usr/local/bin:/opt/bin", files={K3S_ENV: ""}), {}, DECISION,
         (f"{K3S_ENV}: k3s does not find {NVIDIA} (/usr/bin is not in the PATH of k3s-agent.service). Add this line to {K3S_ENV}, and run "
-        "again: PATH=")),
+         "again: PATH=")),
     "not on the PATH that a file says": (
         Node(files={K3S_ENV: "K3S_TOKEN=secret\nPATH=/opt/bin\n"}), {}, DECISION,
         (f"{K3S_ENV}:2: k3s does not find {NVIDIA} (/usr/bin is not in the PATH of k3s-agent.service). Write this line in {K3S_ENV}, "
@@ -129,8 +129,8 @@ REFUSED: dict[str, tuple[Node, dict[str, Any], Any, str]] = {
     "default wanted": (
         Node(), {}, dc.replace(DECISION, default=True),
         (f"{K3S_YAML}: the default handler is a setting of k3s, which this collection does not change (k3s renders it into "
-        "/var/lib/rancher/k3s/agent/etc/containerd/config.toml at each start). Add the line default-runtime: nvidia in "
-        f"{K3S_YAML}, and run again")),
+         "/var/lib/rancher/k3s/agent/etc/containerd/config.toml at each start). Add the line default-runtime: nvidia in "
+         f"{K3S_YAML}, and run again")),
     "default wanted, and another one there": (
         Node(files={K3S_YAML: "node-label: a\ndefault-runtime: crun\n"}), {}, dc.replace(DECISION, default=True),
         f"{K3S_YAML}:2: the default handler is a setting of k3s"),
@@ -172,13 +172,13 @@ def test_of_files_with_tokens_and_of_settings_nothing_else_leaves_the_host() -> 
 
 # ---------------------------------------------------------------- the default handler that is there
 
+AS_DEFAULT = Node(default="nvidia", served={"nvidia": NVIDIA}, config=rendered(3, handler(3, "nvidia"), default="nvidia"))
+IN_YAML = {K3S_YAML: "default-runtime: nvidia\n"}
 SAID = {
-    "in config.yaml, and rendered": (Node(files={K3S_YAML: "default-runtime: nvidia\n"}, default="nvidia", served={"nvidia": NVIDIA},
-                                          config=rendered(3, handler(3, "nvidia"), default="nvidia")), 0),
-    "in config.yaml, wanted by nobody": (Node(files={K3S_YAML: "default-runtime: nvidia\n"}, served={"nvidia": NVIDIA},
-                                                  config=rendered(3, handler(3, "nvidia"))), 1),
-    "in its arguments": (Node(default="nvidia", served={"nvidia": NVIDIA}, config=rendered(3, handler(3, "nvidia"), default="nvidia")), 0),
-}  # fmt: skip
+    "in config.yaml, and rendered": (dc.replace(AS_DEFAULT, files=IN_YAML), 0),
+    "in config.yaml, wanted by nobody": (Node(files=IN_YAML, served={"nvidia": NVIDIA}, config=rendered(3, handler(3, "nvidia"))), 1),
+    "in its arguments": (AS_DEFAULT, 0),
+}
 
 
 @pytest.mark.parametrize("default", [False, True])
