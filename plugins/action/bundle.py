@@ -73,12 +73,12 @@ class ActionModule(ActionBase):
         key = key_of(args)
         content: dict[str, bytes] = {manifest.KEY: (key.strip() + "\n").encode()}
         made = [part(source, args["versions"], content) for source in sources(args, key)]
-        told = manifest.Manifest(
+        described = manifest.Manifest(
             manifest.Key(repository.fingerprint(key), keys.expires(key)),
             tuple(made),
             {name: manifest.File(hashlib.sha256(data).hexdigest(), len(data)) for name, data in sorted(content.items())},
         )
-        text = manifest.text(told)
+        text = manifest.text(described)
         manifest.parsed(text)  # what is made is what is read
         data = archives.packed({**content, manifest.NAME: text.encode()})
         changed = not holds(path, data)
@@ -89,7 +89,7 @@ class ActionModule(ActionBase):
             "file": str(path),
             "sha256": hashlib.sha256(data).hexdigest(),
             "size": len(data),
-            "key": dc.asdict(told.key),
+            "key": dc.asdict(described.key),
             "packages": [dict(dc.asdict(p), architecture=r.architecture, format=r.format) for r in made for p in r.packages],
         }
 

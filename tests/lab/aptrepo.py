@@ -106,7 +106,7 @@ def _release(indexes: list[Path]) -> str:
 def key(address: str, now: str = "", lasts: str = "never") -> Iterator[list[str]]:
     """A new key in a keyring of its own, as the beginning of a gpg command line; keyring and agent are gone afterwards.
 
-    now: the time that gpg is told, as it wants to have it; lasts: how long the key is valid from then on.
+    now: the time that gpg takes for now, in its own form; lasts: how long the key is valid from then on.
     """
     with tempfile.TemporaryDirectory(prefix="gpufleet-gpg-") as home:
         gpg = ["gpg", "--batch", "--quiet", "--yes", "--homedir", home, *(["--faked-system-time", now] if now else [])]

@@ -6,7 +6,7 @@
 Standard library only, Python 3.6. Arguments are one JSON object: {"path", "pattern"}. Of a line that matches, only what the pattern's
 groups hold leaves the host. Prints {"boot", "first", "last", "complete", "found": [{"sequence", "time", "groups"}]}, or {"why"}:
 why nothing is known, a sentence of this file. Numbers of records begin with 0 at each boot. Of matches with the same groups the newest
-are told; where there are too many others, `first` is the record from which on each of them is told.
+are reported; where there are too many others, `first` is the record from which on each of them is reported.
 """
 
 import json

@@ -36,16 +36,18 @@ AGAIN = "Make an archive that has it, see gpufleet.nvidia.bundle"
 ALL = "Set toolkit_version (gpufleet_toolkit_version) to a version of the archive, which changes all of them"
 
 
-def require(policy: Policy, told: manifest.Manifest, key: str, now: str) -> None:
+def require(policy: Policy, described: manifest.Manifest, key: str, now: str) -> None:
     """What can be said of an archive before any host is looked at. now: as 2026-11-22T20:00:00Z."""
     found = repository.fingerprint(key)
-    if found != told.key.fingerprint:
-        raise manifest.refused(policy.bundle_file, f"the fingerprint of its key is {found}, and its manifest says {told.key.fingerprint}")
+    if found != described.key.fingerprint:
+        raise manifest.refused(
+            policy.bundle_file, f"the fingerprint of its key is {found}, and its manifest says {described.key.fingerprint}"
+        )
     repository.require_expected(found, policy.toolkit_key_fingerprint or repository.FINGERPRINT)
-    if told.key.expires and told.key.expires <= now:
+    if described.key.expires and described.key.expires <= now:
         step = "Make it again with gpufleet.nvidia.bundle, which takes the renewed key"
-        raise manifest.refused(policy.bundle_file, f"its key expired at {told.key.expires}, and no package manager takes it", step)
-    for source in told.repositories:
+        raise manifest.refused(policy.bundle_file, f"its key expired at {described.key.expires}, and no package manager takes it", step)
+    for source in described.repositories:
         _asked(policy, source)
 
 
@@ -83,14 +85,14 @@ class Part:
 
 def of_host(policy: Policy, obs: Observation) -> Part:
     answer = obs.raw(queries.archive(policy.bundle_file))
-    told = manifest.parsed(str(answer["manifest"]))
+    described = manifest.parsed(str(answer["manifest"]))
     form, machine = FORMATS.get(packages.manager(obs), "no package manager that is known"), str(obs.host.get("machine"))
-    source = told.repository(form, machine)
+    source = described.repository(form, machine)
     if source is None:
-        has = ", ".join(r.place for r in told.repositories)
+        has = ", ".join(r.place for r in described.repositories)
         step = "Make one with these in gpufleet_bundle_formats and gpufleet_bundle_architectures"
         raise manifest.refused(policy.bundle_file, f"it is for {has}, and this host is {form}/{machine}", step)
-    return Part(policy.bundle_file, source, {n: told.files[f"{source.place}/{n}"].size for n in source.files}, str(answer["key"]))
+    return Part(policy.bundle_file, source, {n: described.files[f"{source.place}/{n}"].size for n in source.files}, str(answer["key"]))
 
 
 def pinned(policy: Policy, obs: Observation, record: HostDecision) -> Policy:

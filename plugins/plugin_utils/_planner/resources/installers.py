@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The package managers: how each is told to install, how it is asked what a repository has, and what its exit statuses mean.
+"""The package managers: the command of each for an installation, how it is asked what a repository has, and what its exit statuses mean.
 
 Each runs on hosts of the lab (tests/integration/test_rpm_hosts.py): dnf 4.14, which RHEL 9 has as well, and zypper 1.14.
 """

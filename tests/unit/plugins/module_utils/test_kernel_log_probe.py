@@ -66,7 +66,7 @@ def flood(*xids):
     return "".join("4,%d,%d,-;NVRM: Xid (PCI:%08x:41:00): %d, pid=1\n" % (n, n + 1, gpu, xid) for n, (xid, gpu) in enumerate(pairs))
 
 
-# The errors in the order of the log, and what is told: the numbers of lines with Xid 79, how many of others, the first line it speaks for.
+# The errors in the order of the log, what is reported: the numbers of lines with Xid 79, how many of others, the first line it speaks for.
 FLOODS = [
     ([79] + [31] * 2000, [0], 10, 0),  # an application of whoever may use a GPU cannot push the error of the GPU out
     ([31] * 2000 + [79], [2000], 10, 0),

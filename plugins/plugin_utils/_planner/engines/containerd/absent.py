@@ -110,13 +110,13 @@ def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, 
 
 
 def of_template(obs: Observation, files: FileSet, manager: str) -> Part:
-    """The template that is ours; the manager renders its own text again at its next start."""
+    """The template of this collection; the manager renders its own text again at its next start."""
     finds = known.place(manager).detection
     paths = template.paths(finds, files) if finds and files.root else []
     unasked = [q for q in (template.questions(finds, files.root_path) if finds else ()) if not obs.asked(q)]
     if unasked:
         raise NeedMore(unasked)
-    found = next((file for file in (obs.file(path, template.KEEP) for path in paths) if template.Template(file.path, file).ours), None)
+    found = next((file for file in (obs.file(path, template.KEEP) for path in paths) if template.Template(file.path, file).own), None)
     if found is None:
         return Part()
     original = owned_file.originals(obs).get(found.place)

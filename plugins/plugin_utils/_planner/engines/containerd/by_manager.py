@@ -219,7 +219,7 @@ def of_template(look: Look, handlers: list[Handler]) -> list[Setting]:
     if not handlers:
         return []
     policy = dc.replace(look.policy, handlers=tuple(handlers))
-    mine = frozenset(h.name for h in handlers) if look.template.ours else frozenset[str]()
+    mine = frozenset(h.name for h in handlers) if look.template.own else frozenset[str]()
     declared = config.effective(look.files, look.version, built_in=False)
     plain = cgroup_choice.before_us(look.cri, mine, "")
     bases = {h.name: containerd_base.choose(declared, h, written=h.name in mine) for h in handlers}

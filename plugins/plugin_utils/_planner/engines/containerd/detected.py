@@ -4,7 +4,7 @@
 """What a manager that renders containerd's configuration finds by itself at its start: the NVIDIA runtime, and who is to be the default.
 
 Nothing is written for that: the next start of the manager's service adds the handler. So what it will find is looked up as it does it,
-in the PATH that its service will have, and what it is told about the default handler is read where a person says it.
+in the PATH that its service will have, and its setting of the default handler is read where a person says it.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Default:
 
 def why(policy: Policy, manager: Manager, files: FileSet | None, version: Version) -> str:
     """Why a configuration is left to what its manager finds by itself; '' where it is not, or where the user wants a drop-in."""
-    ours = policy.drop_in == "auto" and not policy.drop_in_path
-    if files is None or files.root is None or not ours or manager.place is None or manager.place.detection is None:
+    default_place = policy.drop_in == "auto" and not policy.drop_in_path
+    if files is None or files.root is None or not default_place or manager.place is None or manager.place.detection is None:
         return ""
     return edit.unreachable(policy, manager, files, version)
 

@@ -40,7 +40,7 @@ SINCE = (1, 7, 3)  # of August 2023: releases with an older containerd know no "
 
 @dc.dataclass(frozen=True)
 class Template:
-    """The template that counts, or the place for ours. file: None where there is none."""
+    """The template that counts, or the place for that of this collection. file: None where there is none."""
 
     path: str
     file: File | None = None
@@ -50,12 +50,12 @@ class Template:
         return (self.file.content or "") if self.file else ""
 
     @property
-    def ours(self) -> bool:
+    def own(self) -> bool:
         return self.text.startswith(MARK)
 
     @property
     def foreign(self) -> bool:
-        return self.file is not None and not self.ours
+        return self.file is not None and not self.own
 
     @property
     def complete(self) -> bool:
@@ -70,7 +70,7 @@ class Template:
 
 
 def paths(detection: Detection, files: FileSet) -> list[str]:
-    """Those that the release reads, as its rendered file shows it; the first that is there counts, and ours is the first."""
+    """Those that the release reads, as its rendered file shows it. The first that is there counts; the first of all is written."""
     directory, names = posixpath.dirname(files.root_path), detection.templates
     read = [version for version in sorted(names, reverse=True) if version <= max(files.schema, min(names))]
     return [posixpath.join(directory, names[version]) for version in read]
@@ -81,7 +81,7 @@ def questions(detection: Detection, config: str) -> list[queries.Question]:
 
 
 def of(obs: Observation, detection: Detection, files: FileSet) -> Template:
-    """The one that counts, which is there, or the place for ours."""
+    """The one that counts, which is there, or the place for that of this collection."""
     read = paths(detection, files)
     for path in read:
         file = obs.file(path, KEEP)
@@ -130,7 +130,7 @@ def copied(template: Template, title: str) -> str:
 
 
 def in_the_way(template: Template, text: str) -> PlanError:
-    """Somebody else's template, where ours would have to be."""
+    """Somebody else's template, in the place for that of this collection."""
     line = next((n for n, one in enumerate(template.text.splitlines(), 1) if BASE_ONCE.search(one)), template.first)
     tables = " ".join(text.partition(BASE)[2].split())
     return PlanError(

@@ -42,7 +42,7 @@ def waited(instance: Instance, health: transaction.Cri) -> tuple[tuple[Restart, 
 
 
 def refusal(manager: Manager, files: FileSet) -> Refusal:
-    """Files of others that keep ours from being read, or the manager from starting again."""
+    """Files of others that keep the one of this collection from being read, or the manager from starting again."""
     place, root = manager.place, files.root
     if place is None or root is None:
         return Refusal()

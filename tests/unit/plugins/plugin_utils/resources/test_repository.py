@@ -274,7 +274,7 @@ def test_apt_reads_the_repository_before_it_is_put_in_place() -> None:
 
 IN_RPM = f"gpg-pubkey-{FINGERPRINT[-8:].lower()}"
 TRUSTED = {
-    # distribution, our repository comes, our key is there -> what rpm is told
+    # distribution, our repository comes, our key is there -> whether rpm gets the key
     "dnf has keys of its own": ("rocky", True, True, False),
     "the repository comes": ("sles", True, False, True),
     "it is there": ("sles", False, True, True),
