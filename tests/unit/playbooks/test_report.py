@@ -153,6 +153,7 @@ ENDS = [
     ("journal", ["gpu1", "lost1"], (), False, "of 2 hosts: 1 lost: lost1"),
     ("refresh_cdi", ["gpu1"], (), True, "gpu1 none nothing to refresh: gpufleet.nvidia.site"),
     ("site", ["lost1"], (), False, "1 host: 1 lost"),
+    ("site", ["gpu1", "lost1"], ("--check", "-e", "gpufleet_max_lost=50%", *SOME), False, "2 hosts: 1 lost, 1 would change"),
     ("site", ["lost1", "gpu1", "gpu2"], ("--check",), False, "3 hosts: 1 lost, 2 not reached"),
     ("site", ["gpu1", "lost1"], ("--check", *SOME), False, "2 hosts: 1 lost, 1 would change"),
     ("site", ["gpu1"], ("--check", *DRIFT), False, "1 would change (gpufleet_fail_on_drift is true)"),
