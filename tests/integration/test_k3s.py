@@ -47,7 +47,7 @@ class Moment:
 
 
 @dc.dataclass(frozen=True)
-class Told:
+class History:
     """What happened, and what was there after each of it."""
 
     fleet: Fleet
@@ -70,7 +70,7 @@ def moment(fleet: Fleet, host: str) -> Moment:
 
 
 @pytest.fixture(scope="module")
-def told(boot: Boot) -> Told:
+def history(boot: Boot) -> History:
     """Planned, converged, converged again, into a trap, taken back."""
     files = {"k3s-moved": {"files": MOVED}}
     fleet = boot({name: {"kind": kind, "gpus": 1, **files.get(name, {})} for name, (kind, _unit, _data) in HOSTS.items()})
@@ -93,56 +93,56 @@ def told(boot: Boot) -> Told:
     for host, (_kind, unit, _data) in HOSTS.items():
         fleet.shell(host, f"rm -r /etc/systemd/system/{unit}.d; systemctl daemon-reload")
     happens("absent", fleet.task("node", list(HOSTS), {"state": "absent"}))
-    return Told(fleet, runs, moments)
+    return History(fleet, runs, moments)
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_plan_announces_the_drop_in_and_changes_nothing(told: Told, host: str) -> None:
-    assert told.runs["planned"].failed == {}
-    assert told.moments["planned"][host] == told.moments["untouched"][host]
-    assert f"{home(host)}/{DROP_IN}" in told.runs["planned"].words
+def test_a_plan_announces_the_drop_in_and_changes_nothing(history: History, host: str) -> None:
+    assert history.runs["planned"].failed == {}
+    assert history.moments["planned"][host] == history.moments["untouched"][host]
+    assert f"{home(host)}/{DROP_IN}" in history.runs["planned"].words
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_its_own_containerd_has_the_handler_and_a_container_sees_its_gpu(told: Told, host: str) -> None:
-    assert told.runs["converged"].failed == {}
-    before, after = told.moments["untouched"][host], told.moments["converged"][host]
+def test_its_own_containerd_has_the_handler_and_a_container_sees_its_gpu(history: History, host: str) -> None:
+    assert history.runs["converged"].failed == {}
+    before, after = history.moments["untouched"][host], history.moments["converged"][host]
     assert "nvidia" not in before.handlers
     handler = after.handlers["nvidia"]
     assert (handler["options"]["BinaryName"], handler["container_annotations"]) == (NVIDIA, ANNOTATIONS)
     assert after.handlers["runc"] == before.handlers["runc"]
-    assert told.answer("converged", host)["restarted"] == [HOSTS[host][1]]
-    proven = told.runs["converged"].of("node_check")[host]
+    assert history.answer("converged", host)["restarted"] == [HOSTS[host][1]]
+    proven = history.runs["converged"].of("node_check")[host]
     assert proven["proven"], proven.get("msg")
     assert {check["name"].partition(": ")[2] for check in proven["checks"]} >= {"one", "none"}
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_pods_live_through_the_restarts(told: Told, host: str) -> None:
-    assert {moments[host].bystander for moments in told.moments.values()} == {told.moments["untouched"][host].bystander}
-    assert told.moments["untouched"][host].bystander
+def test_pods_live_through_the_restarts(history: History, host: str) -> None:
+    assert {moments[host].bystander for moments in history.moments.values()} == {history.moments["untouched"][host].bystander}
+    assert history.moments["untouched"][host].bystander
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_second_run_changes_nothing_though_k3s_has_found_the_runtime_meanwhile(told: Told, host: str) -> None:
-    generated = told.fleet.text(host, f"{home(host)}/config.toml")
+def test_a_second_run_changes_nothing_though_k3s_has_found_the_runtime_meanwhile(history: History, host: str) -> None:
+    generated = history.fleet.text(host, f"{home(host)}/config.toml")
     assert f'BinaryName = "{NVIDIA}"' in generated
-    assert told.answer("again", host)["changed"] is False
-    assert told.moments["again"][host] == told.moments["converged"][host]
+    assert history.answer("again", host)["changed"] is False
+    assert history.moments["again"][host] == history.moments["converged"][host]
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_restart_that_fails_is_taken_back(told: Told, host: str) -> None:
-    assert "rolled back" in told.runs["trapped"].failed[host]
-    before, after = told.moments["again"][host], told.moments["trapped"][host]
+def test_a_restart_that_fails_is_taken_back(history: History, host: str) -> None:
+    assert "rolled back" in history.runs["trapped"].failed[host]
+    before, after = history.moments["again"][host], history.moments["trapped"][host]
     assert differing(before.files, after.files) == {}
     assert (after.dump, after.bystander) == (before.dump, before.bystander)
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_absent_leaves_what_k3s_has_by_itself(told: Told, host: str) -> None:
-    assert told.runs["absent"].failed == {}
-    before, after = told.moments["untouched"][host], told.moments["absent"][host]
+def test_absent_leaves_what_k3s_has_by_itself(history: History, host: str) -> None:
+    assert history.runs["absent"].failed == {}
+    before, after = history.moments["untouched"][host], history.moments["absent"][host]
     assert set(differing(before.files, after.files)) == {f"{home(host)}/config.toml"}, "the packages stay, so k3s adds its handler"
     assert (after.handlers["nvidia"]["options"]["BinaryName"], after.handlers["nvidia"]["container_annotations"]) == (NVIDIA, [])
     assert after.handlers["runc"] == before.handlers["runc"]

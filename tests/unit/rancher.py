@@ -62,6 +62,7 @@ class Node:
     default: str = "runc"
     cdi: bool = True
     kind: str = "notify"  # of its unit
+    properties: Mapping[str, str] = dc.field(default_factory=dict)  # of its unit, where they are not the usual ones
 
     @property
     def directory(self) -> str:
@@ -83,7 +84,7 @@ class Node:
             f"Version:{SOCKET}": {"runtime_name": "containerd", "runtime_version": f"v{self.version}"},
             f"Status:{SOCKET}": {"runtime": {"RuntimeReady": True}, "conditions": [], "handlers": handlers, "info": {"config": config}},
         }
-        units = {self.unit: {"ActiveState": "active", "InvocationID": "abc", "KillMode": "process", "Type": self.kind}}
+        units = {self.unit: {"ActiveState": "active", "InvocationID": "abc", "KillMode": "process", "Type": self.kind, **self.properties}}
         files: dict[str, Any] = {main: self.config, **self.files, **{program: "" for program in self.programs}}
         return builders.obs(files=files, processes=[process], cri=cri, units=units, answers=self.answers(), originals=originals)
 

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.
 DROP_INS = ("config-v3.toml.d", "config.toml.d")
 GENERATED = "agent/etc/containerd/config.toml"  # below the data directory
 SOCKET = "/run/k3s/containerd/containerd.sock"
+LOG = "../../containerd/containerd.log"  # nodeConfig.Containerd.Log in k3s, pkg/agent/config/config.go; RKE2 has the same agent
 
 
 def not_imported(title: str, units: str) -> str:
@@ -46,5 +47,6 @@ K3S = Manager(
         kubelet=True,
         detection=rancher.detection("k3s", "/etc/default/{}", "/etc/sysconfig/{}", "/etc/systemd/system/{}.service.env"),
         load_image="k3s ctr -n k8s.io images import FILE.tar",
+        log=LOG,
     ),
 )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.flatcar import FLATCAR
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.k0s import K0S
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.k3s import K3S
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Confinement, Manager, Place
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.microk8s import MICROK8S
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.rhcos import RHCOS
@@ -27,6 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.talos import TALOS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 
 MANAGERS = (K3S, RKE2, K0S, MICROK8S, EKS, BOTTLEROCKET, TALOS, COS, FLATCAR, RHCOS, DOCKER, PACKAGE)
 SERVER_TIMEOUT = 600  # seconds; its unit has no limit of its own (TimeoutStartSec=0), and one that does not come up is taken back after it
@@ -52,7 +54,7 @@ def served() -> list[Manager]:
 
 
 def questions() -> list[queries.Question]:
-    return [queries.file(m.config, content=False) for m in MANAGERS if m.config]
+    return [queries.file(path, content=False) for m in MANAGERS for path in (m.config, m.boot.unit if m.boot else "") if path]
 
 
 def unit_names() -> list[str]:
@@ -103,11 +105,39 @@ def of_process(obs: Observation, process: Mapping[str, Any], config: str) -> Man
     return of_host(obs)
 
 
+def main_file(manager: Manager, config: str) -> str:
+    """The file that is read and edited for a daemon with this configuration: what its manager makes that from, where it is a template."""
+    return manager.config if manager.place and manager.place.filled_in else config
+
+
+def filled_in(config: str) -> Mapping[str, str]:
+    """What its manager puts in for values of this file when it makes the daemon's configuration from it."""
+    manager = of_config(config)
+    return manager.place.filled_in if manager and manager.place else {}
+
+
+def confinements() -> list[queries.Question]:
+    return [confinement(m.place.confined) for m in MANAGERS if m.place and m.place.confined]
+
+
+def confinement(found: Confinement) -> queries.Question:
+    return queries.file(found.file, shown_line(found))
+
+
+def shown_line(found: Confinement) -> Keep:
+    return {"format": "text", "patterns": [rf"^{re.escape(found.line)}[ \t]*$"]}
+
+
 def of_config(config: str) -> Manager | None:
     """The system below whose directories this configuration lies; where its data directory was moved, by how the path ends."""
     found = next((m for m in MANAGERS if config and (config == m.config or any(config.startswith(h) for h in m.homes))), None)
     moved = [m for m in MANAGERS if m.ends and config.endswith(m.ends)]
     return found or max(moved, key=lambda m: len(m.ends), default=None)
+
+
+def of_boot(obs: Observation, usual: bool) -> Manager | None:
+    """Who writes the usual configuration of a bare tree when it boots, by the file of its unit."""
+    return next((m for m in MANAGERS if usual and m.boot and _written(obs, m.boot.unit)), None)
 
 
 def of_host(obs: Observation) -> Manager:
@@ -155,10 +185,10 @@ def distribution(obs: Observation) -> str:
 
 
 def kubelet_units() -> list[str]:
-    return [unit for m in MANAGERS if m.place and m.place.kubelet for unit in m.place.units]
+    return [unit for m in MANAGERS if m.place and m.place.kubelet for unit in m.place.kubelet_units or m.place.units]
 
 
 def with_kubelet(obs: Observation) -> tuple[Manager, str] | None:
     """A manager in whose program a kubelet runs now, and its unit."""
-    found = ((m, unit) for m in MANAGERS if m.place and m.place.kubelet for unit in m.place.units)
+    found = ((m, unit) for m in MANAGERS if m.place and m.place.kubelet for unit in m.place.kubelet_units or m.place.units)
     return next(((m, unit) for m, unit in found if obs.unit(unit).get("ActiveState") == "active"), None)

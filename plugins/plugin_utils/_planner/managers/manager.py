@@ -18,9 +18,19 @@ class Detection:
     programs: Mapping[str, str]  # handler -> the program that it is added for
     first: tuple[str, ...]  # directories that are looked at before those in the PATH of its service
     environment: tuple[str, ...]  # files with that service's environment, {} for the unit's name; a later one counts
-    settings: str  # its own configuration, which sets the default handler by the key `default`
+    settings: str  # its own configuration, which sets the default handler by the key `default` ...
+    variable: str  # ... unless this variable of its environment names another file, or --config among its arguments
     default: str
     templates: Mapping[int, str]  # the version of a rendered file -> the name of the template for such a file, next to it
+
+
+@dc.dataclass(frozen=True)
+class Confinement:
+    """A file that says whether the daemon sees the host's programs: the line by which it does not, and what is to be done then."""
+
+    file: str
+    line: str
+    refusal: Refusal
 
 
 @dc.dataclass(frozen=True)
@@ -42,7 +52,25 @@ class Place:
     takes_up: bool = False  # drop-ins are watched: a change restarts the daemon without us, which is waited for
     first_line: str = ""  # of a main file that the manager renders; one without it belongs to a person
     strict: bool = False  # the manager does not start with a drop-in of another version than the main file's, or of another one's tables
+    filled_in: Mapping[str, str] = dc.field(default_factory=dict)  # the main file is a template: what the manager puts in for its values
+    confined: Confinement | None = None  # how a release of it may be shut off from the host's programs
+    kubelet_units: tuple[str, ...] = ()  # of the kubelet, where `kubelet` is not within `units`
     load_image: str = ""  # how a person brings an image there; empty: as with any containerd
+    log: str = ""  # the file that the daemon's words go to, from the directory of its main file; empty: the journal of its unit
+
+
+@dc.dataclass(frozen=True)
+class Boot:
+    """What a manager makes the configuration of at each boot. It is looked at, to say what the next boot brings, and never changed."""
+
+    unit: str  # the file of its unit, which shows in a bare tree as well that it is there
+    directory: str  # of files that a person may put there ...
+    reads: str  # ... which a release reads whose unit says this
+    elsewhere: str  # where a person says the same in any release
+    program: str  # where it is installed, `handler` is the only handler and the default one; else runc is
+    handler: str
+    head: tuple[tuple[str, str], ...]  # the keys by which such a file is decoded at all, with their values
+    fields: Mapping[str, frozenset[str]]  # the path of a table in it -> its keys
 
 
 @dc.dataclass(frozen=True)
@@ -69,6 +97,7 @@ class Manager:
     sentence: str = ""  # why it is left alone, where that differs from the usual
     link: str = ""  # the owner's own page about GPUs
     place: Place | None = None
+    boot: Boot | None = None
 
     @property
     def refusal(self) -> Refusal:

@@ -3,22 +3,45 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """MicroK8s: a containerd in a snap, whose configuration is made from a template at each start.
 
-snapd copies the snap's data, and the template in it, to the new revision at a refresh; hooks of the snap edit single lines of it, and
-replace it only where a release with Docker is upgraded (snap/hooks/configure). By the same hook the members of a group may write it.
+run-containerd-with-args puts the snap's directories and three values into args/containerd-template.toml with sed and starts containerd with
+the result, by the path of the snap's revision. So what is read and edited here is the template, below the link `current`, which is what
+the next start reads. snapd copies the snap's data, and the template in it, to the new revision at a refresh; hooks of the snap edit
+single lines of it, and replace it only where a release with Docker is upgraded (snap/hooks/configure). Who may write there besides root:
+admin_groups.py.
+
+A strictly confined MicroK8s (its channels with -strict) has the root of its base snap: neither /usr/bin/nvidia-container-runtime nor the
+driver's libraries are in it, and its own NVIDIA addon is for classic confinement alone.
 """
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Confinement, Manager, Place
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Refusal
+
+UNIT, KUBELET = "snap.microk8s.daemon-containerd.service", "snap.microk8s.daemon-kubelite.service"
 
 MICROK8S = Manager(
     "microk8s",
     "MicroK8s",
-    "Use `microk8s enable nvidia`, or edit args/containerd-template.toml, from which it generates the file at every start: the handler "
-    "nvidia-container-runtime is there already. Then restart snap.microk8s.daemon-containerd. A refresh of the snap takes the template "
-    "over, `snap revert` brings back the one from before.",
-    config="/var/snap/microk8s/current/args/containerd.toml",
+    "",
+    config="/var/snap/microk8s/current/args/containerd-template.toml",
     socket="/var/snap/microk8s/common/run/containerd.sock",
     homes=("/var/snap/microk8s/", "/snap/microk8s/"),
-    units=("snap.microk8s.daemon-containerd.service",),
+    units=(UNIT, KUBELET),
+    place=Place(
+        units=(UNIT,),
+        drop_ins=(),
+        filled_in={"${RUNTIME}": "runc", "${RUNTIME_TYPE}": "io.containerd.runc.v2"},
+        confined=Confinement(
+            "/snap/microk8s/current/meta/snap.yaml",
+            "confinement: strict",
+            Refusal(
+                "this MicroK8s is a strictly confined snap, whose containerd sees neither this host's NVIDIA runtime nor its driver",
+                "Install it from a channel in classic confinement (snap install microk8s --classic), or leave this host out",
+            ),
+        ),
+        kubelet=True,
+        kubelet_units=(KUBELET,),
+        load_image="microk8s ctr images import FILE.tar",
+    ),
 )

@@ -22,4 +22,5 @@ TEMPLATES: Mapping[int, str] = {2: "config.toml.tmpl", 3: "config-v3.toml.tmpl"}
 
 def detection(name: str, *environment: str) -> Detection:
     """environment: the files that the unit reads, as its installation writes it."""
-    return Detection(PROGRAMS, FIRST, environment, f"/etc/rancher/{name}/config.yaml", "default-runtime", TEMPLATES)
+    settings, variable = f"/etc/rancher/{name}/config.yaml", f"{name.upper()}_CONFIG_FILE"  # ConfigFlag in pkg/cli/cmds/config.go
+    return Detection(PROGRAMS, FIRST, environment, settings, variable, "default-runtime", TEMPLATES)

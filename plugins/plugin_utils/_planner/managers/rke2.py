@@ -26,5 +26,6 @@ RKE2 = Manager(
         kubelet=True,
         detection=rancher.detection("rke2", "/etc/default/{}", "/etc/sysconfig/{}", "/usr/local/lib/systemd/system/{}.env"),
         load_image=f"/var/lib/rancher/rke2/bin/ctr --address {k3s.SOCKET} -n k8s.io images import FILE.tar",
+        log=k3s.LOG,
     ),
 )

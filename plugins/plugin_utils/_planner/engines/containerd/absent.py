@@ -256,7 +256,7 @@ def without_annotations(policy: Policy, doc: toml.TomlDocument, at: tuple[str, .
     here, before = toml.lookup(doc.data, (*at, edit.ANNOTATIONS)), toml.lookup(was or {}, (*at, edit.ANNOTATIONS))
     if toml.lookup(was or {}, at) is None or not isinstance(here, list):
         return doc
-    added = {f"{prefix.rstrip('/')}/*" for prefix in policy.annotation_prefixes or (decide.RUNTIME_PREFIX,)} - set(before or ())
+    added = {f"{prefix.rstrip('/')}/*" for prefix in policy.annotation_prefixes or decide.runtime_prefixes(policy)} - set(before or ())
     kept = [entry for entry in here if entry not in added]
     if kept == here:
         return doc

@@ -146,7 +146,7 @@ def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn
     named = next((f for f in files.files for p in config.imports(f) if config.absolute(f, p) == file.path), None)
     known = owned_file.originals(obs).get(file.real) if obs.asked(owned_file.ORIGINALS) else None
     if policy.adopt == "never":
-        return dc.replace(found, obstacle="adopt: never leaves it in place", next="Set adopt: auto to have it taken over")
+        return dc.replace(found, obstacle="adopt: never leaves it in place", next="Set adopt: auto (gpufleet_adopt) to have it taken over")
     if found.obstacle:
         return found
     if named:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, take_back
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.decide import RUNTIME_PREFIX
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.decide import runtime_prefixes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
@@ -55,7 +55,7 @@ def _differs(policy: Policy, files: FileSet, handler: Handler, entry: Mapping[st
     if known:
         return ""
     # Nothing else shows that this collection was ever here, so the entry alone has to.
-    prefixes = policy.annotation_prefixes or (RUNTIME_PREFIX,)
+    prefixes = policy.annotation_prefixes or runtime_prefixes(policy)
     wanted = [*WRITTEN, *copied, (ANNOTATIONS,)]
     missing = [path for path in wanted if path not in said]
     if not missing and not {f"{prefix.rstrip('/')}/*" for prefix in prefixes} <= set(said[(ANNOTATIONS,)]):

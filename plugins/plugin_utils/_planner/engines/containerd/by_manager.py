@@ -85,7 +85,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     if unasked:
         raise NeedMore(unasked)
     look = Look(policy, obs, instance, decision, files, version, template.of(obs, finds, files))
-    unasked = [] if settled(look, handlers) else [q for q in detected.questions(instance) if not obs.asked(q)]
+    unasked = [] if settled(look, handlers) else [q for q in detected.questions(obs, instance) if not obs.asked(q)]
     if unasked:
         raise NeedMore(unasked)
     by_itself = [s for h in handlers if h.name in finds.programs for s in of_detection(look, h)]

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import options, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file, toml_types
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
@@ -219,7 +220,7 @@ def _loop(current: ConfigFile, path: str, pattern: str) -> PlanError:
 
 def check_schema(files: FileSet, version: Version) -> None:
     """Refuse what the daemon refuses, or silently ignores: a declared version it does not know, a drop-in newer than the root."""
-    known = releases.facts(version).schemas
+    schemas = releases.facts(version).schemas
     for file in files.files:
         declared = file.declared or 1
         written = file.doc.data.get("version", 1)
@@ -228,9 +229,9 @@ def check_schema(files: FileSet, version: Version) -> None:
             raise PlanError("`version` is not a number", where=file.path, line=line, next="Repair it first: containerd refuses it")
         if releases.facts(version).merge == "deep":  # 1.x takes other bytes in strings and comments
             toml_types.check_encoding(file.doc, f"containerd {version} refuses it")
-        if declared not in known:
+        if declared not in schemas:
             raise PlanError(
-                f"this file has version = {declared}, but containerd {version} supports only {_list(known)}",
+                f"this file has version = {declared}, but containerd {version} supports only {_list(schemas)}",
                 where=file.path,
                 line=toml.line_of(file.doc, ("version",)),
                 why="containerd rejects or ignores such a file",
@@ -291,6 +292,7 @@ def _effective(files: FileSet, version: Version, built_in: bool) -> Mapping[str,
             part = toml.lookup(file.doc.data, table)
             if isinstance(part, Mapping) and read_by(table, file, files, facts):
                 cri = toml.copied(dict(part)) if facts.merge == "replace" else merged(cri, part)
+    cri = _filled(cri, known.filled_in(files.root_path))
     containerd = cri.setdefault("containerd", {})
     runtimes = containerd.get("runtimes") or {}
     if built_in and (facts.keeps_runc or not runtimes):
@@ -300,6 +302,13 @@ def _effective(files: FileSet, version: Version, built_in: bool) -> Mapping[str,
     if not containerd["default_runtime_name"]:
         containerd["default_runtime_name"] = "runc"
     return cri
+
+
+def _filled(cri: dict[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
+    """A template's table as the daemon gets it."""
+    if not values:
+        return cri
+    return {k: _filled(v, values) if isinstance(v, dict) else values.get(v, v) if isinstance(v, str) else v for k, v in cri.items()}
 
 
 def read_by(table: Path, file: ConfigFile, files: FileSet, facts: releases.Release) -> bool:
@@ -316,7 +325,8 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     result = dict(below)
     for key, value in above.items():
         old = result.get(key)
-        result[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else toml.copied(value)
+        # Dictionaries, as parsers make them: an abstract class takes longer to say no.
+        result[key] = merged(old, value) if isinstance(value, dict) and isinstance(old, dict) else toml.copied(value)
     return result
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""containerd: which instances are on a host, what they can do, and whose they are. The plans are made in containerd_plan."""
+"""containerd: the instances of a host, what they can do, and why one is left alone. `daemons` finds them, `plan` and `by_manager` plan."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
     absent,
     by_manager,
+    daemons,
     detected,
+    next_boot,
     options,
     releases,
+    served,
     template,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import plan as containerd_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.daemons import Daemon
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import docker, known
@@ -52,44 +56,18 @@ marked = absent.marked
 claims = absent.claims
 
 PACKAGES = ["containerd", "containerd.io", "moby-containerd", *docker.PACKAGES]
-NAMES = [known.DAEMON]
 OTHER_PROGRAMS = ("dockerd", "crio")  # of engines that a version may stand for in another root directory
 RELATIVE = "containerd was started with a relative configuration path ({config}), so the file cannot be determined"
 CRI_OFF = (
     "CRI is switched off in this containerd: {where} lists it in disabled_plugins, so settings for CRI would have no effect",
     'Remove "{entry}" from disabled_plugins, restart containerd and run again',
 )
-READ_FLAGS: Mapping[str, str] = {"--config": "path", "-c": "path", "--address": "address", "-a": "address"}
-
-
-@dc.dataclass(frozen=True)
-class Daemon:
-    """A containerd as its command line (or its absence) shows it."""
-
-    config: str
-    address: str
-    binary: str
-    unit: str
-    running: bool
-    manager: Manager = PACKAGE
-    pid: int = 0
-    ticks: int = 0
-    by_path: bool = False  # its program is run by a path of its own, not as the file of the process
-
-    @property
-    def process(self) -> dict[str, int] | None:
-        return {"pid": self.pid, "ticks": self.ticks} if self.pid and not self.by_path else None
-
-    @property
-    def socket(self) -> str:
-        """The one that it is known to have, whatever its files say."""
-        return self.address or self.manager.socket
 
 
 def questions(policy: Policy) -> list[queries.Question]:
     """Everything a normal host needs, in one look."""
     files = [q for config, place in absent.homes(policy) for q in _files_at(policy, config, place)]
-    files += [queries.package(PACKAGES), queries.file(nvidia_ctk.MISPLACED, content=False), *known.questions()]
+    files += [queries.package(PACKAGES), queries.file(nvidia_ctk.MISPLACED, content=False), *known.questions(), *known.confinements()]
     if policy.root != "/":
         return files
     units = [policy.service or releases.UNIT, *known.unit_names()]
@@ -97,9 +75,9 @@ def questions(policy: Policy) -> list[queries.Question]:
     return [
         *files,
         *cgroup_driver.questions(),
-        queries.processes(known.executables(), READ_FLAGS, detected.ENVIRONMENT),
+        queries.processes(known.executables(), daemons.READ_FLAGS, detected.ENVIRONMENT),
         queries.units(units),
-        queries.which(NAMES),
+        queries.which(daemons.NAMES),
         *(queries.cri(socket, method) for socket in sockets for method in ("Status", "Version")),
     ]
 
@@ -118,84 +96,15 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     """All containerds of the host, those of others included, with the reason why they are left alone."""
     if policy.root != "/":
         return _offline(policy, obs)
-    daemons = _daemons(policy, obs)
-    if policy.config_path:
-        daemons = [d for d in daemons if d.config == policy.config_path] or _by_options(policy, obs)
-    elif policy.socket:
-        daemons = [d for d in daemons if policy.socket in (d.address, "")] or daemons
     foreign = () if processes.declared(policy) else processes.called(obs, "containerd")
-    return (*(_instance(policy, obs, d) for d in daemons), *(processes.instance("containerd", "containerd", p) for p in foreign))
-
-
-def _daemons(policy: Policy, obs: Observation) -> list[Daemon]:
-    found = []
-    for process in obs.processes():
-        program = known.program(process)
-        if program:
-            found.append(_running(policy, obs, process, *program))
-    for manager in known.present(obs):
-        if not any(d.manager is manager for d in found):
-            found.append(Daemon(manager.config, manager.socket, "", known.unit(obs, manager), False, manager))
-    if all(d.manager.own_engine for d in found) and not processes.called(obs, "containerd"):
-        installed = obs.raw(queries.which(NAMES)).get("found", {}).get("containerd")
-        if installed or obs.unit(policy.service or releases.UNIT):
-            found.append(_stopped(policy, obs, releases.CONFIG))
-    return found
-
-
-def _running(policy: Policy, obs: Observation, process: Mapping[str, Any], binary: str, itself: bool) -> Daemon:
-    argv = [str(a) for a in process.get("argv") or ()]
-    config = option(argv, "--config", "-c") or releases.CONFIG
-    manager = known.of_process(obs, process, config)
-    return Daemon(
-        config,
-        option(argv, "--address", "-a"),
-        binary,
-        _unit(policy, obs, process, manager),
-        True,
-        manager,
-        pid=int(process["pid"]),
-        ticks=int(process.get("ticks") or 0),
-        by_path=not itself,
-    )
-
-
-def _unit(policy: Policy, obs: Observation, process: Mapping[str, Any], manager: Manager) -> str:
-    """The daemon's unit by its control group; by systemd's word on the usual unit where a hybrid hierarchy hides it."""
-    if policy.service or process.get("unit"):
-        return policy.service or str(process["unit"])
-    if manager.own_engine:
-        return known.unit(obs, manager)
-    return releases.UNIT if obs.unit(releases.UNIT).get("MainPID") == str(process.get("pid")) else ""
-
-
-def _by_options(policy: Policy, obs: Observation) -> list[Daemon]:
-    """The daemon that the options describe, where no verified process has this configuration: one that runs if something does."""
-    daemon = _stopped(policy, obs, policy.config_path)
-    runs = bool(processes.called(obs, "containerd"))
-    if runs and not processes.declared(policy):
-        return []
-    return [dc.replace(daemon, address=policy.socket, running=runs)]
-
-
-def _stopped(policy: Policy, obs: Observation, config: str) -> Daemon:
-    binary = obs.raw(queries.which(NAMES)).get("found", {}).get("containerd") or ""
-    unit = policy.service or (releases.UNIT if obs.unit(releases.UNIT) else "")
-    return Daemon(config, "", binary, unit, False, known.of_config(config) or known.of_host(obs))
-
-
-def option(argv: list[str], *names: str) -> str:
-    """The value of a global option, as `--config F`, `--config=F` or `-c F`; they stand before a subcommand."""
-    for n, arg in enumerate(argv[1:], 1):
-        name, equals, value = arg.partition("=")
-        if name in names:
-            return value if equals else (argv[n + 1] if n + 1 < len(argv) else "")
-    return ""
+    own = (_instance(policy, obs, d) for d in daemons.find(policy, obs))
+    return (*own, *(processes.instance("containerd", "containerd", p) for p in foreign))
 
 
 def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
-    if daemon.manager.place is None:
-        return _refused(daemon, daemon.manager.refusal)
+    alone = next_boot.refusal(obs, daemon.manager) if daemon.manager.place is None else served.confined(obs, daemon.manager)
+    if alone:
+        return _refused(daemon, alone)
     if not daemon.config.startswith("/"):
         way = "Start it with an absolute path and run again, or remove containerd from the option engines"
         return dc.replace(_refused(daemon, Refusal(RELATIVE.format(config=daemon.config), way)), silent=True)
@@ -262,9 +171,16 @@ def _silence(obs: Observation, daemon: Daemon, socket: str) -> Refusal:
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
     return Refusal(
         f"containerd runs, but its CRI does not answer at {socket} ({why})",
-        f'See `journalctl -u {daemon.unit or "containerd"}` for "failed to load plugin", correct that and run again, or remove '
-        "containerd from the option engines",
+        f'See {_words(daemon)} for "failed to load plugin", correct that and run again, or remove containerd from the option engines',
     )
+
+
+def _words(daemon: Daemon) -> str:
+    """Where a person reads what the daemon says. k3s starts it as its child and gives it a file of its own."""
+    log = daemon.manager.place.log if daemon.manager.place else ""
+    if log:
+        return posixpath.normpath(posixpath.join(posixpath.dirname(daemon.config), log))
+    return f"`journalctl -u {daemon.unit or 'containerd'}`"
 
 
 def _refused(daemon: Daemon, refusal: Refusal) -> Instance:
@@ -393,7 +309,7 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     """Another root directory: nothing runs there, so only files, the package database and the user can answer."""
     there = [_in_tree(policy, obs, m.config, m) for m in known.present(obs)]
     config = policy.config_path or releases.CONFIG
-    manager = known.of_config(config)
+    manager = known.of_config(config) or known.of_boot(obs, config == releases.CONFIG)
     if manager:
         return (_in_tree(policy, obs, config, manager),)
     named_file.require(policy, obs, releases.CONFIG, containerd_places.keep(policy.handlers))

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Cdi,
     Evidence,
     Instance,
+    NeedMore,
     PlanError,
     Policy,
     Refusal,
@@ -33,8 +34,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 # Such files have tokens of the cluster in them.
-PATH_ALONE: Keep = {"format": "env", "places": [[["PATH"], "path"]]}
-ENVIRONMENT: Mapping[str, str] = {"PATH": "path"}  # of the daemon's process, which has it from the service
+VARIABLES = ("K3S_CONFIG_FILE", "RKE2_CONFIG_FILE")
+OF_SERVICE: Keep = {"format": "env", "places": [[[name], "path"] for name in ("PATH", *VARIABLES)]}
+ENVIRONMENT: Mapping[str, str] = dict.fromkeys(("PATH", *VARIABLES), "path")  # of the daemon's process, which has it from the service
+# Of a unit whose arguments may hold the cluster's token: where they begin, and the file of settings. The process itself hides them
+# (it calls itself `k3s server`), so its own command line says nothing.
+FLAG = r"(?:--config|-c)['\"]?(?:=|[ \t\r\n\\]+)['\"]?(/[\w./+-]+)"
+HANDED_ON = r"-arg['\"]?[ \t\r\n\\]+['\"]?"  # what follows is an argument for the kubelet or another part
+ARGUMENTS: Keep = {"format": "text", "patterns": [r"^[ \t]*ExecStart=", rf"{HANDED_ON}(?=--config)", rf"(?<=[\s'\"]){FLAG}"]}
 PACKAGED = "/usr/bin"  # where NVIDIA's packages put the programs
 
 
@@ -95,16 +102,21 @@ def environment_files(instance: Instance) -> list[str]:
 
 def search_path(policy: Policy, obs: Observation, instance: Instance) -> SearchPath:
     """By the last of its files that says it, else as the running service has it, else as systemd gives it."""
-    files = [obs.file(name, PATH_ALONE) for name in environment_files(instance)]
+    files = [obs.file(name, OF_SERVICE) for name in environment_files(instance)]
     saying = [file for file in files if says_path(file)]
     first = detection(instance).first
     if saying:
         line, value = next((n, text[5:]) for n, text in lines(saying[-1]) if text.startswith("PATH="))
         return SearchPath((*first, *split(value.strip("\"'"))), saying[-1].path, line)
-    running = next((p for p in obs.processes() if p.get("pid") == instance.pid), {}) if policy.root == "/" else {}
-    value = str((running.get("environment") or {}).get("PATH") or "")
+    value = of_process(obs, instance, "PATH")
     where = next((file.path for file in reversed(files) if file.exists), files[0].path if files else "")
     return SearchPath((*first, *(split(value) or STANDARD_PATH)), where)
+
+
+def of_process(obs: Observation, instance: Instance, variable: str) -> str:
+    """A variable of the running daemon, '' where none runs or it has none."""
+    running = next((p for p in obs.processes() if p.get("pid") == instance.pid), {}) if instance.running else {}
+    return str((running.get("environment") or {}).get(variable) or "")
 
 
 def says_path(file: File) -> bool:
@@ -173,13 +185,54 @@ def settings_keep(key: str) -> Keep:
     return {"format": "yaml", "places": [[[key], "name"]]}
 
 
+def settings_file(obs: Observation, instance: Instance) -> str:
+    """The manager's own configuration: by its variable, else by --config, else in the usual place (pkg/configfilearg/parser.go)."""
+    wanted = detection(instance)
+    for file in reversed([obs.file(name, OF_SERVICE) for name in environment_files(instance)]):
+        require_path(file, wanted.variable)
+        for _line, text in reversed(lines(file)):
+            if text.startswith(f"{wanted.variable}="):
+                return text.partition("=")[2].strip("\"' ")
+    return of_process(obs, instance, wanted.variable) or of_arguments(obs, instance) or wanted.settings
+
+
+def of_arguments(obs: Observation, instance: Instance) -> str:
+    """By the arguments of its unit; a drop-in that has others counts."""
+    for path in reversed(unit_files(obs, instance)):
+        text = obs.file(path, ARGUMENTS).text
+        if "ExecStart=" in text:
+            found = re.finditer(rf"({HANDED_ON})?{FLAG}", text.rpartition("ExecStart=")[2])
+            return next((str(one.group(2)) for one in found if not one.group(1)), "")
+    return ""
+
+
+def unit_files(obs: Observation, instance: Instance) -> list[str]:
+    unit = obs.unit(instance.unit) if instance.unit and instance.running else {}
+    return [path for path in (unit.get("FragmentPath", ""), *unit.get("DropInPaths", "").split()) if path]
+
+
+def require_path(file: File, variable: str) -> None:
+    for entry in file.withheld:
+        if list(entry["path"]) == [variable]:
+            raise PlanError(
+                f"the value of {variable} is not the path of a file",
+                where=file.path,
+                line=entry["line"],
+                why="so what becomes the default handler at the next start is not known",
+                next="Name a file of this host by its absolute path, and run again",
+            )
+
+
 def default(obs: Observation, instance: Instance) -> Default:
     """By the last of its files that says it: config.yaml, then config.yaml.d by name (dotDFiles in k3s, pkg/configfilearg/parser.go)."""
     wanted = detection(instance)
-    keep = settings_keep(wanted.default)
-    found = Default("", wanted.settings)
-    more = [f for f in obs.glob(f"{wanted.settings}.d/*", keep) if f.path.lower().endswith((".yaml", ".yml")) and f.type != "dir"]
-    for file in [obs.file(wanted.settings, keep), *more]:
+    keep, settings = settings_keep(wanted.default), settings_file(obs, instance)
+    unasked = [q for q in (queries.file(settings, keep), queries.glob(f"{settings}.d/*", keep)) if not obs.asked(q)]
+    if unasked:
+        raise NeedMore(unasked)
+    found = Default("", settings)
+    more = [f for f in obs.glob(f"{settings}.d/*", keep) if f.path.lower().endswith((".yaml", ".yml")) and f.type != "dir"]
+    for file in [obs.file(settings, keep), *more]:
         require_plain(file, wanted.default)
         for line, text in lines(file):
             value = re.match(rf"{re.escape(wanted.default)}:\s+[\"']?([\w.+-]+)", text)
@@ -200,8 +253,9 @@ def require_plain(file: File, key: str) -> None:
             )
 
 
-def questions(instance: Instance) -> list[queries.Question]:
+def questions(obs: Observation, instance: Instance) -> list[queries.Question]:
     wanted = detection(instance)
     keep = settings_keep(wanted.default)
-    files: list[queries.Question] = [queries.file(name, PATH_ALONE) for name in environment_files(instance)]
+    files: list[queries.Question] = [queries.file(name, OF_SERVICE) for name in environment_files(instance)]
+    files += [queries.file(name, ARGUMENTS) for name in unit_files(obs, instance)]
     return [*files, queries.file(wanted.settings, keep), queries.glob(f"{wanted.settings}.d/*", keep)]

@@ -284,7 +284,7 @@ def _changes(
         return []
     manager, place = known.of_name(instance.manager), known.place(instance.manager)
     edit.require_allowed(policy, manager, base, missing, version)
-    if releases.facts(version).merge == "replace" or (policy.drop_in == "never" and not takes_over):
+    if releases.facts(version).merge == "replace" or (policy.drop_in == "never" and not takes_over) or not place.drop_ins:
         # 1.x: a drop-in that names the CRI table replaces all that the root file says there (containerd#5837).
         return edit.in_place(files, names, missing, version)
     # Our file carries the handlers complete, so it stands by itself, and of the rest only what the others lack.

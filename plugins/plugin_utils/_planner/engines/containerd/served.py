@@ -10,11 +10,23 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 READS_NEWER_DROP_INS = (2, 3, 5)  # migrates each file by itself (github.com/containerd/containerd/pull/12891 had stopped that in 2.3.0)
+
+
+def confined(obs: Observation, manager: Manager) -> Refusal:
+    """A daemon that does not see this host's programs cannot run the handler. A file that cannot be read ends the look."""
+    where = manager.place.confined if manager.place else None
+    if where is None:
+        return Refusal()
+    file = obs.file(where.file, known.shown_line(where))
+    return where.refusal if where.line in file.text.splitlines() else Refusal()
 
 
 def version_of(instance: Instance) -> Version:

@@ -96,7 +96,7 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
         raise PlanError(
             f"{instance.unit} is masked, so it cannot be restarted",
             where=instance.unit,
-            next=f"Run `systemctl unmask {instance.unit}`, or set restart: never and restart it yourself",
+            next=f"Run `systemctl unmask {instance.unit}`, or set restart: never (gpufleet_restart) and restart it yourself",
         )
     mode = unit.get("KillMode", "process")
     if mode not in ("process", "none", ""):
@@ -104,7 +104,7 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
             f"a restart of {instance.unit} would kill every container on this host",
             where=instance.unit,
             why=f"its KillMode is {mode}, but upstream's is process",
-            next="Remove the override from the unit, or set restart: never and restart it yourself",
+            next="Remove the override from the unit, or set restart: never (gpufleet_restart) and restart it yourself",
         )
 
 

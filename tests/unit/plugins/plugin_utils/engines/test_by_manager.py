@@ -94,6 +94,20 @@ def test_a_server_whose_unit_does_not_wait_for_its_api_is_named(unit: str, kind:
     assert bool(said) is named
 
 
+DEADLY = {
+    "all pods would end": ({"KillMode": "control-group"}, "a restart of k3s-agent.service would kill every container on this host"),
+    "masked": ({"LoadState": "masked"}, "k3s-agent.service is masked, so it cannot be restarted"),
+}
+
+
+@pytest.mark.parametrize("case", DEADLY)
+def test_a_restart_that_pods_would_not_live_through_is_refused(case: str) -> None:
+    properties, sentence = DEADLY[case]
+    with pytest.raises(PlanError, match=sentence):
+        Node(properties=properties).plan()
+    assert Node(properties=properties).plan(restart="never").restarts == ()
+
+
 def test_a_runtime_that_an_operator_left_is_named() -> None:
     (said,) = Node(programs=(NVIDIA, TOOLKIT)).plan().advice
     assert said.startswith(f"{TOOLKIT}: k3s takes this program before {NVIDIA}")
@@ -156,16 +170,16 @@ def test_a_variable_in_the_path_is_named_since_systemd_puts_nothing_in_its_place
     """The node withholds such a value, and says that there is one."""
     text = "K3S_TOKEN=secret\nPATH=$PATH:/opt/nvidia\n"
     withheld = [{"path": ["PATH"], "kind": "string", "line": 2, "span": [17, 39]}]
-    node = Node(files={K3S_ENV: {"content": file_places.shown(text, detected.PATH_ALONE), "withheld": withheld}})
-    assert "$" not in file_places.shown(text, detected.PATH_ALONE)
+    node = Node(files={K3S_ENV: {"content": file_places.shown(text, detected.OF_SERVICE), "withheld": withheld}})
+    assert "$" not in file_places.shown(text, detected.OF_SERVICE)
     sentence = r"(?s)k3s-agent.service.env:2: the value of PATH is not.*Write it out, for example PATH=/usr/local/sbin"
     with pytest.raises(PlanError, match=sentence):
         node.plan()
 
 
 def test_of_files_with_tokens_and_of_settings_nothing_else_leaves_the_host() -> None:
-    assert file_places.shown("K3S_TOKEN=secret\nPATH=/opt/bin:/usr/bin\n", detected.PATH_ALONE).splitlines()[1] == "PATH=/opt/bin:/usr/bin"
-    assert "secret" not in file_places.shown("K3S_TOKEN=secret\nPATH=/opt/bin\n", detected.PATH_ALONE)
+    assert file_places.shown("K3S_TOKEN=secret\nPATH=/opt/bin:/usr/bin\n", detected.OF_SERVICE).splitlines()[1] == "PATH=/opt/bin:/usr/bin"
+    assert "secret" not in file_places.shown("K3S_TOKEN=secret\nPATH=/opt/bin\n", detected.OF_SERVICE)
     shown = file_places.shown("token: secret\ndefault-runtime: nvidia\n", detected.settings_keep("default-runtime"))
     assert ("secret" in shown, "default-runtime: nvidia" in shown) == (False, True)
 
@@ -204,6 +218,36 @@ def test_a_later_file_of_its_settings_counts() -> None:
 def test_the_settings_have_either_ending(name: str, counts: bool) -> None:
     node = Node(files={K3S_YAML: "default-runtime: crun\n", f"{K3S_YAML}.d/{name}": "default-runtime: nvidia\n"})
     assert detected.default(node.seen(), node.instance()).handler == ("nvidia" if counts else "crun")
+
+
+# Where its settings are, by what its service says; a variable counts before an argument, and a drop-in of the unit before the unit.
+UNIT, TUNED = "/etc/systemd/system/k3s-agent.service", "/etc/systemd/system/k3s-agent.service.d/10.conf"
+INSTALLED = "ExecStart=/usr/local/bin/k3s \\\n    agent \\\n\t'--token' \\\n\t'secret' \\\n\t'--config' \\\n\t'/etc/edge.yaml' \\\n"
+ELSEWHERE = {
+    "as its installation has them": ({UNIT: "ExecStart=/usr/local/bin/k3s agent\n"}, K3S_YAML),
+    "an argument, as the installer writes it": ({UNIT: INSTALLED}, "/etc/edge.yaml"),
+    "an argument on one line": ({UNIT: "ExecStart=/usr/local/bin/k3s agent --config=/etc/edge.yaml --debug\n"}, "/etc/edge.yaml"),
+    "an argument by its short name": ({UNIT: "ExecStart=/usr/local/bin/k3s agent -c /etc/edge.yaml\n"}, "/etc/edge.yaml"),
+    "an argument for the kubelet": (
+        {UNIT: "ExecStart=/usr/local/bin/k3s \\\n agent \\\n\t'--kubelet-arg' \\\n\t'--config=/etc/kubelet.yaml' \\\n"},
+        K3S_YAML,
+    ),
+    "a drop-in without it": ({UNIT: INSTALLED, TUNED: "[Service]\nExecStart=\nExecStart=/usr/local/bin/k3s agent\n"}, K3S_YAML),
+    "a drop-in about something else": ({UNIT: INSTALLED, TUNED: "[Service]\nNice=5\n"}, "/etc/edge.yaml"),
+    "a variable": ({UNIT: INSTALLED, K3S_ENV: "K3S_CONFIG_FILE='/etc/first.yaml'\n"}, "/etc/first.yaml"),
+}
+
+
+@pytest.mark.parametrize(("files", "settings"), ELSEWHERE.values(), ids=ELSEWHERE)
+def test_its_settings_are_read_where_its_service_says(files: dict[str, str], settings: str) -> None:
+    keeps = {UNIT: detected.ARGUMENTS, TUNED: detected.ARGUMENTS, K3S_ENV: detected.OF_SERVICE}
+    shown = {path: file_places.shown(text, keeps[path]) for path, text in files.items()}
+    node = Node(files={**shown, settings: "default-runtime: nvidia\n"})
+    seen = node.seen()
+    seen.answers[f"glob:{settings}.d/*"] = {"files": []}
+    seen.answers["units:of this test"]["units"]["k3s-agent.service"].update(FragmentPath=UNIT, DropInPaths=TUNED if TUNED in files else "")
+    assert detected.default(seen, node.instance()) == detected.Default("nvidia", settings, 1)
+    assert "secret" not in "".join(shown.values())
 
 
 UNREAD: dict[str, tuple[str, Any, str]] = {

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 from tests.fixtures.managers import LEFT_ALONE
-from tests.unit import builders
+from tests.unit import builders, rancher
 
 SOCKET = "/run/containerd/containerd.sock"
 CONFIG = "/etc/containerd/config.toml"
@@ -268,6 +268,20 @@ def test_a_running_containerd_whose_cri_does_not_answer_is_left_alone_and_says_w
     assert str(found.refusal).startswith(
         f"containerd runs, but its CRI does not answer at {SOCKET} (connection refused). See `journalctl -u"
     )
+
+
+@pytest.mark.parametrize(
+    ("manager", "unit", "says"),
+    [
+        ("k3s", "k3s-agent.service", "See /var/lib/rancher/k3s/agent/containerd/containerd.log for"),
+        ("rke2", "rke2-server.service", "See /var/lib/rancher/rke2/agent/containerd/containerd.log for"),
+    ],
+)
+def test_a_manager_that_keeps_the_words_of_its_containerd_in_a_file_has_that_file_named(manager: str, unit: str, says: str) -> None:
+    seen = rancher.Node(manager=manager, unit=unit).seen()
+    seen.answers[f"cri:Status:{rancher.SOCKET}"] = DEAD
+    (found,) = containerd.find(Policy(), seen)
+    assert says in str(found.refusal)
 
 
 def importing(length: int) -> dict[str, str]:

@@ -1,0 +1,121 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which containerds there are on a host, running or not: by processes and managers, else by program and unit, or as the options say."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+NAMES = [known.DAEMON]
+READ_FLAGS: Mapping[str, str] = {"--config": "path", "-c": "path", "--address": "address", "-a": "address"}
+
+
+@dc.dataclass(frozen=True)
+class Daemon:
+    """A containerd as its command line (or its absence) shows it."""
+
+    config: str
+    address: str
+    binary: str
+    unit: str
+    running: bool
+    manager: Manager = PACKAGE
+    pid: int = 0
+    ticks: int = 0
+    by_path: bool = False  # its program is run by a path of its own, not as the file of the process
+
+    @property
+    def process(self) -> dict[str, int] | None:
+        return {"pid": self.pid, "ticks": self.ticks} if self.pid and not self.by_path else None
+
+    @property
+    def socket(self) -> str:
+        """The one that it is known to have, whatever its files say."""
+        return self.address or self.manager.socket
+
+
+def find(policy: Policy, obs: Observation) -> list[Daemon]:
+    """Those that the options mean, else all of the host."""
+    found = _all(policy, obs)
+    if policy.config_path:
+        return [d for d in found if d.config == policy.config_path] or _by_options(policy, obs)
+    if policy.socket:
+        return [d for d in found if policy.socket in (d.address, "")] or found
+    return found
+
+
+def _all(policy: Policy, obs: Observation) -> list[Daemon]:
+    found = []
+    for process in obs.processes():
+        program = known.program(process)
+        if program:
+            found.append(_running(policy, obs, process, *program))
+    for manager in known.present(obs):
+        if not any(d.manager is manager for d in found):
+            found.append(Daemon(manager.config, manager.socket, "", known.unit(obs, manager), False, manager))
+    if all(d.manager.own_engine for d in found) and not processes.called(obs, "containerd"):
+        installed = obs.raw(queries.which(NAMES)).get("found", {}).get("containerd")
+        if installed or obs.unit(policy.service or releases.UNIT):
+            found.append(_stopped(policy, obs, releases.CONFIG))
+    return found
+
+
+def _running(policy: Policy, obs: Observation, process: Mapping[str, Any], binary: str, itself: bool) -> Daemon:
+    argv = [str(a) for a in process.get("argv") or ()]
+    config = option(argv, "--config", "-c") or releases.CONFIG
+    manager = known.of_process(obs, process, config)
+    return Daemon(
+        known.main_file(manager, config),
+        option(argv, "--address", "-a"),
+        binary,
+        _unit(policy, obs, process, manager),
+        True,
+        manager,
+        pid=int(process["pid"]),
+        ticks=int(process.get("ticks") or 0),
+        by_path=not itself,
+    )
+
+
+def _unit(policy: Policy, obs: Observation, process: Mapping[str, Any], manager: Manager) -> str:
+    """The daemon's unit by its control group; by systemd's word on the usual unit where a hybrid hierarchy hides it."""
+    if policy.service or process.get("unit"):
+        return policy.service or str(process["unit"])
+    if manager.own_engine:
+        return known.unit(obs, manager)
+    return releases.UNIT if obs.unit(releases.UNIT).get("MainPID") == str(process.get("pid")) else ""
+
+
+def _by_options(policy: Policy, obs: Observation) -> list[Daemon]:
+    """The daemon that the options describe, where no verified process has this configuration: one that runs if something does."""
+    daemon = _stopped(policy, obs, policy.config_path)
+    runs = bool(processes.called(obs, "containerd"))
+    if runs and not processes.declared(policy):
+        return []
+    return [dc.replace(daemon, address=policy.socket, running=runs)]
+
+
+def _stopped(policy: Policy, obs: Observation, config: str) -> Daemon:
+    binary = obs.raw(queries.which(NAMES)).get("found", {}).get("containerd") or ""
+    unit = policy.service or (releases.UNIT if obs.unit(releases.UNIT) else "")
+    return Daemon(config, "", binary, unit, False, known.of_config(config) or known.of_host(obs))
+
+
+def option(argv: list[str], *names: str) -> str:
+    """The value of a global option, as `--config F`, `--config=F` or `-c F`; they stand before a subcommand."""
+    for n, arg in enumerate(argv[1:], 1):
+        name, equals, value = arg.partition("=")
+        if name in names:
+            return value if equals else (argv[n + 1] if n + 1 < len(argv) else "")
+    return ""
