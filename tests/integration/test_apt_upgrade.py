@@ -58,7 +58,7 @@ def moved(fleet: Fleet, version: str) -> dict[str, Any]:
 
 def installed(fleet: Fleet) -> dict[str, str]:
     """The packages whose installation is complete."""
-    listed = fleet.shell(HOST, f"dpkg-query -W -f '${{Package}} ${{Version}} ${{Status}}\\n' {' '.join(PACKAGES)}")
+    listed = fleet.shell(HOST, f"dpkg-query -W -f '${{Package}} ${{Version}} ${{Status}}\\n' {' '.join(PACKAGES)}", fails=True)
     return {words[0]: words[1] for words in map(str.split, listed.splitlines()) if words[-1] == "installed"}
 
 
@@ -67,8 +67,19 @@ def test_a_failing_upgrade_is_taken_back_as_a_set_and_works_once_it_can(fleet: F
     fleet.shell(HOST, "touch /etc/fails")
     failed = moved(fleet, NEW)
     assert failed["status"] == "failed"
-    assert "a script of a package failed" in failed["msg"]
+    assert "a script of the package nvidia-container-toolkit-base failed" in failed["msg"]
     assert installed(fleet) == dict.fromkeys(PACKAGES, OLD)
+    fleet.shell(HOST, "rm /etc/fails")
+    assert moved(fleet, NEW)["status"] == "ok"
+    assert installed(fleet) == dict.fromkeys(PACKAGES, NEW)
+
+
+def test_a_first_installation_that_fails_half_way_takes_away_what_it_brought(fleet: Fleet) -> None:
+    fleet.shell(HOST, f"apt-get -qq purge -y {' '.join(PACKAGES)}; touch /etc/fails")
+    failed = moved(fleet, NEW)
+    assert (failed["status"], failed["changed"]) == ("failed", True), failed  # their configuration files stay
+    assert "a script of the package nvidia-container-toolkit-base failed" in failed["msg"]
+    assert installed(fleet) == {}
     fleet.shell(HOST, "rm /etc/fails")
     assert moved(fleet, NEW)["status"] == "ok"
     assert installed(fleet) == dict.fromkeys(PACKAGES, NEW)

@@ -24,11 +24,10 @@ PACKAGES = rpmrepo.LAB_PACKAGES
 ADDRESS = "http://10.77.0.1:8099/rpm"
 
 
-# A repository that has nothing to do with the toolkit, and is out of reach by now.
+# A repository that has nothing to do with the toolkit, and is out of reach; dnf has never read it, zypper neither.
 STANZA = r"[other]\nname=other\nbaseurl=file:///root/other\nenabled=1\nautorefresh=1\ngpgcheck=0\n"
 BROKEN = {
-    DNF: f"mkdir -p /root/other /etc/yum.repos.d; createrepo_c -q /root/other; printf '{STANZA}' >/etc/yum.repos.d/other.repo; "
-    "dnf -q makecache; mv /root/other /root/gone",
+    DNF: f"mkdir -p /etc/yum.repos.d; printf '{STANZA}' >/etc/yum.repos.d/other.repo",
     ZYPPER: f"mkdir -p /etc/zypp/repos.d; printf '{STANZA}' >/etc/zypp/repos.d/other.repo",
 }
 
@@ -130,8 +129,8 @@ def test_a_failing_upgrade_is_taken_back_as_a_set(fleet: Fleet, fresh: tuple[Run
         fleet.shell(host, f"rm {rpmrepo.FAILS}")
 
 
-HOLD = {DNF: "dnf -q versionlock add {}", ZYPPER: "zypper --non-interactive addlock {}"}
-RELEASE = {DNF: "dnf -q versionlock clear", ZYPPER: "zypper --non-interactive removelock {}"}
+HOLD = {DNF: "dnf -q --setopt='*.skip_if_unavailable=1' versionlock add {}", ZYPPER: "zypper --non-interactive addlock {}"}
+RELEASE = {DNF: "dnf -q --setopt='*.skip_if_unavailable=1' versionlock clear", ZYPPER: "zypper --non-interactive removelock {}"}
 
 
 def test_a_full_disk_leaves_the_set_as_it_was(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
@@ -219,3 +218,19 @@ def test_packages_come_from_an_archive_where_no_repository_is_reached(fleet: Fle
     assert gone.status == 0, gone.words
     for host in HOSTS:
         assert fleet.shell(host, f"ls -d /var/lib/gpufleet/bundle {FAMILY[host].list_path} 2>/dev/null", fails=True) == ""
+
+
+def test_a_first_installation_that_fails_half_way_takes_away_what_it_brought(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+    """dnf goes on with three of the four packages, zypper stops after the first."""
+    for host in HOSTS:
+        fleet.shell(host, f"rpm --erase {' '.join(installed(fleet, host))}; touch {rpmrepo.FAILS}")
+    run = fleet.task("node", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("node")
+    for host in HOSTS:
+        assert (run[host]["status"], run[host]["changed"]) == ("failed", True), run[host]
+        assert "a script of a package failed" in run[host]["msg"], run[host]["msg"]
+        assert installed(fleet, host) == {}
+        fleet.shell(host, f"rm {rpmrepo.FAILS}")
+    moved = fleet.task("node", HOSTS, options(toolkit_version=rpmrepo.NEW))
+    assert moved.status == 0, moved.words
+    for host in HOSTS:
+        assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.NEW)

@@ -7,7 +7,6 @@ A row: {"code": name, "pattern": regular expression for a line, "values": {group
 groups that have their shape (see `selection`), nothing else of the line. Node side: standard library only, Python 3.6.
 """
 
-import os.path
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
@@ -19,22 +18,6 @@ SIZE = 256 * 1024  # characters of an output that are read: its end
 # systemd's own lines about a unit; those of them that report a failure.
 _MANAGER = re.compile(r"\S+\.(service|socket|scope|slice): |(Starting|Started|Stopping|Stopped|Reloading|Reloaded|Failed to start) ")
 _FAILURE = re.compile(r"\S+\.service: (Main process exited|Control process exited|Failed with result)")
-
-# What systemd itself says of a unit that it cannot start: names of units and its own words. Nothing else of its output travels.
-_MANAGER_SAYS = re.compile(
-    r"Job for [\w@:.\\-]+ (?:failed because (?:the control process exited with error code|a timeout was exceeded|"
-    r"a fatal signal was delivered[\w ]*|the service did not take the steps required by its unit configuration|"
-    r"of unavailable resources or another system error|start of the service was attempted too often)|failed|canceled|invalid)"
-    r"|Unit [\w@:.\\-]+ (?:not found|could not be found|is masked)"
-    r"|Failed to (?:connect to bus|start transient \w+ unit|get properties|list units|reload daemon)"
-    r"|A dependency job for [\w@:.\\-]+ failed"
-)
-
-
-def of_manager(text):
-    """systemd's own words in what systemctl or systemd-run printed; "" where there are none that are known."""
-    found = _MANAGER_SAYS.search(" ".join(text.split()))
-    return found.group() if found else ""
 
 
 def recognised(text, table):
@@ -61,15 +44,6 @@ def excerpts(text, patterns):
             if match.group() and match.group()[:PHRASE] not in found:
                 found.append(match.group()[:PHRASE])
     return "; ".join(found[:MOST])
-
-
-def fault(exc):
-    """An error that nobody expected: its kind and the place in the program. Its own words may quote what the host has."""
-    place = exc.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    where = " at %s:%d" % (os.path.basename(place.tb_frame.f_code.co_filename), place.tb_lineno) if place is not None else ""
-    return "%s%s; this is a bug in the collection, please report it" % (type(exc).__name__, where)
 
 
 def last_failure(log):

@@ -80,9 +80,13 @@ CAUSES: tuple[Cause, ...] = (
     Cause("package-no-space", r"Failure writing output to destination|more space needed on the|needs \d+\S* more space|Not enough .*space",
           "no space is left for the packages"),
     Cause("package-held", r"filtered out by exclude filtering for argument: (?P<name>[\w.+-]+)",
-          "the package {name} is held at another version on this host (dnf versionlock, or exclude= in dnf's configuration)", _NAMED),
+          "the package {name} is excluded on this host, or held at another version (dnf versionlock list, exclude= in dnf.conf); "
+          "release it, or set toolkit_version (gpufleet_toolkit_version) to what it is held at", _NAMED),
     Cause("package-locked", r"Held packages were changed|remove lock to allow",
-          "a package is held on this host (apt-mark showhold, zypper locks)"),
+          "a package is held on this host (apt-mark showhold, zypper locks); release it, or set toolkit_version (gpufleet_toolkit_version) "
+          "to the version that it has"),
+    Cause("package-candidate", r"Package '(?P<name>[\w.+-]+)' has no installation candidate",
+          "apt has no version of {name} to install: no repository has it, or a pin excludes it (apt-cache policy {name})", _NAMED),
     Cause("package-no-signature", r"GPG signature is not available|File '?repomd\.xml'? from repository .* is unsigned",
           "the repository's metadata is not signed, as on a mirror that rebuilt it, and NVIDIA's packages carry no signature of their "
           "own; mirror the metadata as it is (with repomd.xml.asc), or sign it and set toolkit_key (gpufleet_toolkit_key)"),
@@ -100,8 +104,10 @@ CAUSES: tuple[Cause, ...] = (
           "a repository cannot be reached"),
     Cause("package-needs", r"unmet dependencies|nothing provides|held broken packages|conflicting requests",
           "a package depends on another that is not available"),
+    Cause("package-script", r"(?:installed|new|old) (?P<name>[\w.+-]+) package (?:pre|post)-\w+ script subprocess returned error",
+          "a script of the package {name} failed, which dpkg tries again in every run; mend it (dpkg --configure -a) or remove it", _NAMED),
     Cause("package-scriptlet",
-          r"scriptlet failed|in (?:PRE|POST)\w+ scriptlet in rpm package|(?:pre|post)-installation script subprocess returned error",
+          r"scriptlet failed|in (?:PRE|POST)\w+ scriptlet in rpm package|(?:pre|post)-installation script returned error",
           "a script of a package failed"),
     Cause("package-half", r"dpkg was interrupted", "an earlier installation was interrupted: run dpkg --configure -a"),
     # --- what says little by itself comes last

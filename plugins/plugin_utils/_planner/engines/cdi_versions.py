@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import re
-
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import parse
 
 # The newest cdiVersion each engine accepts, by the first release that does (read from go.mod at every tag). A patch release can be
@@ -28,16 +26,21 @@ MAX_CDI: dict[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
         ((0, 0, 0), ""), ((3, 2, 0), "0.3.0"), ((4, 1, 0), "0.4.0"), ((4, 3, 0), "0.5.0"), ((4, 7, 0), "0.6.0"), ((5, 1, 0), "0.7.0"),
         ((5, 2, 0), "0.8.0"), ((5, 5, 0), "1.0.0"), ((6, 0, 0), "1.1.0"),
     ),
+    # No engines of this collection's, and readers all the same. Apptainer takes variables, mounts and device nodes, and runs no hook.
+    "apptainer": (((0, 0, 0), ""), ((1, 5, 0), "1.1.0")),
+    "singularity": (  # SingularityCE, with --oci
+        ((0, 0, 0), ""), ((4, 0, 0), "0.6.0"), ((4, 1, 3), "0.7.0"), ((4, 1, 5), "0.8.0"), ((4, 3, 0), "1.0.0"), ((4, 3, 7), "1.1.0"),
+    ),
 }  # fmt: skip
 
-# Distributions that build with their own Go libraries: (engine, version as the engine says it, newest cdiVersion), read from the binaries.
-MAX_CDI_PACKAGED: tuple[tuple[str, str, str], ...] = (("containerd", r"v?1\.7\.24~ds1.*", "0.8.0"),)
+# Distributions that build with their own Go libraries: (engine, how the version begins, newest cdiVersion), read from the binaries.
+MAX_CDI_PACKAGED: tuple[tuple[str, str, str], ...] = (("containerd", "1.7.24~ds1", "0.8.0"),)
 
 
 def max_cdi(engine: str, version: str) -> str:
     """The newest cdiVersion this release reads, '' when it does not support CDI (or is not known here)."""
-    for name, pattern, newest in MAX_CDI_PACKAGED:
-        if name == engine and re.fullmatch(pattern, version):
+    for name, begins, newest in MAX_CDI_PACKAGED:
+        if name == engine and version.removeprefix("v").startswith(begins):
             return newest
     parsed = parse(version)
     found = ""

@@ -16,7 +16,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 
 TIMEOUT = 900
 LOCK_TIMEOUT = 120  # seconds that another package manager is waited for
-# zypper(8), EXIT CODES. search says NO_MATCH also where a repository could not be read, with a sentence more.
+# zypper(8), EXIT CODES. search says NO_MATCH also where a repository could not be read, with a sentence more; remove says it
+# of a package that is not installed, and removes the others.
 NO_MATCH, NO_REPOSITORIES, SKIPPED = 104, 6, 106
 UNREAD = "Some of the repositories have not been refreshed because of an error"
 VERSION = r"[\w.:+~^-]+"
@@ -24,61 +25,88 @@ VERSION = r"[\w.:+~^-]+"
 
 @dc.dataclass(frozen=True)
 class Installer:
-    """argv: of names, version and whether a downgrade is meant. accepts: exit statuses of an installation that is complete, besides 0."""
+    """argv: of packages and whether a downgrade is meant. exact: a package in one version. remove: what takes packages away, alone.
 
-    argv: Callable[[Sequence[str], str, bool], list[str]]
+    accepts, gone: exit statuses of an installation or removal that is complete, besides 0.
+    """
+
+    argv: Callable[[Sequence[str], bool], list[str]]
+    exact: Callable[[str, str], str]
+    remove: tuple[str, ...]
     environment: Mapping[str, str] = dc.field(default_factory=dict)
     accepts: tuple[int, ...] = ()
+    gone: tuple[int, ...] = ()
 
-    def command(self, names: Sequence[str], version: str, downgrade: bool, why: str, back: str = "") -> transaction.Command:
-        """back: the version that all of them have now. Where an installation fails, a part of the set may have moved."""
-        found: transaction.Command = {"argv": self.argv(names, version, downgrade), "timeout": TIMEOUT, "why": why}
+    def command(self, names: Sequence[str], version: str, downgrade: bool, why: str) -> transaction.Command:
+        wanted = [self.exact(name, version) if version else name for name in names]
+        found: transaction.Command = {"argv": self.argv(wanted, downgrade), "timeout": TIMEOUT, "why": why}
         if self.environment:
             found["env"] = dict(self.environment)
-        if back:
-            found |= {"undo": self.argv(names, back, True), "undo_within": TIMEOUT}
         if self.accepts:
             found["accepts"] = list(self.accepts)
         return found
 
+    def back(self, command: transaction.Command, versions: Mapping[str, str]) -> transaction.Command:
+        """The same, undone by the versions that the packages have now. Where an installation fails, a part of the set may have moved."""
+        undo = self.argv([self.exact(name, version) for name, version in versions.items()], True)
+        return {**command, "undo": undo, "undo_within": TIMEOUT}
 
-def _apt(names: Sequence[str], version: str, downgrade: bool) -> list[str]:
+    def away(self, command: transaction.Command, names: Sequence[str]) -> transaction.Command:
+        """The same, undone by taking away what was not there before. Configuration files stay, and dependencies that came with it."""
+        found: transaction.Command = {**command, "undo": [*self.remove, *names], "undo_within": TIMEOUT, "undo_leaves": True}
+        return {**found, "undo_accepts": list(self.gone)} if self.gone else found
+
+
+APT = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get")
+APT_LOCK = ("-o", f"DPkg::Lock::Timeout={LOCK_TIMEOUT}")
+
+
+def _apt(packages: Sequence[str], downgrade: bool) -> list[str]:
     """Configuration files that were changed stay as they are; nothing is asked."""
-    exact = [f"{n}={_apt_version(version)}" if version else n for n in names]
-    options = ["-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold", "-o", f"DPkg::Lock::Timeout={LOCK_TIMEOUT}"]
-    return ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", *options, *(["--allow-downgrades"] if downgrade else []), *exact]
+    options = ["-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold", *APT_LOCK]
+    return [*APT, "install", *options, *(["--allow-downgrades"] if downgrade else []), *packages]
 
 
-def _apt_version(version: str) -> str:
-    return version if "-" in version else f"{version}-*"
+def _apt_exact(name: str, version: str) -> str:
+    return f"{name}={version}" if "-" in version else f"{name}={version}-*"
 
 
-def _dnf(names: Sequence[str], version: str, downgrade: bool) -> list[str]:
+def _dnf(packages: Sequence[str], downgrade: bool) -> list[str]:
     """`install` of an older version downgrades by itself. Its lists may be two days old, which a new version is not in.
 
-    --refresh would ask every repository, and fail at one that is out of reach and not needed. It waits for another package manager as long
-    as that works. -y also says yes to the keys that `gpgkey=` of a repository names.
+    --refresh would ask every repository. One that is out of reach is passed over, as Fedora's configuration has it and RHEL's has not: what
+    it alone has is missed by name. It waits for another package manager as long as that works. -y also says yes to the keys that `gpgkey=`
+    of a repository names.
     """
     return [
         "dnf",
         "install",
         "-y",
+        "--setopt=*.skip_if_unavailable=1",
         "--setopt=*nvidia*.metadata_expire=1",
         "--setopt=install_weak_deps=False",
-        *(f"{n}-{version}" if version else n for n in names),
+        *packages,
     ]
 
 
-def _zypper(names: Sequence[str], version: str, downgrade: bool) -> list[str]:
+def _zypper(packages: Sequence[str], downgrade: bool) -> list[str]:
     options = ["--no-recommends", *(["--oldpackage"] if downgrade else [])]
-    return ["zypper", "--non-interactive", "install", *options, *(f"{n}={version}" if version else n for n in names)]
+    return ["zypper", "--non-interactive", "install", *options, *packages]
 
 
 INSTALLERS: Mapping[str, Installer] = {
-    "apt": Installer(_apt),
-    "dnf": Installer(_dnf),
+    "apt": Installer(_apt, _apt_exact, (*APT, "remove", "-y", *APT_LOCK)),
+    # Without the option it takes dependencies away as well, which others may have come to need.
+    "dnf": Installer(_dnf, "{}-{}".format, ("dnf", "remove", "-y", "--noautoremove")),
     # SKIPPED: all is installed, and a repository that was not needed for it is broken.
-    "zypper": Installer(_zypper, {"ZYPP_LOCK_TIMEOUT": str(LOCK_TIMEOUT)}, (SKIPPED,)),
+    "zypper": Installer(
+        _zypper,
+        "{}={}".format,
+        ("zypper", "--non-interactive", "remove"),
+        {"ZYPP_LOCK_TIMEOUT": str(LOCK_TIMEOUT)},
+        accepts=(SKIPPED,),
+        gone=(NO_MATCH, SKIPPED),
+    ),
 }
 
 

@@ -92,17 +92,26 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         ),
         commands=(
             *refresh(manager(obs), [n for n in (*wrong, *moved) if not known(obs, wrong).get(n)]),
-            installer.command(names, version, bool(policy.toolkit_version), why, present(obs, names)),
+            *installation(installer, {n: obs.package(n) or "" for n in names}, version, bool(policy.toolkit_version), why),
         ),
         advice=reload_advice(obs),
         beforehand=unknown_advice(version),
     )
 
 
-def present(obs: Observation, names: list[str]) -> str:
-    """The one version that all of these have, '' where one of them is missing or differs."""
-    found = {obs.package(name) or "" for name in names}
-    return found.pop() if len(found) == 1 else ""
+def installation(
+    installer: installers.Installer, now: Mapping[str, str], version: str, downgrade: bool, why: str
+) -> tuple[transaction.Command, ...]:
+    """What leaves all of these in one version, and is undone whole: what moved goes back, and what is new goes away. now: '' = missing."""
+    there, new = {n: v for n, v in now.items() if v}, [n for n, v in now.items() if not v]
+    moves = any(not fits(found, version) for found in there.values())
+    if new and moves:  # undone by two commands, so there are two
+        return (
+            *installation(installer, there, version, downgrade, why),
+            *installation(installer, dict.fromkeys(new, ""), version, False, why),
+        )
+    command = installer.command([*now], version, downgrade, why)
+    return (installer.away(command, new) if new else installer.back(command, there),)
 
 
 def missing(policy: Policy, obs: Observation, record: HostDecision) -> list[str]:

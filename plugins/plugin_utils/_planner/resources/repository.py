@@ -29,7 +29,10 @@ DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
 OPTIONS = "toolkit_repository (gpufleet_toolkit_repository)"
 SOURCES = queries.paths("package sources", ["/etc/apt/sources.list.d/*nvidia*", "/etc/yum.repos.d/*nvidia*", "/etc/zypp/repos.d/*nvidia*"])
 PROXY_FILES = ["/etc/apt/apt.conf", "/etc/apt/apt.conf.d/*", "/etc/dnf/dnf.conf", "/etc/yum.conf", "/etc/sysconfig/proxy"]
-MIRROR = f"Name a mirror in {OPTIONS}, or leave it empty if the packages are installed in another way"
+MIRROR = (
+    f"Name a mirror in {OPTIONS}, bring the packages in an archive (gpufleet_bundle_file, docs/air-gap.md), or leave {OPTIONS} empty if "
+    "they are installed in another way"
+)
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
 HEADER = re.compile(r"[A-Za-z][A-Za-z-]*: [ -~]*")
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
@@ -100,7 +103,7 @@ def family(os_release: Mapping[str, str]) -> Family:
         f"unknown distribution {os_release.get('ID') or '(it has no name)'}",
         where="/etc/os-release",
         why=f"known are {known}",
-        next="Install the packages yourself and set packages: ignore",
+        next="Install the packages yourself and set packages: ignore (gpufleet_packages)",
     )
 
 
@@ -371,9 +374,14 @@ def plan(obs: Observation, *, url: str, key: str, expected: str, state: str, ado
     )
 
 
-def require_expected(found: str, expected: str) -> None:
-    """The key's fingerprint against the one that was given, if one was."""
-    awaited = expected.replace(" ", "").upper()
+def plain(fingerprint: str) -> str:
+    """As it is compared, however a person has copied it."""
+    return fingerprint.replace(" ", "").upper()
+
+
+def require_expected(found: str, expected: str, where: str = "") -> None:
+    """The key's fingerprint against the one that was given, if one was. where: the archive that the key came in."""
+    awaited = plain(expected)
     if awaited and not FINGERPRINTS.fullmatch(awaited):
         raise PlanError(
             f"{expected!r} is not the fingerprint of a key",
@@ -383,6 +391,7 @@ def require_expected(found: str, expected: str) -> None:
     if awaited and found != awaited:
         raise PlanError(
             "the key of the package repository is not the expected one",
+            where=where,
             why=f"its fingerprint is {found}, but {awaited} is expected",
             next=f"Ask the operator of the repository for the fingerprint of its key. If it is this one, set {EXPECTED}; if not, "
             "install nothing",

@@ -54,6 +54,8 @@ def questions(policy: Policy) -> list[queries.Question]:
 def keys(policy: Policy, record: HostDecision) -> dict[tuple[str, ...], Any]:
     """Our keys with the values that the decision asks for."""
     found = wanted(record.runtime_mode, record.isolation, record.annotation_prefixes, record.low_level_runtimes, policy.cdi_spec_dirs)
+    if "volume-mounts" in record.plugin_strategies:
+        found[BY_MOUNT] = True  # else the runtime takes the directory of the mounts for the name of a device, and refuses every pod
     if record.runtime_mode != "legacy" and any(traits.of(d.engine).asks_variable for d in record.decisions):
         found[SKIP] = True
     return found

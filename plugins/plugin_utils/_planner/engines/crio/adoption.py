@@ -146,7 +146,8 @@ def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...
     names = [h.name for h in policy.handlers]
     strange = [name for name in judged.handlers if name not in names and name not in free]
     if policy.adopt == "never":
-        return "adopt: never leaves it to its owner", f"set adopt: auto to have it taken over, or remove {path} and run again"
+        way = f"set adopt: auto (gpufleet_adopt) to have it taken over, or remove {path} and run again"
+        return "adopt: never leaves it to its owner", way
     if not judged.handlers and judged.unexplained == (rules.RUNTIMES,):
         return "it declares no handler, which nvidia-ctk runtime configure always does", f"remove {path} and run again"
     if keys:
@@ -158,7 +159,7 @@ def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...
     if judged.default not in ("", names[0]):
         return (
             f"it makes {judged.default} the default handler, but the first one in the option handlers is {names[0]}",
-            "set the option set_as_default, or remove that line",
+            "set the option set_as_default (gpufleet_set_as_default), or remove that line",
         )
     if not wants_handler(policy):
         return "an OCI hook and no handler is to be configured here, but pods may use this one", f"remove {path} once no pod uses it"

@@ -20,6 +20,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places, file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 
+PAIR = re.compile(r"v?(\d+)\.(\d+)")
+
 
 @dc.dataclass(frozen=True)
 class Paths:
@@ -72,7 +74,7 @@ def section(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
 
 def pair(version: str) -> tuple[int, int]:
     """Major and minor, which is all that CRI-O's tables turn on."""
-    found = re.match(r"v?(\d+)\.(\d+)", version)
+    found = PAIR.match(version)
     if not found:
         raise PlanError(f"{version!r} is no version of CRI-O", where="engine_version", next="Write it as 1.34.2")
     return int(found.group(1)), int(found.group(2))
@@ -219,6 +221,8 @@ def from_status(status: Mapping[str, Any]) -> Effective | None:
 
 def hidden(value: Any) -> bool:
     """Whether anything in here did not travel, so no handler can be copied whole from it: the files can be copied where they are."""
+    if isinstance(value, str):  # most are, and an abstract class takes longer to say no
+        return value == selection.HIDDEN
     if isinstance(value, Mapping):
         return any(hidden(key) or hidden(item) for key, item in value.items())
     return any(map(hidden, value)) if isinstance(value, list | tuple) else value == selection.HIDDEN

@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
 
 # What NVIDIA's packages bring.
+VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
 TOOLKIT_BINARY = re.compile(r"/usr/bin/nvidia-container-runtime(\.\w+)?")
 
 LEAVE = "Leave CRI-O to that tool, or remove the file (with the GPU Operator: toolkit.enabled=false) and run again"
@@ -170,7 +171,7 @@ def version_of(policy: Policy, obs: Observation, where: config.Paths, binary: st
 
 
 def version_in(text: str) -> str:
-    found = re.search(r"\d+\.\d+(?:\.\d+)?", text)
+    found = VERSION.search(text)
     return found.group() if found else ""
 
 
@@ -285,6 +286,8 @@ def _plan(
     changes, diffs = crio_plan.change(where, before, text, crio_plan.hidden(desired), same)
     differences = crio_plan.differences(where, own, desired, bool(changes))
     advice = crio_plan.stray_advice(where, rest) + crio_plan.base_advice(desired) + crio_plan.tree_advice(policy, obs, decision)
+    lost = sorted(set(own.handlers if own else ()) - set(desired.handlers)) if changes else []
+    advice += left_hanging(obs, instance, lost)
     if policy.root != "/":
         return Plan(differences, changes=changes, expect_files=expected(obs, where, layers), diffs=diffs, advice=advice)
     acts = bool(changes or gone)

@@ -58,6 +58,11 @@ def default_runtime(version: tuple[int, int]) -> str:
     return "crun" if version >= (1, 31) else "runc"
 
 
+def devices_annotation(version: tuple[int, int]) -> str:
+    """By its new name since 1.35 (pkg/annotations/v2); a release before does not start with that name in a handler's list."""
+    return "devices.crio.io" if version >= (1, 35) else "io.kubernetes.cri-o.Devices"
+
+
 def built_in(version: tuple[int, int]) -> dict[str, Any]:
     """The handler that CRI-O has where no file declares any (defaultRuntimeHandler in pkg/config/config.go)."""
     name = default_runtime(version)
@@ -66,7 +71,7 @@ def built_in(version: tuple[int, int]) -> dict[str, Any]:
         "allowed_annotations": ["io.containers.trace-syscall"],
     }
     if version >= (1, 29):  # and 1.28 from its patch release 3 on (commit 7c1d5f56fc); a pod asks for device nodes by it
-        table["allowed_annotations"].append("io.kubernetes.cri-o.Devices")
+        table["allowed_annotations"].append(devices_annotation(version))
     if version >= (1, 24):
         table["monitor_cgroup"] = "system.slice"
         table["monitor_env"] = [PATH_ENV]

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import directories
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Cdi,
@@ -30,7 +31,7 @@ CONFIG = "/etc/containers/containers.conf"  # where its key cdi_spec_dirs would 
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    return consumers.questions(policy)
+    return [*consumers.questions(policy), *directories.questions()]
 
 
 def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
@@ -42,6 +43,12 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         cdi = Cdi(able=True, enabled=True, dirs=CDI_DIRS, max_version=reader.newest, evidence=evidence)
         return (Instance(NAME, version, program, "", CONFIG, "", "package", running=False, cdi=cdi, cri=False),)
     return ()
+
+
+def advice(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    """What a person should know of the Podman of this host, whoever else is configured on it."""
+    used = policy.cdi_spec_dirs or CDI_DIRS
+    return tuple(text for reader in consumers.podman(obs) for text in directories.advice(obs, reader.version, used))
 
 
 def counts(policy: Policy, others: Iterable[Instance]) -> bool:

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, NeedMore, Plan, PlanError, Policy
 
@@ -99,6 +100,22 @@ def test_a_running_crio_is_found_with_its_own_word() -> None:
 def test_cdi_follows_the_version(version: str, able: bool, field: bool, highest: str) -> None:
     (found,) = crio.find(Policy(root="/srv/tree", engine_version=version, engines=("crio",)), obs())
     assert (found.cdi.able, found.cdi.cri_field, found.cdi.max_version) == (able, field, highest)
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "annotations"),
+    [
+        ((1, 28), "runc", ["io.containers.trace-syscall"]),
+        ((1, 30), "runc", ["io.containers.trace-syscall", "io.kubernetes.cri-o.Devices"]),
+        ((1, 31), "crun", ["io.containers.trace-syscall", "io.kubernetes.cri-o.Devices"]),
+        ((1, 34), "crun", ["io.containers.trace-syscall", "io.kubernetes.cri-o.Devices"]),
+        ((1, 35), "crun", ["io.containers.trace-syscall", "devices.crio.io"]),
+        ((1, 36), "crun", ["io.containers.trace-syscall", "devices.crio.io"]),
+    ],
+)
+def test_the_handler_that_no_file_names_is_that_of_the_release(version: tuple[int, int], name: str, annotations: list[str]) -> None:
+    assert releases.default_runtime(version) == name
+    assert releases.built_in(version)["allowed_annotations"] == annotations
 
 
 def test_no_crio_is_no_instance() -> None:
@@ -213,7 +230,7 @@ def test_the_oci_hook_needs_no_drop_in() -> None:
     text, said = converged()
     policy = Policy(cdi="disabled")
     assert planned(policy, host()).empty
-    plan = planned(policy, host({OURS: text}, said))
+    plan = planned(policy, host({OURS: text}, said, {"pods": []}))
     assert plan.changes == ({"path": OURS, "op": "remove", "expect": sha(text)},)
     assert plan.restarts
 
@@ -337,6 +354,14 @@ def test_pods_that_would_hang_are_named_before_their_handler_goes(pods: dict[str
         crio.plan_absent(Policy(state="absent"), before, instance)
     assert [(q["method"], q["handlers"]) for q in asked.value.questions] == [("ListPodSandbox", ["nvidia"])]
     assert crio.plan_absent(Policy(state="absent"), seen, instance).advice == advice
+
+
+@pytest.mark.parametrize(("pods", "advice"), STUCK)
+def test_pods_that_would_hang_are_named_before_the_hook_takes_the_place_of_their_handler(
+    pods: dict[str, Any], advice: tuple[str, ...]
+) -> None:
+    text, said = converged()
+    assert planned(Policy(cdi="disabled"), host({OURS: text}, said, pods)).advice == advice
 
 
 def test_absent_twice_does_nothing() -> None:

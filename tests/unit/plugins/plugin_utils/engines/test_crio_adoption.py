@@ -263,7 +263,11 @@ def test_what_is_recognised_may_stay_all_the_same(text: str, path: str, options:
 @pytest.mark.parametrize(
     ("text", "options", "step"),
     [
-        (COPY, {"adopt": "never"}, f"adopt: never leaves it to its owner. Set adopt: auto to have it taken over, or remove {THEIRS}"),
+        (
+            COPY,
+            {"adopt": "never"},
+            f"adopt: never leaves it to its owner. Set adopt: auto (gpufleet_adopt) to have it taken over, or remove {THEIRS}",
+        ),
         (GPU_DEFAULT, {}, "Name gpu in the option handlers to have it taken over"),
         (f"# mine{COPY}", {}, "Move what you need of it to a drop-in of your own"),
     ],

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -67,6 +68,44 @@ def test_the_engines_own_directory_in_force_is_used() -> None:
     seen = obs(cri={"Status:/var/run/crio/crio.sock": said}, processes=[{"pid": 1, "exe": "/usr/bin/crio", "argv": ["crio"]}])
     plan = oci_hook.plan(HOOK, seen, record(HOOK, CRIO))
     assert [c["path"] for c in plan.changes] == ["/run/containers/oci/hooks.d/oci-nvidia-hook.json"]
+
+
+SOCKET = "/var/run/crio/crio.sock"
+PROCESS = {"pid": 1, "exe": "/usr/bin/crio", "argv": ["crio"]}
+MACHINE_CONFIG = "/etc/crio/crio.conf.d/00-default"
+# As OpenShift's Machine Config Operator has it (01-master-container-runtime/_base/files/crio.yaml).
+OPENSHIFT = '[crio.runtime]\nhooks_dir = [\n    "/etc/containers/oci/hooks.d",\n    "/run/containers/oci/hooks.d",\n]\n'
+SILENT = {f"Status:{SOCKET}": {"info": {}}}  # before 1.33 it says nothing of the configuration
+DIRECTORIES = {
+    "the files of a tree": (Policy(cdi="disabled", root="/tree"), {"files": {MACHINE_CONFIG: OPENSHIFT}}),
+    "the endpoint of a release before 1.33": (
+        HOOK,
+        {"cri": SILENT, "processes": [PROCESS], "answers": {f"http:{SOCKET}/config": {"status": 200, "content": OPENSHIFT}}},
+    ),
+    "what its program prints": (
+        HOOK,
+        {
+            "cri": SILENT,
+            "processes": [PROCESS],
+            "answers": {f"http:{SOCKET}/config": {"status": 404, "content": ""}},
+            "commands": {"/usr/bin/crio --config  --config-dir /etc/crio/crio.conf.d config": OPENSHIFT},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("policy", "seen"), DIRECTORIES.values(), ids=DIRECTORIES)
+def test_the_hook_goes_where_crio_looks_whatever_says_so(policy: Policy, seen: dict[str, Any]) -> None:
+    plan = oci_hook.plan(policy, obs(**seen), record(policy, dataclasses.replace(CRIO, version="1.32.5")))
+    assert [c["path"] for c in plan.changes] == ["/etc/containers/oci/hooks.d/oci-nvidia-hook.json"]
+
+
+def test_a_crio_without_a_directory_of_hooks_is_refused_where_the_hook_is_wanted() -> None:
+    tree = Policy(cdi="disabled", root="/tree")
+    seen = obs(files={MACHINE_CONFIG: "[crio.runtime]\nhooks_dir = []\n"})
+    with pytest.raises(PlanError, match="CRI-O reads no directory of OCI hooks"):
+        oci_hook.plan(tree, seen, record(tree, CRIO))
+    assert oci_hook.plan(Policy(root="/tree"), seen, record(Policy(), CRIO)).empty
 
 
 @pytest.mark.parametrize("policy", [Policy(cdi="disabled", packages="ignore"), Policy(cdi="disabled", single=True)])

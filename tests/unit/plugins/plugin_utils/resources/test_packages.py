@@ -77,7 +77,14 @@ def test_lists_are_refreshed_only_where_they_lack_something(case: str, policy: P
     assert plan.commands[-1]["argv"][-1].partition("=")[0] == BASE
 
 
-INSTALL = ["dnf", "install", "-y", "--setopt=*nvidia*.metadata_expire=1", "--setopt=install_weak_deps=False"]
+INSTALL = [
+    "dnf",
+    "install",
+    "-y",
+    "--setopt=*.skip_if_unavailable=1",
+    "--setopt=*nvidia*.metadata_expire=1",
+    "--setopt=install_weak_deps=False",
+]
 
 
 @pytest.mark.parametrize(
@@ -232,3 +239,44 @@ def test_zypper_that_could_not_read_a_repository_is_not_taken_for_one_that_has_n
 def test_a_package_manager_that_cannot_tell_is_not_taken_for_one_that_has_nothing(answer: dict[str, Any]) -> None:
     with pytest.raises(PlanError, match="is not known .*dnf -q repoquery"):
         packages.offered(known("rpm", "rocky", answers={DNF["id"]: answer}), [BASE])
+
+
+APT_REMOVE = "env DEBIAN_FRONTEND=noninteractive apt-get remove -y -o DPkg::Lock::Timeout=120"
+REMOVE = {
+    ("dpkg", "debian"): (APT_REMOVE, None),
+    ("rpm", "rhel"): ("dnf remove -y --noautoremove", None),
+    ("rpm", "opensuse-leap"): ("zypper --non-interactive remove", [104, 106]),
+}
+
+
+@pytest.mark.parametrize(("manager", "os_id"), REMOVE)
+@pytest.mark.parametrize(
+    ("case", "policy", "installed", "gone"),
+    [
+        ("a first installation", LEGACY, {}, ALL),
+        ("of one more package", LEGACY, {HOOK: NEW, BASE: NEW, LIBRARY: NEW}, (TOOLS,)),
+    ],
+)
+def test_an_installation_that_fails_takes_away_what_was_not_there(
+    manager: str, os_id: str, case: str, policy: Policy, installed: dict[str, str], gone: tuple[str, ...]
+) -> None:
+    command = planned(policy, installed, manager=manager, os_id=os_id).commands[-1]
+    words, accepts = REMOVE[manager, os_id]
+    assert command["undo"] == [*words.split(), *gone], case
+    assert (command.get("undo_accepts"), command["undo_leaves"]) == (accepts, True)
+
+
+def named(words: list[str] | None) -> list[str]:
+    """Those words of a command that are packages."""
+    return [word for word in words or () if word.startswith(("nvidia", "libnvidia"))]
+
+
+@pytest.mark.parametrize(("manager", "os_id", "sign"), [("dpkg", "debian", "="), ("rpm", "rhel", "-"), ("rpm", "opensuse-leap", "=")])
+def test_what_moves_goes_back_to_its_own_version_and_what_is_new_goes_away(manager: str, os_id: str, sign: str) -> None:
+    """Two commands, since no package manager does both in one that can be undone by one."""
+    policy = Policy(cdi="disabled", toolkit_version=NEW)
+    moving, coming = [c for c in planned(policy, {BASE: OLD, LIBRARY: "1.18.2-1"}, manager=manager, os_id=os_id).commands if "undo" in c]
+    assert named(moving["argv"]) == [f"{BASE}{sign}{NEW}", f"{LIBRARY}{sign}{NEW}"]
+    assert named(moving["undo"]) == [f"{BASE}{sign}{OLD}", f"{LIBRARY}{sign}1.18.2-1"]
+    assert named(coming["argv"]) == [f"{HOOK}{sign}{NEW}", f"{TOOLS}{sign}{NEW}"]
+    assert named(coming["undo"]) == [HOOK, TOOLS]

@@ -1,0 +1,49 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where Podman looks for CDI specs, by the files of the host, and what is said of it."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import detect, directories
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Policy
+
+from tests.unit.builders import obs
+
+USUAL, OWN = directories.FILES
+DROP_IN, LATER = "/etc/containers/containers.conf.d/10-site.conf", "/etc/containers/containers.conf.d/20-site.conf"
+ELSEWHERE = '[engine]\nruntime = "crun"\ncdi_spec_dirs = ["/srv/cdi"]\n'
+NAMED = "/srv/cdi"
+
+# files -> release of Podman, directories that the specs are in, the file and line of what is said ("" = nothing is)
+CASES = {
+    "nothing is configured": ({}, "5.5.2", (), ""),
+    "a file without the key": ({OWN: '[engine]\nruntime = "crun"\n'}, "5.5.2", (), ""),
+    "another directory": ({OWN: ELSEWHERE}, "5.5.2", (), f"{OWN}:3"),
+    "of the distribution": ({USUAL: ELSEWHERE}, "5.8.2", (), f"{USUAL}:3"),
+    "in a drop-in": ({DROP_IN: ELSEWHERE}, "5.5.0", (), f"{DROP_IN}:3"),
+    "a later file says the usual ones": ({DROP_IN: ELSEWHERE, LATER: '[engine]\ncdi_spec_dirs = ["/etc/cdi/"]\n'}, "5.5.0", (), ""),
+    "a release that does not read the key": ({OWN: ELSEWHERE}, "5.4.2+ds1-2", (), ""),
+    "a release that is not known": ({OWN: ELSEWHERE}, "", (), ""),
+    "the specs are there": ({OWN: ELSEWHERE}, "5.5.2", (NAMED,), ""),
+    "one of both": ({OWN: '[engine]\ncdi_spec_dirs = ["/srv/cdi", "/etc/cdi"]\n'}, "5.5.2", (), ""),
+    "a list that adds to another": ({OWN: '[engine]\ncdi_spec_dirs = ["/srv/cdi", {append=true}]\n'}, "5.5.2", (), ""),
+    "a file that is no TOML": ({OWN: "[engine\n", DROP_IN: ELSEWHERE}, "5.5.2", (), ""),
+}
+
+
+@pytest.mark.parametrize(("files", "version", "used", "where"), CASES.values(), ids=CASES)
+def test_a_podman_that_looks_elsewhere_is_named(files: dict[str, str], version: str, used: tuple[str, ...], where: str) -> None:
+    found = directories.advice(obs(files=files), version, used or CDI_DIRS)
+    assert [where] == ([f"{text.partition(' only (')[2].partition(')')[0]}" for text in found] or [""])
+
+
+def test_the_sentence_names_both_ways_out_and_the_option_ends_it() -> None:
+    seen = obs(files={OWN: ELSEWHERE}, packages={"podman": "5.5.2-1"})
+    why = (
+        "Podman looks for CDI specs in /srv/cdi only (/etc/containers/containers.conf:3), and this host's are in /etc/cdi and /var/run/cdi"
+    )
+    way = "remove cdi_spec_dirs there, or set cdi_spec_dirs (gpufleet_cdi_spec_dirs) to these directories"
+    assert detect.advice(Policy(), seen) == (f"{why}: {way}",)
+    assert detect.advice(Policy(cdi_spec_dirs=(NAMED,)), seen) == ()
