@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, failures, host_files, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import health, journal_writer
 
 RUNNING = "/run/systemd/system"  # there where systemd is the first process: sd_booted(3)
@@ -94,7 +94,7 @@ def start(lacking, options, argv):
         step = "Nothing was changed; install systemd-run (of the package systemd), then run again"
         raise host_files.NodeError(exc.kind, "%s: %s" % (lacking, exc.message), step)
     if answer["rc"] != 0:
-        said = "no end within 30 s" if answer["timed_out"] else causes.of_manager(answer["stderr"]) or "exit status %s" % answer["rc"]
+        said = "no end within 30 s" if answer["timed_out"] else failures.of_manager(answer["stderr"]) or "exit status %s" % answer["rc"]
         raise host_files.NodeError("failed", "%s: systemd-run: %s" % (lacking, said))
 
 

@@ -16,7 +16,7 @@ import os
 import signal
 import threading
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files, journal, keyed, system
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, failures, host_files, journal, keyed, system
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import (
     container_snapshot,
@@ -43,7 +43,7 @@ _NEXT = {
 }
 _TAKEN_BACK = "Everything is as it was before; the evidence says why the new state did not work"
 _LEFT = "; %s: another program has written to it in the meantime, so it is left as found, including the part of this collection"
-_OF_COMMANDS = ("argv", "undo", "undo_within", "accepts", "env")  # what of a command the journal keeps, for who undoes it
+_OF_COMMANDS = ("argv", "undo", "undo_within", "accepts", "undo_accepts", "env")  # what of a command the journal keeps, for who undoes it
 _FOREIGN = "All other files are as before. Correct this one, then run again; its original bytes are kept for state: absent"
 
 
@@ -73,7 +73,7 @@ def set_error(answer, request, phase, exc, following=None):
     if isinstance(exc, (host_files.NodeError, cri.CriError, Failed)):
         message = str(exc)
     else:
-        message = causes.fault(exc)
+        message = failures.fault(exc)
     answer["error"] = {
         "phase": phase,
         "message": message,
@@ -346,8 +346,20 @@ class Transaction(object):
             self.answer["changed"] = True
             return
         self.answer["rolled_back"] = not early
-        undone = all(command.get("undo") for command in self.request.get("commands_before") or [])
-        self.answer["changed"] = bool(ended["foreign"]) or (any(entry["rc"] == 0 for entry in self.answer["ran"]) and not undone)
+        self.answer["changed"] = bool(ended["foreign"]) or self._something_stays()
+
+    def _something_stays(self):
+        """Whether a command went well that nothing undoes, was undone in part, or failed and has left other packages than there were."""
+        ran = [entry["argv"] for entry in self.answer["ran"]]
+        began = [command for command in self.request.get("commands_before") or [] if command["argv"] in ran]
+        if any(entry["rc"] == 0 for entry in self.answer["ran"]) and not all(command.get("undo") for command in began):
+            return True
+        if not began or any(command.get("undo_leaves") for command in began):
+            return bool(began)
+        try:
+            return bool(_expect_system({}, (self.request.get("expect") or {}).get("packages") or {}, {}))
+        except Exception:  # who cannot tell does not say that all is as it was
+            return True
 
     def _taken_back(self, first):
         """(what came of taking it back, whether nothing had been swapped yet)."""

@@ -10,7 +10,7 @@ Nothing here makes systemd reload its units (`--no-reload`): that takes devices 
 import json
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files, system, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, failures, host_files, system, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
 
@@ -130,7 +130,7 @@ def _systemctl(words, timeout):
     if answer["timed_out"]:
         raise host_files.NodeError("timeout", "systemctl %s did not end within %g s" % (" ".join(words), timeout))
     if answer["rc"]:
-        said = causes.of_manager(answer["stderr"]) or "exit status %d" % answer["rc"]
+        said = failures.of_manager(answer["stderr"]) or "exit status %d" % answer["rc"]
         raise host_files.NodeError("failed", "systemctl %s: %s" % (" ".join(words), said))
 
 

@@ -22,13 +22,13 @@ _IMMUTABLE, _APPEND = 0x10, 0x20
 _IMAGE_BASED = "/run/ostree-booted"
 
 
-def require(root, path, real, links, linked=False):
+def require(root, path, real, links, linked=False, groups=()):
     """NodeError with what to do when the file at a resolved host path must not be changed.
 
-    linked: whether its other names may keep the old content, as they do when a file goes.
+    linked: whether its other names may keep the old content, as they do when a file goes. groups: as in trust.path.
     """
     for spot in links + [real]:
-        _require_guarded(root, path, spot)
+        _require_guarded(root, path, spot, groups)
     directory = os.path.dirname(real)
     while host_files.lstat(root, directory) is None:
         directory = os.path.dirname(directory)
@@ -57,9 +57,9 @@ def _refuse(message):
     raise host_files.NodeError("failed", message, "Nothing was changed")
 
 
-def _require_guarded(root, path, spot):
+def _require_guarded(root, path, spot, groups):
     """No directory on the way may be one in which others could exchange what we are about to follow."""
-    doubt = trust.spot(root, spot, whole=False)
+    doubt = trust.spot(root, spot, groups, whole=False)
     if doubt:
         where = "the directory %s %s" % (doubt.place, doubt.why)
         _refuse("%s: %s, so it is not entered. Remove that permission first" % (path, where))

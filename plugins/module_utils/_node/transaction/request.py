@@ -19,6 +19,7 @@ KEYS = set(
     "pending acknowledged strays environment".split()
 )
 OPS = {"write": {"path", "content"}, "edit": {"path", "edits"}, "remove": {"path"}, "restore": {"path"}}
+SHOWN = 300  # characters of what was found; a path is shown to its end, which is what tells it from others
 _ID = "[0-9a-f]{32}"
 _UNIT = r"[A-Za-z0-9:_.@\\-]+\.(?:service|socket|timer|path|target)"
 
@@ -60,7 +61,7 @@ def require(request):
 def _need(fits, place, wanted, found):
     if not fits:
         shown = repr(found)
-        told = (place, wanted, shown if len(shown) <= 80 else shown[:77] + "...")
+        told = (place, wanted, shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "...")
         raise host_files.NodeError("bad-question", "%s: must be %s, not %s" % told)
 
 

@@ -216,7 +216,7 @@ def _undo(command, outcome, booting):
         raise host_files.NodeError("failed", "the command was cut short, and a boot cannot undo it; run: %s" % shown)
     found = commands.run(command["undo"], 10 if booting else within, env=command.get("env"))
     outcome["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
-    if found["rc"] not in [0] + (command.get("accepts") or []):
+    if found["rc"] not in [0] + (command.get("undo_accepts") or command.get("accepts") or []):
         end = "no end within %d s" % within if found["timed_out"] else "exit status %d" % found["rc"]
         raise host_files.NodeError("failed", "%s: %s" % (shown, end))
 

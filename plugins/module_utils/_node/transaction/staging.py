@@ -61,7 +61,8 @@ def plan(root, base, changes):
         forget = change["op"] == "restore" or bool(change.get("forget"))
         planned.append(FileChange(change["op"], change["path"], real, before, after, forget, made))
         if differs(planned[-1]):
-            preconditions.require(root, change["path"], real, links, after is None or bool(change.get("linked")))
+            linked = after is None or bool(change.get("linked"))
+            preconditions.require(root, change["path"], real, links, linked, change.get("groups") or ())
     return planned, conflicts
 
 

@@ -49,6 +49,8 @@ def apply(root, changes, token):
         _settle(root, change.real, directory + "/new")
         if not beside:
             shutil.rmtree(directory, ignore_errors=True)
+        elif not change.made_dirs:  # a directory that has just come is read when somebody begins to watch it
+            _announce(root, change.real, token)
 
 
 def _write_new(root, change, directory):
@@ -87,6 +89,7 @@ def _take_one_back(root, record, token, entry):
     else:
         make_dirs(root, host_files.missing_dirs(root, record["real"]))
         _settle(root, record["real"], _old(root, record, token, entry))
+        _announce(root, record["real"], token)
     return True
 
 
@@ -194,6 +197,18 @@ def _settle(root, real, spare):
     except OSError as exc:
         raise host_files.from_os_error(exc, real)
     journal_writer.fsync_dir(os.path.dirname(path))
+
+
+def _announce(root, real, token):
+    """Have those who watch the file's directory read it again: a directory comes in it and goes.
+
+    A library that watches for what is renamed, removed or written there takes a file that is moved in for none of these: fsnotify calls
+    it Create, as it does a file that nothing is in yet. What a kill leaves of it `clean` removes.
+    """
+    within = _spots(root, real, (), token)[1]
+    with contextlib.suppress(OSError):  # the file is in place, whoever does not hear of it
+        os.mkdir(within, 0o700)
+        os.rmdir(within)
 
 
 def _labelled(root, real, state):

@@ -5,6 +5,7 @@
 
 import contextlib
 import fcntl
+import grp
 import os
 import stat
 import struct
@@ -129,6 +130,15 @@ def test_a_group_that_may_write_counts_unless_it_is_ours(node, mode, gid, refuse
     os.chown(str(node.etc), 0, gid)
     node.etc.chmod(mode)
     assert (node.run([node.write(node.config, "new\n")])["error"] is not None) == refused
+
+
+@pytest.mark.parametrize("groups, refused", [(["staff"], False), (["microk8s"], True), ([], True)])
+def test_a_group_that_the_change_names_may_write_on_the_way(node, groups, refused):
+    os.chown(str(node.etc), 0, grp.getgrnam("staff").gr_gid)
+    node.etc.chmod(0o770)
+    found = node.run([node.write(node.config, "new\n", groups=groups)])
+    assert (found["error"] is not None) == refused
+    assert node.config.read_text() == (CONFIG if refused else "new\n")
 
 
 # As the kernel has them: an ACL that lets user 12 read, the label that SELinux's policy gives a configuration, and a note of someone's.

@@ -254,7 +254,7 @@ def test_an_edit_that_takes_ours_out_forgets_the_original(node):
 def test_of_originals_what_is_listed_is_told(node):
     node.config.write_text('password = "hunter2"\n')
     node.run([node.write(node.config, "ours\n")])
-    question = {"id": "o", "kind": "originals", "dir": node.journal, "keep": [{"path": "*.toml", "keep": {"format": "toml"}}]}
+    question = {"id": "o", "kind": "originals", "dir": node.journal, "keep": [{"ends": ".toml", "keep": {"format": "toml"}}]}
     found = observe.run({"schema": 1, "root": "/", "questions": [question]})["answers"]["o"]
     original = found["originals"][str(node.config)]
     assert original["content"] == 'xxxxxxxx = "       "\n'

@@ -6,6 +6,7 @@
 import os
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import executor
 
 from .conftest import CONFIG, edit, script
 
@@ -178,6 +179,38 @@ def test_a_command_that_fails_half_way_is_undone_itself_and_who_cannot_says_so(n
     found = node.run([], id="2" * 32, commands_before=[dict(half, undo=["sh", "-c", "exit 3"])])
     assert (found["error"]["phase"], found["changed"], made.exists()) == ("rollback", True, True)
     assert "sh -c exit 3: exit status 3 (while rolling back after: " in found["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("undone", "leaves", "changed"),
+    [
+        ("1.0", False, False),  # it did nothing, or all is back
+        ("1.0", True, True),  # what a package brought and its removal leaves shows in no version
+        ("1.1", False, True),  # it is not back, whatever the undo said
+        ("not known", False, True),
+    ],
+)
+def test_a_command_that_failed_has_changed_something_where_packages_are_not_as_they_were(node, monkeypatch, undone, leaves, changed):
+    """Package managers that fail half way leave a part of what they were to install."""
+    versions = iter(["1.0", undone])
+
+    def asked(_root, names):
+        now = next(versions)
+        if now == "not known":
+            raise OSError("the database is locked")
+        return {"installed": dict.fromkeys(names, now)}
+
+    monkeypatch.setattr(executor.system, "packages", asked)
+    half = {"argv": ["false"], "undo": ["true"], "undo_leaves": leaves}
+    found = node.run([], commands_before=[half], expect={"packages": {"toolkit": "1.0"}})
+    assert (found["error"]["phase"], found["changed"]) == ("command", changed)
+
+
+def test_the_undo_of_a_command_may_have_exit_statuses_of_its_own(node):
+    """zypper's remove says 104 where one of the packages is not installed."""
+    half = {"argv": ["false"], "undo": ["sh", "-c", "exit 104"], "accepts": [106]}
+    assert node.run([], commands_before=[dict(half, undo_accepts=[104])])["error"]["phase"] == "command"
+    assert node.run([], id="2" * 32, commands_before=[half])["error"]["phase"] == "rollback"
 
 
 def test_a_file_that_a_package_wrote_meanwhile_is_a_conflict(node):

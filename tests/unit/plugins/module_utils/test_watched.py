@@ -1,0 +1,88 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who watches a directory as the CDI library of the engines does hears of each file that comes, changes and is given back.
+
+That library reads again what is renamed, removed or written there, and on Linux nothing that is moved in from elsewhere
+(container-device-interface: pkg/cdi/cache.go, and cncf-tags/container-device-interface#344, which mends it for newer engines).
+"""
+
+import ctypes
+import os
+import struct
+
+import pytest
+
+from .conftest import restore
+
+MODIFY, MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x2, 0x40, 0x80, 0x100, 0x200
+# What fsnotify calls Write, Rename and Remove; Create, which it ignores on Linux, is CREATE and MOVED_TO.
+HEARD = MODIFY | MOVED_FROM | DELETE
+
+
+class Watch:
+    """inotify on one directory."""
+
+    def __init__(self, directory):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        assert self.fd >= 0
+        assert libc.inotify_add_watch(self.fd, os.fsencode(str(directory)), HEARD | MOVED_TO | CREATE) >= 0
+
+    def events(self):
+        """The masks since the last call."""
+        try:
+            data = os.read(self.fd, 1 << 16)
+        except BlockingIOError:
+            return []
+        found = []
+        while data:
+            _watch, mask, _cookie, length = struct.unpack_from("iIII", data)
+            found.append(mask)
+            data = data[16 + length :]
+        return found
+
+
+@pytest.fixture
+def watch(node):
+    node.dropin.parent.mkdir()
+    found = Watch(node.dropin.parent)
+    yield found
+    os.close(found.fd)
+
+
+def heard(watch):
+    """Whether something is heard after the last file has been moved in."""
+    masks = watch.events()
+    last = max((at for at, mask in enumerate(masks) if mask & MOVED_TO), default=-1)
+    return any(mask & HEARD for mask in masks[last + 1 :])
+
+
+def test_a_file_that_comes_changes_and_is_given_back(node, watch):
+    assert node.run([node.write(node.dropin, "one\n", expect=None)])["error"] is None
+    assert heard(watch), "placed"
+    assert node.run([node.write(node.dropin, "two\n")], id="f" * 32)["error"] is None
+    assert heard(watch), "replaced"
+    assert node.run([restore(node.dropin)], id="e" * 32)["error"] is None
+    assert heard(watch), "given back"
+    assert sorted(os.listdir(str(node.dropin.parent))) == []
+
+
+def test_a_file_that_is_taken_back(node, watch, monkeypatch):
+    node.dropin.write_text("before\n")
+    watch.events()
+    from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import swap
+
+    settle = swap._settle
+
+    def failing(root, real, spare):
+        if real.endswith("config.toml") and open(str(node.config)).read() != "new\n":
+            raise OSError(28, "No space left on device", real)
+        settle(root, real, spare)
+
+    monkeypatch.setattr(swap, "_settle", failing)
+    found = node.run([node.write(node.dropin, "after\n"), node.write(node.config, "new\n")])
+    assert found["rolled_back"]
+    assert node.dropin.read_text() == "before\n"
+    assert heard(watch)
+    assert sorted(os.listdir(str(node.dropin.parent))) == [node.dropin.name]
