@@ -18,14 +18,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, cast
 
-import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation, failed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
 Driver = Literal["systemd", "cgroupfs", ""]
 
+VERSION = re.compile(r"v(\d+\.\d+\.\d+)")
 ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd")  # version 2, and version 1's hierarchy of systemd
 PODS: dict[Driver, tuple[str, ...]] = {
     "systemd": ("kubepods.slice/kubepods-pod*.slice", "kubepods.slice/kubepods-*.slice/kubepods-*-pod*.slice"),
@@ -99,7 +100,7 @@ def process(obs: Observation) -> Mapping[str, Any] | None:
 
 def version(obs: Observation) -> str:
     """Distributions have their kubelet outside PATH, or in another program; '' is then taken for one of today's."""
-    found = re.search(r"v(\d+\.\d+\.\d+)", obs.try_command(KUBELET_VERSION, "kubelet").stdout)
+    found = VERSION.search(obs.try_command(KUBELET_VERSION, "kubelet").stdout)
     return found.group(1) if found else ""
 
 
@@ -203,7 +204,7 @@ def _setting(file: File, key: str) -> Any:
         )
     file_places.require_shown(file.path, [entry for entry in file.withheld if entry["path"][0] == key])
     try:
-        data = json.loads(file.content) if file.content.lstrip().startswith("{") else yaml.safe_load(file.content)
-    except (ValueError, yaml.YAMLError) as broken:
+        data = json.loads(file.content) if file.content.lstrip().startswith("{") else yaml_text.read(file.content)
+    except yaml_text.NO_YAML as broken:
         raise PlanError("the kubelet's configuration is not valid YAML", where=file.path, next="Repair it and run again") from broken
     return data.get(key) if isinstance(data, Mapping) else None

@@ -13,8 +13,18 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, HostDecision, Kubelet, Plan, Policy, Reason
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Decision,
+    HostDecision,
+    Instance,
+    Kubelet,
+    Plan,
+    PlanError,
+    Policy,
+    Reason,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 PROGRAM = "nvidia-device-plugin"
@@ -25,6 +35,7 @@ KNOWN = ("envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
 SPEC = "/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 BY_CDI = ("cdi-cri", "cdi-annotations")
 OPTION = "device_plugin_strategy"
+DECLARED = f"declared by the option {OPTION}"
 
 
 @dc.dataclass(frozen=True)
@@ -41,7 +52,11 @@ class Strategies:
 
     @property
     def by_cdi(self) -> bool:
-        return any(name in BY_CDI for name in self.names)
+        return by_cdi(self.names)
+
+
+def by_cdi(names: Iterable[str]) -> bool:
+    return any(name in BY_CDI for name in names)
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -53,7 +68,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 def strategies(policy: Policy, obs: Observation, kubelet: Kubelet) -> Strategies:
     if policy.device_plugin_strategy:
-        return Strategies(policy.device_plugin_strategy, "declared", f"declared by the option {OPTION}")
+        return Strategies(policy.device_plugin_strategy, "declared", DECLARED)
     if not kubelet.expected:
         return Strategies()
     where = "runs here" if kubelet.present else "is installed here"
@@ -89,6 +104,37 @@ def by_spec(obs: Observation) -> Strategies | None:
     return Strategies(BY_CDI, "seen", f"{SPEC} exists, which the plugin writes only with a CDI strategy")
 
 
+# ---------------------------------------------------------------- what a host answers
+
+
+def answered(strategy: str, injection: str, instance: Instance, kubelet: Kubelet) -> bool:
+    """Whether a pod gets its GPUs on a host in this way, if need be with a RuntimeClass. What is not known counts as yes."""
+    if strategy not in BY_CDI:
+        return True  # the NVIDIA runtime and its hook answer the variable and mounts
+    by_engine = instance.cdi.able and (instance.cdi.enabled or injection == "native-cdi")
+    if strategy == "cdi-cri":
+        kubelets = versions.parse(kubelet.version)
+        # In 1.28 the gate DevicePluginCDIDevices is there and off, and who declares the strategy may have switched it on.
+        return by_engine and instance.cdi.cri_field and (kubelets is None or kubelets.at_least(1, 28))
+    # A handler that a manager renders by itself passes no annotation on.
+    return by_engine or (injection == "nvidia-runtime" and not instance.detects)
+
+
+def require_answered(policy: Policy, instance: Instance, injection: str, kubelet: Kubelet) -> None:
+    """What is declared for a cluster has to be understood by each of its hosts, or pods run there without a GPU, and nothing says why."""
+    known = [name for name in KNOWN if answered(name, injection, instance, kubelet)]
+    if not (kubelet.expected or instance.used_by_kubelet) or set(known) & set(policy.device_plugin_strategy):
+        return
+    name = f"{traits.of(instance.engine).title} {instance.version}".strip()
+    version = f" and kubelet {kubelet.version}" if kubelet.version else ""
+    raise PlanError(
+        f"{OPTION}: [{', '.join(policy.device_plugin_strategy)}] gives no pod a GPU on this host",
+        where=instance.config_path,
+        why=f"with injection {injection}, {name}{version} answer {', '.join(known)} only",
+        next=f"Set gpufleet_{OPTION} for this host to what its device plugin is set to, which has to be one of these, or leave it empty",
+    )
+
+
 # ---------------------------------------------------------------- what follows
 
 
@@ -108,9 +154,16 @@ def isolation(found: Strategies, decisions: Iterable[Decision]) -> Reason | None
 def advise(policy: Policy, record: HostDecision) -> Plan:
     """What a person in charge of the cluster has to know: how the plugin has to be configured for what is decided here."""
     pods = [d for d in record.decisions if d.runtime_class and not d.default]
-    if record.skipped or record.plugin_source != "default" or not pods:
+    if record.skipped or not pods:
         return Plan()
     first = pods[0]
+    if record.plugin_source == "declared" and not by_cdi(record.plugin_strategies):
+        asked = f"{OPTION} is [{', '.join(record.plugin_strategies)}], which only the NVIDIA runtime answers"
+        return Plan(
+            advice=(f"{asked}, and that is not the default handler here: pods get a GPU with runtimeClassName: {first.runtime_class} only",)
+        )
+    if record.plugin_source != "default":
+        return Plan()
     wanted = ",".join(first.device_list_strategy)
     setting = f"deviceListStrategy: {wanted} in the plugin's chart ({VARIABLE}={wanted})"
     if policy.isolation == "strict":

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 CONFIG = "/var/lib/kubelet/config.yaml"
 KUBEADM_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
+ENDPOINT = re.compile(r"^containerRuntimeEndpoint:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
 PROGRAMS = ("/usr/bin/kubelet", "/usr/local/bin/kubelet", "/opt/bin/kubelet")
 UNIT = "kubelet.service"  # asked for with the others, so its process can be verified without a further call
 
@@ -48,13 +49,13 @@ def find(policy: Policy, obs: Observation) -> Kubelet:
     endpoint = (
         cgroup_driver.option(argv, "--container-runtime-endpoint")
         or cgroup_driver.option(obs.text(KUBEADM_FLAGS).replace('"', " ").split(), "--container-runtime-endpoint")
-        or setting(obs.text(config, file_places.KUBELET_CONFIG), "containerRuntimeEndpoint")
+        or endpoint_in(obs.text(config, file_places.KUBELET_CONFIG))
     )
     # Distributions have their kubelet outside PATH, or in another program; without a number, it is taken for one of today's.
     return Kubelet(present=True, version=cgroup_driver.version(obs), endpoint=endpoint)
 
 
-def setting(text: str, key: str) -> str:
-    """A top-level scalar of a YAML file, which is all that is needed here."""
-    found = re.search(rf"(?m)^{re.escape(key)}:[ \t]*[\"']?([^\s\"'#]+)", text)
+def endpoint_in(text: str) -> str:
+    """The engine's socket by the kubelet's YAML file: a top-level scalar."""
+    found = ENDPOINT.search(text)
     return found.group(1) if found else ""

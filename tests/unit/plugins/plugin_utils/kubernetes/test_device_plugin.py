@@ -35,6 +35,8 @@ SEEN: dict[str, tuple[Kubelet, tuple[str, ...], dict[str, Any], tuple[str, ...],
     "declared": (KUBELET, ("cdi-cri",), {}, ("cdi-cri",), "declared", "strict"),
     "declared, and by the variable": (KUBELET, ("envvar",), {}, ("envvar",), "declared", "compatible"),
     "declared by mounts": (KUBELET, ("volume-mounts",), {}, ("volume-mounts",), "declared", "strict"),
+    "declared by mounts, which take the variable's place": (
+        KUBELET, ("envvar", "volume-mounts"), {}, ("envvar", "volume-mounts"), "declared", "strict"),
     "the plugin's own spec": (KUBELET, (), {"files": {SPEC: ""}}, ("cdi-cri", "cdi-annotations"), "seen", "strict"),
     "a spec of somebody else's": (KUBELET, (), {"files": {SPEC: {"content": "", "uid": 1000}}}, ("envvar",), "default", "compatible"),
     "a spec that others may write": (KUBELET, (), {"files": {SPEC: {"content": "", "mode": 0o666}}}, ("envvar",), "default", "compatible"),
@@ -84,7 +86,10 @@ def test_the_reason_names_its_evidence() -> None:
         ({}, (instance(),), "and device_plugin_strategy: [cdi-cri] here, it would be strict"),
         ({}, (instance("crio", "1.26.0", cdi=dc.replace(instance().cdi, cri_field=False)),), "deviceListStrategy: cdi-annotations"),
         ({"isolation": "strict"}, (instance(),), "gives no pod a GPU. Set deviceListStrategy: cdi-cri"),
-        ({"device_plugin_strategy": ("envvar",)}, (instance(),), ""),
+        ({"device_plugin_strategy": ("envvar",)}, (instance(),), "pods get a GPU with runtimeClassName: nvidia only"),
+        ({"device_plugin_strategy": ("volume-mounts",)}, (instance(),), "device_plugin_strategy is [volume-mounts], which only the NVIDIA"),
+        ({"device_plugin_strategy": ("envvar", "cdi-cri")}, (instance(),), ""),
+        ({"device_plugin_strategy": ("envvar",)}, (instance(version="1.6.20"),), ""),
         ({}, (instance(version="1.6.20"),), ""),  # the default handler: the plugin's default works with it as it is
     ],
 )

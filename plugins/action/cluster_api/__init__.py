@@ -1,0 +1,88 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The API of a cluster, read and written by the modules of kubernetes.core where the task runs.
+
+A package of one file, since ansible-test wants a module for every other file below plugins/action.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible_collections.gpufleet.nvidia.plugins.action import draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import live, objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+DELEGATE, RIGHTS = "gpufleet_kubernetes_delegate", "docs/cluster.md"
+
+
+@dc.dataclass(frozen=True)
+class Api:
+    """One cluster, by the kubeconfig and the context that count for it."""
+
+    calls: draining.Calls
+    access: Mapping[str, str]
+
+    def look(self, namespace: str, config_map: str) -> live.Live:
+        maps = {"kind": "ConfigMap", "name": config_map, "namespace": namespace}
+        found = self._get("read the ConfigMap", maps)
+        nodes = self._get("list the nodes", {"kind": "Node"})
+        classes = self._get("list the RuntimeClasses", {"kind": "RuntimeClass", "api_version": "node.k8s.io/v1"})
+        return live.Live(
+            nodes={drain_kubernetes.name_of(node): node for node in nodes},
+            config_map=found[0] if found else None,
+            classes={drain_kubernetes.name_of(one): one for one in classes},
+            namespace=bool(found or self._get("read the namespace", {"kind": "Namespace", "name": namespace})),
+        )
+
+    def own_config_maps(self) -> list[dict[str, Any]]:
+        """Of all namespaces: the profile or the namespace may have been another one when they were written."""
+        return self._get("list the ConfigMaps", {"kind": "ConfigMap", "label_selectors": [f"{objects.MANAGED_BY}={objects.MANAGER}"]})
+
+    def carry_out(self, calls: Sequence[live.Call], *, check: bool) -> None:
+        """Let the API judge all of it first, so that a refusal comes before anything is changed."""
+        for call in calls:
+            self._do(call, check=True)
+        for call in () if check else calls:
+            self._do(call, check=False)
+
+    def _do(self, call: live.Call, *, check: bool) -> None:
+        result = self._call(call.module, call.arguments, check=check)
+        for _attempt in range(draining.CONFLICTS):
+            if not (call.again and result.get("failed") and drain_kubernetes.conflict(result)):
+                break
+            (node,) = self._get("read the node", {"kind": "Node", "name": call.arguments["name"]})
+            following = call.again(node)
+            result = self._call(following[0].module, following[0].arguments, check=check) if following else {}
+        if result.get("failed") and not (check and self._of_missing_namespace(result)):
+            raise drain_kubernetes.failure(result, call.doing, DELEGATE, RIGHTS)
+
+    def _of_missing_namespace(self, result: Mapping[str, Any]) -> bool:
+        """What is judged before the namespace is made cannot be found in it yet."""
+        text = drain_kubernetes.message(result)
+        return text.startswith("namespaces ") and text.rstrip(".").endswith("not found")
+
+    def _get(self, doing: str, what: Mapping[str, Any]) -> list[dict[str, Any]]:
+        result = self._call("k8s_info", {"api_version": "v1", **what})
+        if result.get("failed"):
+            raise drain_kubernetes.failure(result, doing, DELEGATE, RIGHTS)
+        if result.get("api_found") is False or "resources" not in result:  # the module does not fail then, and lists nothing
+            step = f"Check {drain_kubernetes.ACCESS}, and the API"
+            raise PlanError(f"cannot {doing}", why=drain_kubernetes.message(result), next=step)
+        return drain_kubernetes.objects(result["resources"] or (), doing)
+
+    def _call(self, module: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+        try:
+            result = self.calls.module(f"kubernetes.core.{module}", {**self.access, **arguments}, check=check)
+        except AnsibleError as error:
+            if "kubernetes.core" not in str(error):
+                raise
+            step = "Run `ansible-galaxy collection install kubernetes.core`, or leave gpufleet_kubernetes_apply out and apply the files"
+            raise PlanError("the collection kubernetes.core is not installed", next=step) from None
+        event = getattr(result.get("exception"), "event", None)  # since ansible-core 2.19 an exception that ended a module is a value
+        return drain_kubernetes.with_message({**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))})

@@ -1,0 +1,261 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Render what a cluster needs to know of its GPU hosts, write it as files, and apply it."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, draining, fleet_table, outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files, live, members, objects, order, summary
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
+
+SPEC = arguments.spec("kubernetes_objects")
+PREFIX = "gpufleet_kubernetes_"
+# Options that each cluster may have of its own, by variables of its hosts; what a task is given counts for the others.
+OF_CLUSTER = ("profile", "namespace", "config_map", "taints", "values", "operator_environment", "kubeconfig", "context")
+# Field of Wanted -> variable of a host.
+OF_HOST = {
+    "cluster": "gpufleet_cluster",
+    "node": "gpufleet_kubernetes_node",
+    "device_ids": "gpufleet_kubernetes_device_ids",
+    "mig": "gpufleet_kubernetes_mig_strategy",
+    "hook": "gpufleet_kubernetes_hook",
+    "driver_root": "gpufleet_cdi_driver_root",
+    "dev_root": "gpufleet_cdi_dev_root",
+}
+READ = ("decision", "kubelet", "instances", "driver", "work", "leftovers", "differences")
+TROUBLE = ("failed", "unreachable", "problem", "msg", "rolled_back")
+
+
+@dc.dataclass(frozen=True)
+class OneCluster:
+    """A cluster with its hosts, and with the options that count for it."""
+
+    name: str
+    hosts: tuple[members.Host, ...]
+    options: Mapping[str, Any]
+
+
+@dc.dataclass(frozen=True)
+class Seen:
+    """A cluster as it was rendered, and what has to be done for it. place: its directory; None where no files are written."""
+
+    rendered: objects.Rendered
+    place: Path | None
+    before: Mapping[str, str]
+    todo: files.Changes
+    plan: live.Plan = live.Plan()
+    api: cluster_api.Api | None = None
+    steps: tuple[str, ...] = ()  # in which order hosts and cluster are changed
+
+
+@dc.dataclass
+class Found:
+    """What a task has done, or would do."""
+
+    differences: list[Difference] = dc.field(default_factory=list)
+    diff: list[dict[str, str]] = dc.field(default_factory=list)
+    written: list[str] = dc.field(default_factory=list)
+    only_rendered: list[str] = dc.field(default_factory=list)
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+    _requires_connection = False
+    BYPASS_HOST_LOOP = True
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = arguments.of_task(self, SPEC)
+        variables = task_vars or {}
+        found = Found()
+        asked, others = clusters(variables, args)
+        require_own_access(asked, args)
+        # All is judged before anything is written: what one cluster refuses leaves the others as they are.
+        seen = [self._seen(one, args, variables) for one in asked]
+        for one in seen:
+            self._carry_out(one, found)
+        lines = [line for one in seen for line in said(one, bool(self._task.check_mode))] + summary.of_no_cluster(others)
+        fleet_table.show(["", *lines, ""])
+        return {
+            "changed": bool(found.differences),
+            "clusters": [summary.plain(one.rendered) for one in seen],
+            "differences": [dc.asdict(d) for d in found.differences],
+            "diff": found.diff,
+            "files": found.written,
+            "only_rendered": found.only_rendered,
+            "order": [text for one in seen for text in one.steps],
+            "lines": lines,
+        }
+
+    def _seen(self, one: OneCluster, args: Mapping[str, Any], variables: Mapping[str, Any]) -> Seen:
+        """Render a cluster, and say what has to be done in its directory and in its API."""
+        settings = settings_of(one.options, args)
+        absent = args["state"] == "absent"
+        judged = {host.node for host in one.hosts if isinstance(host, members.Member) or host.gone}
+        place = outside.judged(args["dir"], files.SETTING) / one.name if args["dir"] else None
+        before = read(place) if place else {}
+        in_files = files.kept(before, judged, str(place))
+        written = objects.nothing(one.name) if absent else objects.render(one.name, one.hosts, settings, in_files)
+        wanted = {} if absent else files.of(written, before if in_files.nodes else {})
+        todo = files.changes(wanted, before, () if absent else in_files.nodes, str(place)) if place else files.Changes({}, ())
+        if not args["apply"]:
+            return Seen(written, place, before, todo, steps=order.ordered(one.hosts, {}, settings.fixed).steps)
+        access = {key: one.options[key] for key in ("kubeconfig", "context") if one.options[key]}
+        api = cluster_api.Api(draining.Calls(self, variables, cluster_api.DELEGATE), access)
+        there = api.look(settings.place, settings.config_map)
+        if absent:
+            return Seen(written, place, before, todo, live.absent(there, api.own_config_maps(), one.hosts), api)
+        which = order.ordered(one.hosts, live.strategies(there), settings.fixed)
+        rendered = objects.render(one.name, which.hosts, settings, live.kept(there, {*judged} - which.held))
+        return Seen(rendered, place, before, todo, live.plan(rendered, there, settings, which.held), api, which.steps)
+
+    def _carry_out(self, one: Seen, found: Found) -> None:
+        check = bool(self._task.check_mode)
+        if one.api:
+            one.api.carry_out(one.plan.calls, check=check)
+        for call in one.plan.calls:
+            found.differences += call.differences
+            found.diff += [api_diff(*change) for change in call.changes]
+        found.only_rendered += one.plan.said
+        if one.place:
+            self._write(one.place, one.todo, one.before, found)
+
+    def _write(self, place: Path, todo: files.Changes, before: Mapping[str, str], found: Found) -> None:
+        found.differences += todo.differences
+        for name, text in todo.texts.items():
+            headers = {"before_header": str(place / name), "after_header": str(place / name)}
+            found.diff.append({**headers, "before": before.get(name, ""), "after": text or ""})
+            if not self._task.check_mode:
+                write(place, name, text)
+        found.written += [str(place / name) for name, text in todo.texts.items() if text is not None]
+
+
+def said(one: Seen, check: bool) -> list[str]:
+    """A cluster for people: its groups, what is only rendered, in which order changes go, and in check mode what would be changed."""
+    would = summary.drift([*(d for call in one.plan.calls for d in call.differences), *one.todo.differences]) if check else []
+    return [*summary.lines(one.rendered), *(f"  {text}" for text in (*one.plan.said, *one.steps)), *would]
+
+
+def api_diff(path: str, before: Any, after: Any) -> dict[str, str]:
+    return {"before_header": path, "after_header": path, "before": as_text(before), "after": as_text(after)}
+
+
+def as_text(value: Any) -> str:
+    return "" if value is None else files.dumped({key: of for key, of in value.items() if of})
+
+
+def require_own_access(asked: Sequence[OneCluster], args: Mapping[str, Any]) -> None:
+    """Two clusters by one kubeconfig and context would be one, with the hosts of both."""
+    found: dict[tuple[str, str], str] = {}
+    for one in asked if args["apply"] else ():
+        access = (one.options["kubeconfig"], one.options["context"])
+        other = found.setdefault(access, one.name)
+        if other != one.name:
+            what = f"the clusters {other} and {one.name} would be reached by the same kubeconfig and context"
+            step = "Set gpufleet_kubernetes_context or gpufleet_kubernetes_kubeconfig for the hosts of each, or gpufleet_cluster alike"
+            raise PlanError(what, next=step)
+
+
+# ---------------------------------------------------------------- what is read
+
+
+def clusters(variables: Mapping[str, Any], args: Mapping[str, Any]) -> tuple[list[OneCluster], Sequence[members.Host]]:
+    """The clusters of the play, and hosts of which nobody knows which of several is theirs."""
+    hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
+    known = {host: base.Once(variables["hostvars"][host]) for host in hosts}
+    results = {host: result_of(known[host].get(args["results"])) for host in hosts}
+    if hosts and not any(results.values()):
+        registered.require_known(args["results"], sorted({str(name) for v in known.values() for name in v}))
+    found = members.of(results, {host: wanted_of(known[host]) for host in hosts})
+    by_name = objects.clusters(found)
+    others = by_name.pop(members.DEFAULT_CLUSTER) if objects.without_cluster(by_name) else ()
+    return [OneCluster(name, of, options_of(name, of, known, args)) for name, of in by_name.items()], others
+
+
+def result_of(result: Any) -> dict[str, Any]:
+    """What is read of a result, as plain values: since ansible-core 2.19 they are tagged, and YAML has no words for those."""
+    return plain({name: result[name] for name in (*READ, *TROUBLE) if name in result}) if result else {}
+
+
+def plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))
+
+
+def wanted_of(variables: Mapping[str, Any]) -> members.Wanted:
+    given = {field: variables.get(name) for field, name in OF_HOST.items()}
+    return members.Wanted(**{field: str(value) for field, value in given.items() if value not in (None, "")})
+
+
+def options_of(name: str, hosts: Sequence[members.Host], known: Mapping[str, Mapping[str, Any]], args: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of one cluster. Its hosts have to agree on each, as they share the cluster."""
+    found = {}
+    for option in OF_CLUSTER:
+        said: dict[str, list[str]] = {}
+        for host in hosts:
+            value = known[host.host].get(PREFIX + option)
+            if value is not None:
+                said.setdefault(json.dumps(plain(value), sort_keys=True), []).append(host.host)
+        if len(said) > 1:
+            texts = "; ".join(f"{text} for {names.some(of)}" for text, of in said.items())
+            step = "Set it for the whole cluster, or give those hosts another gpufleet_cluster"
+            raise PlanError(f"{PREFIX}{option} differs within the cluster {name}: {texts}", next=step)
+        found[option] = json.loads(next(iter(said))) if said else args[option]
+    return validated({key: value for key, value in found.items() if value is not None})
+
+
+def validated(options: Mapping[str, Any]) -> dict[str, Any]:
+    spec = {name: SPEC[name] for name in OF_CLUSTER}
+    result = ArgumentSpecValidator(spec).validate(dict(options))
+    if result.error_messages:
+        raise PlanError("; ".join(PREFIX + arguments.with_choice(message, {}) for message in result.error_messages))
+    valid: dict[str, Any] = plain(result.validated_parameters)
+    return valid
+
+
+def settings_of(options: Mapping[str, Any], args: Mapping[str, Any]) -> objects.Settings:
+    return objects.Settings(
+        profile=options["profile"],
+        namespace=options["namespace"],
+        config_map=options["config_map"],
+        taints=tuple(options["taints"]),
+        values=options["values"],
+        environment=options["operator_environment"],
+        uniform=args["fleet_policy"] == "uniform",
+    )
+
+
+# ---------------------------------------------------------------- files
+
+
+def read(place: Path) -> dict[str, str]:
+    """The YAML files of a cluster's directory, by their names below it."""
+    folders = [place, *(place / folder for folder in files.FOLDERS)]
+    found = [path for folder in folders if folder.is_dir() for path in sorted(folder.glob("*.yaml")) if path.is_file()]
+    try:
+        return {str(path.relative_to(place)): path.read_text(encoding="utf-8", errors="surrogateescape") for path in found}
+    except OSError as error:
+        step = f"Make it readable, or name another directory in {files.SETTING}"
+        raise PlanError("this file cannot be read", where=str(error.filename), why=error.strerror or "", next=step) from None
+
+
+def write(place: Path, name: str, text: str | None) -> None:
+    path = place / name
+    if text is not None:
+        outside.write(outside.directory(str(path.parent), files.SETTING), path.name, text, files.SETTING)
+        return
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise PlanError("this file cannot be removed", where=str(path), why=error.strerror or "", next="Remove it by hand") from None

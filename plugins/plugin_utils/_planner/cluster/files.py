@@ -1,0 +1,147 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A cluster's objects as files: one document in each, with the reason as comments. The same decisions are the same bytes.
+
+What is beside them is judged by its first line: a file that begins with ours is ours to write again and to remove, any other is left alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Kept, Rendered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+
+HEAD = "# Made by gpufleet.nvidia.kubernetes_objects."
+CONFIG_MAP, VALUES, NODES, CLASS = "configmap.yaml", "helm/values.yaml", "nodes/", "runtimeclass-"
+FOLDERS = ("helm", "nodes")
+SETTING = "gpufleet_kubernetes_dir"
+
+
+@dc.dataclass(frozen=True)
+class Changes:
+    """What is to be done in a cluster's directory: name -> text, and None for a file that goes."""
+
+    texts: Mapping[str, str | None]
+    differences: tuple[Difference, ...]
+
+
+def of(rendered: Rendered, before: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The files of a cluster by their names. before: what is there, where this run does not know all nodes: values for all stay then."""
+    found = {}
+    if rendered.config_map:
+        found[CONFIG_MAP] = text(rendered.config_map, ["A file of the device plugin for each group of hosts"])
+    for one in rendered.classes:
+        name = one["metadata"]["name"]
+        found[f"{CLASS}{name}.yaml"] = text(one, [class_why(one)])
+    hosts = {m.node: m for m in rendered.members}
+    for one in rendered.nodes:
+        name = one["metadata"]["name"]
+        own = "The node exists already: kubectl apply --server-side --field-manager=gpufleet.nvidia -f this file"
+        found[f"{NODES}{name}.yaml"] = text(one, [f"{hosts[name].host}: {hosts[name].why}", own, *by_hand(name, rendered)])
+    values = (before or {}).get(VALUES, "")
+    if is_ours(values):
+        found[VALUES] = values
+    elif rendered.values.values:
+        found[VALUES] = text(dict(rendered.values.values), rendered.values.why)
+    return dict(sorted(found.items()))
+
+
+def by_hand(node: str, rendered: Rendered) -> list[str]:
+    """The taints of a node are one list for the API: applied from a file, they would replace those of everybody else."""
+    said = [f"{t['key']}{'=' + t['value'] if 'value' in t else ''}:{t['effect']}" for t in rendered.taints]
+    return [f"Taints are no part of this file, which would replace others': kubectl taint nodes {node} {' '.join(said)}"] if said else []
+
+
+def class_why(runtime_class: Mapping[str, Any]) -> str:
+    some = "scheduling" in runtime_class
+    return "Not all hosts have this handler, so pods that name it go to those that do" if some else "All hosts have this handler"
+
+
+def text(document: Mapping[str, Any], why: Iterable[str]) -> str:
+    comments = [HEAD, *(f"# {escape.line(line)}" for line in why if line)]
+    return "\n".join([*comments, dumped(dict(document))])
+
+
+def dumped(value: Any) -> str:
+    return yaml.dump(value, Dumper=Dumper, sort_keys=False, width=10_000)
+
+
+class Dumper(yaml.SafeDumper):
+    """A text of several lines, the plugin's file, stays readable."""
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+Dumper.add_representer(str, _text)
+
+
+def is_ours(content: str) -> bool:
+    return content.startswith(HEAD)
+
+
+def kept(before: Mapping[str, str], known: Iterable[str], where: str) -> Kept:
+    """What the files of an earlier run say of nodes of which this run knows nothing. known: nodes that this run has judged."""
+    labels, judged = {}, set(known)
+    for name, content in before.items():
+        node = name.removeprefix(NODES).removesuffix(".yaml")
+        if name.startswith(NODES) and is_ours(content) and node not in judged:
+            found = parsed(content, f"{where}/{name}", "metadata", "labels")
+            labels[node] = {str(k): str(v) for k, v in found.items()}
+    data: Mapping[str, Any] = {}
+    if labels and is_ours(before.get(CONFIG_MAP, "")):
+        data = parsed(before[CONFIG_MAP], f"{where}/{CONFIG_MAP}", "data")
+    return Kept(labels, {str(k): str(v) for k, v in data.items()})
+
+
+def parsed(content: str, where: str, *keys: str) -> dict[str, Any]:
+    """A table of a file, {} where it has no such key."""
+    try:
+        found = yaml_text.read(content)
+    except yaml_text.NO_YAML:
+        found = None
+    for key in keys:
+        found = found.get(key) or {} if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        step = "Give the file back as it was written, or remove it with those of its nodes"
+        raise PlanError("this file of an earlier run cannot be read", where=where, why="it is no YAML with a table", next=step)
+    return found
+
+
+def changes(wanted: Mapping[str, str], before: Mapping[str, str], stays: Iterable[str], where: str) -> Changes:
+    """stays: nodes of which this run knows nothing, whose files stay. A foreign file where one is to be written is an error."""
+    foreign = next((name for name in wanted if name in before and not is_ours(before[name])), "")
+    if foreign:
+        step = f"Move that file away, or name another directory in {SETTING}"
+        raise PlanError("this file is not written over", where=f"{where}/{foreign}", why="it is not of this collection", next=step)
+    keeps = {f"{NODES}{name}.yaml" for name in stays}
+    going = [name for name, content in before.items() if is_ours(content) and name not in wanted and name not in keeps]
+    texts: dict[str, str | None] = {name: content for name, content in wanted.items() if before.get(name) != content}
+    texts.update(dict.fromkeys(going))
+    return Changes(texts, tuple(difference(name, new, before.get(name), where) for name, new in sorted(texts.items())))
+
+
+def difference(name: str, new: str | None, old: str | None, where: str) -> Difference:
+    if new is None:
+        return Difference("file", f"{where}/{name}", "", "present", "absent", "no host of this cluster needs it any more")
+    after = "changed" if old is not None else "present"
+    return Difference("file", f"{where}/{name}", "", "present" if old is not None else "absent", after, reason(name))
+
+
+def reason(name: str) -> str:
+    if name == CONFIG_MAP:
+        return "the device plugin reads for each group of hosts how pods get their GPUs"
+    if name == VALUES:
+        return "NVIDIA's chart needs to know where that is, and nothing that differs between hosts"
+    if name.startswith(NODES):
+        return f"the label {objects.CONFIG_LABEL} chooses the node's group"
+    return "pods can name this handler"

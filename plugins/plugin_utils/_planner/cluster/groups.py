@@ -1,0 +1,104 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Groups of hosts with equal decisions, and the device plugin's file for each.
+
+The plugin's file names are in the label of a node, and the plugin's sidecar looks at nothing but that label: an edit of a file below its
+name is not noticed (k8s-device-plugin v0.20, cmd/config-manager/main.go). So the name of a group follows from its file's content: where
+the content changes the label does, and the sidecar has the plugin read it.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import hashlib
+import json
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import Member, Setting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+
+DIGITS = 8
+# The reason as it stands in the plugin's file: true of all hosts of a group, and of those that this run knows nothing of.
+ABOUT = {
+    "native-cdi": "the engine resolves CDI devices itself",
+    "nvidia-runtime": "the engine cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode",
+    "legacy": "CDI is not wanted, so the NVIDIA runtime injects GPUs through its prestart hook",
+    "oci-hook": "CDI is not wanted, and the engine runs the OCI hook by itself",
+    "jit-cdi": "the NVIDIA runtime makes a CDI spec in memory for each container",
+}
+
+
+@dc.dataclass(frozen=True)
+class Group:
+    """Hosts that Kubernetes can treat alike. text: the device plugin's configuration."""
+
+    name: str
+    setting: Setting
+    injection: str
+    handler: str
+    default: bool
+    text: str
+    members: tuple[Member, ...]
+
+    @property
+    def hosts(self) -> str:
+        return names.some(m.host for m in self.members)
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} ({self.hosts})"
+
+
+def of(members: Iterable[Member], fixed: Collection[str] = ()) -> tuple[Group, ...]:
+    """fixed: keys of the plugin's file that the cluster sets as environment, which ranks above the file, so they are not in it."""
+    found: dict[tuple[Any, ...], list[Member]] = {}
+    for m in members:
+        found.setdefault((m.injection, m.handler, m.default, m.setting), []).append(m)
+    made = [_group(same, fixed) for same in found.values()]
+    return tuple(sorted(made, key=lambda group: group.name))
+
+
+def _group(same: list[Member], fixed: Collection[str]) -> Group:
+    first = same[0]
+    text = f"# {ABOUT[first.injection]}\n{document(first.setting, fixed)}"
+    # The whole decision, so that groups whose files are equal have names of their own: their RuntimeClass may differ.
+    content = json.dumps([first.injection, first.handler, first.default, dc.asdict(first.setting), text], sort_keys=True)
+    name = f"{first.injection}-{hashlib.sha256(content.encode()).hexdigest()[:DIGITS]}"
+    members = tuple(sorted(same, key=lambda m: names.natural(m.host)))
+    return Group(name, first.setting, first.injection, first.handler, first.default, text, members)
+
+
+def document(setting: Setting, fixed: Collection[str] = ()) -> str:
+    """The device plugin's file (`version: v1`, api/config/v1 of its source). What is not in it has the plugin's default."""
+    plugin = {
+        "deviceListStrategy": list(setting.strategies),
+        "deviceIDStrategy": setting.device_ids,
+        "cdiAnnotationPrefix": setting.prefix,
+        "nvidiaCTKPath": setting.hook,
+    }
+    flags = {"migStrategy": setting.mig, "nvidiaDriverRoot": setting.driver_root, "nvidiaDevRoot": setting.dev_root}
+    kept = {key: value for key, value in flags.items() if value and key not in fixed}
+    inner = {key: value for key, value in plugin.items() if value and key not in fixed}
+    whole = {"version": "v1", "flags": {**kept, **({"plugin": inner} if inner else {})}, **sharing(setting)}
+    return yaml.safe_dump({key: value for key, value in whole.items() if value}, sort_keys=False)
+
+
+def strategies_in(text: str) -> tuple[str, ...]:
+    """The device list strategies of a file of the plugin; () where it says none, or is none."""
+    try:
+        found = yaml_text.read(text)
+    except yaml_text.NO_YAML:
+        return ()
+    for key in ("flags", "plugin", "deviceListStrategy"):
+        found = found.get(key) if isinstance(found, dict) else None
+    said = found.split(",") if isinstance(found, str) else found if isinstance(found, list) else []
+    return tuple(str(name) for name in said)
+
+
+def sharing(_setting: Setting) -> dict[str, Any]:
+    """How pods share the GPUs of a group: `sharing` of the plugin's file, which no environment ranks above. Nothing shares them yet."""
+    return {}

@@ -1,0 +1,240 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The values of NVIDIA's two charts, and which of them a cluster with several kinds of host cannot have.
+
+The device plugin takes flags before its environment, and its environment before its file (k8s-device-plugin v0.20, NewConfig in
+api/config/v1/config.go). Its own chart sets a variable only for a value that is set, so all that differs stays unset there. The GPU
+Operator sets variables for all nodes (gpu-operator v26.7, TransformDevicePlugin in controllers/object_controls.go), so hosts have to fit
+those.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import LeftOut
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+
+CHART, OPERATOR = PROFILES = ("chart", "operator")
+NAMESPACES = {CHART: "nvidia-device-plugin", OPERATOR: "gpu-operator"}
+ENVIRONMENT, VALUES = "gpufleet_kubernetes_operator_environment", "gpufleet_kubernetes_values"
+# What the operator sets with CDI on, its default since 25.10, and the toolkit off: then it sets no path of a hook.
+OPERATOR_SETS: Mapping[str, str] = {
+    "DEVICE_LIST_STRATEGY": "cdi-annotations,cdi-cri",
+    "CDI_ANNOTATION_PREFIX": "cdi.k8s.io/",
+    "DEVICE_ID_STRATEGY": "uuid",
+    "PASS_DEVICE_SPECS": "true",
+    "MIG_STRATEGY": "single",
+}
+# A variable of the plugin -> the key of its file that it ranks above.
+KEYS = {
+    "DEVICE_LIST_STRATEGY": "deviceListStrategy",
+    "CDI_ANNOTATION_PREFIX": "cdiAnnotationPrefix",
+    "DEVICE_ID_STRATEGY": "deviceIDStrategy",
+    "MIG_STRATEGY": "migStrategy",
+    "NVIDIA_CDI_HOOK_PATH": "nvidiaCTKPath",
+    "NVIDIA_DRIVER_ROOT": "nvidiaDriverRoot",
+    "NVIDIA_DEV_ROOT": "nvidiaDevRoot",
+}
+# The operator's entrypoint takes both roots from what its validator has found on the node (assets/state-device-plugin).
+OPERATOR_FINDS = ("nvidiaDriverRoot", "nvidiaDevRoot")
+# Values of the chart that become variables for all nodes -> what a group has there.
+OF_GROUPS: Mapping[str, Callable[[Group], Any]] = {
+    "deviceListStrategy": lambda group: ",".join(group.setting.strategies),
+    "deviceIDStrategy": lambda group: group.setting.device_ids,
+    "migStrategy": lambda group: group.setting.mig,
+    "nvidiaDriverRoot": lambda group: group.setting.driver_root,
+    "nvidiaDevRoot": lambda group: group.setting.dev_root or group.setting.driver_root,
+    "cdi.nvidiaHookPath": lambda group: group.setting.hook or None,
+    "runtimeClassName": lambda group: group.handler or None,
+}
+UNSET = ("compatWithCPUManager", "deviceListStrategy", "deviceIDStrategy", "migStrategy")
+
+
+@dc.dataclass(frozen=True)
+class Values:
+    """The values of a chart, with what a person should know of them."""
+
+    values: Mapping[str, Any]
+    why: tuple[str, ...]
+
+
+def fixed(profile: str, environment: Mapping[str, str]) -> frozenset[str]:
+    """The keys of the plugin's file that are no use in it."""
+    if profile == CHART:
+        return frozenset()
+    return frozenset({*(KEYS[name] for name in environment if name in KEYS), *OPERATOR_FINDS})
+
+
+def environment_of(given: Mapping[str, Any]) -> dict[str, str]:
+    """What the operator sets for all nodes: as it does by itself, and what the user knows better. An empty one is not set."""
+    unknown = sorted(set(given) - {*KEYS, "PASS_DEVICE_SPECS"})
+    if unknown:
+        step = f"Name variables of the device plugin: {', '.join(sorted(KEYS))}"
+        raise PlanError(f"{ENVIRONMENT} has the unknown name {unknown[0]!r}", next=step)
+    both = {**OPERATOR_SETS, **{name: str(value) if value is not None else "" for name, value in given.items()}}
+    return {name: value for name, value in both.items() if value}
+
+
+def of(
+    profile: str,
+    groups: Sequence[Group],
+    out: Iterable[LeftOut],
+    *,
+    config_map: str,
+    given: Mapping[str, Any],
+    environment: Mapping[str, str],
+) -> Values:
+    require_given(groups, given)
+    if not groups:
+        return Values({}, ())
+    made = chart(groups, config_map) if profile == CHART else operator(groups, list(out), config_map, environment)
+    return dc.replace(made, values=merged(made.values, given))
+
+
+def chart(groups: Sequence[Group], config_map: str) -> Values:
+    values: dict[str, Any] = {"config": {"name": config_map, "map": {}, "default": ""}, **dict.fromkeys(UNSET)}
+    why = ["What differs between nodes is in the ConfigMap. A value that is set here would count for all nodes instead, so those are null."]
+    root = root_of_all(groups)
+    values["nvidiaDriverRoot"] = root
+    if root is not None:
+        why.append("nvidiaDriverRoot is also what the chart mounts into the plugin's pods, which need it to write CDI specs.")
+    values["runtimeClassName"] = class_of_all(groups)
+    return Values(values, tuple(why))
+
+
+def root_of_all(groups: Sequence[Group]) -> str | None:
+    """The chart mounts /driver-root only where this value is set, and with a strategy of CDI the plugin finds the driver's files there."""
+    if not any(group.setting.by_cdi for group in groups):
+        return None
+    same(groups, "nvidiaDriverRoot", "the chart mounts one driver root on all nodes", "gpufleet_cdi_driver_root")
+    return groups[0].setting.driver_root
+
+
+def class_of_all(groups: Sequence[Group]) -> str | None:
+    """The plugin's own pods need the driver: from the default handler, from an OCI hook, or by a RuntimeClass."""
+    if all(group.default or not group.handler for group in groups):
+        return None
+    same(groups, "runtimeClassName", "the chart has one RuntimeClass for the plugin's pods on all nodes", "gpufleet_injection")
+    return groups[0].handler
+
+
+def operator(groups: Sequence[Group], out: Sequence[LeftOut], config_map: str, environment: Mapping[str, str]) -> Values:
+    require_fit(groups, environment)
+    require_no_toolkit(groups, out, environment)
+    classes = {group.handler for group in groups if group.handler}
+    if len(classes) > 1:
+        same(groups, "runtimeClassName", "the operator has one RuntimeClass for its pods on all nodes", "gpufleet_handlers")
+    values: dict[str, Any] = {
+        "cdi": {"enabled": any(name in device_plugin.BY_CDI for name in strategies_of(environment))},
+        "toolkit": {"enabled": False},
+        "devicePlugin": {"config": {"create": False, "name": config_map, "default": ""}},
+        "mig": {"strategy": environment.get("MIG_STRATEGY", "")},
+    }
+    if classes:
+        values["operator"] = {"runtimeClass": min(classes)}
+    own = {name: value for name, value in environment.items() if OPERATOR_SETS.get(name) != value and name != "MIG_STRATEGY"}
+    if own:
+        values["devicePlugin"]["env"] = [{"name": name, "value": own[name]} for name in sorted(own)]
+    said = ", ".join(f"{name}={value}" for name, value in sorted(environment.items()))
+    why = "The operator's toolkit is off, since this collection configures the engines."
+    return Values(values, (why, f"The operator sets these variables of the plugin for all nodes: {said}"))
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def same(groups: Sequence[Group], value: str, why: str, setting: str) -> None:
+    """One value for all nodes, over groups that differ in it, is refused."""
+    said = {group.title: OF_GROUPS[value](group) for group in groups}
+    if len(set(said.values())) > 1:
+        step = f"Set {setting} alike for these hosts, or install the chart once for each kind, each as a gpufleet_cluster of its own"
+        raise PlanError(f"{value} differs: {listed(said)}", why=why, next=step)
+
+
+def listed(said: Mapping[str, Any]) -> str:
+    return names.few([f"{value if value is not None else 'none'} for {title}" for title, value in said.items()], 5, "; ")
+
+
+def require_given(groups: Sequence[Group], given: Mapping[str, Any]) -> None:
+    """A value of the user's for the whole cluster counts only where each group's decision is just that."""
+    for value, of_group in OF_GROUPS.items():
+        found = at(given, value)
+        wrong = {group.title: of_group(group) for group in groups if found is not None and of_group(group) != found}
+        if wrong:
+            what = f"{VALUES} sets {value} to {found!r} for the whole cluster, and the decision is another one: {listed(wrong)}"
+            step = f"Take {value} out of {VALUES}, so that the ConfigMap says it for each group"
+            raise PlanError(what, why="the chart makes it a variable, which ranks above the ConfigMap", next=step)
+
+
+def at(values: Mapping[str, Any], path: str) -> Any:
+    found: Any = values
+    for part in path.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return ",".join(map(str, found)) if isinstance(found, list | tuple) else found
+
+
+def strategies_of(environment: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(filter(None, environment.get("DEVICE_LIST_STRATEGY", device_plugin.DEFAULT[0]).split(",")))
+
+
+def require_fit(groups: Sequence[Group], environment: Mapping[str, str]) -> None:
+    """Each host has to understand one of the ways in which the operator's plugin gives pods GPUs."""
+    unfit = {group.title: why for group in groups if (why := misfit(group, environment))}
+    if unfit:
+        what = "; ".join(f"{title}: {why}" for title, why in unfit.items())
+        step = (
+            "Give these hosts an engine with CDI, or set gpufleet_device_plugin_prefix: cdi.k8s.io/ and run gpufleet.nvidia.site where the"
+            " NVIDIA runtime resolves CDI devices, or take them from the operator's plugin by the label"
+            " nvidia.com/gpu.deploy.device-plugin=false and run the plugin's own chart there, as a gpufleet_cluster of its own"
+        )
+        raise PlanError(f"these hosts do not fit what the GPU Operator sets for all nodes: {what}", next=step)
+
+
+def misfit(group: Group, environment: Mapping[str, str]) -> str:
+    strategies = strategies_of(environment)
+    prefix = environment.get("CDI_ANNOTATION_PREFIX", "cdi.k8s.io/")
+    if not any(understands(group, name, prefix) for name in strategies):
+        return f"{group.injection} does not understand DEVICE_LIST_STRATEGY={','.join(strategies)} with the prefix {prefix}"
+    if environment.get("DEVICE_ID_STRATEGY", group.setting.device_ids) != group.setting.device_ids:
+        return f"gpufleet_kubernetes_device_ids is {group.setting.device_ids}, and DEVICE_ID_STRATEGY={environment['DEVICE_ID_STRATEGY']}"
+    mig = environment.get("MIG_STRATEGY", group.setting.mig)
+    if group.setting.mig not in ("none", mig):  # without MIG devices each strategy does the same
+        return f"gpufleet_kubernetes_mig_strategy is {group.setting.mig}, and MIG_STRATEGY={mig}"
+    return ""
+
+
+def understands(group: Group, strategy: str, prefix: str) -> bool:
+    """Whether pods without a RuntimeClass get their GPUs in this way on the hosts of a group."""
+    if strategy in ("envvar", "volume-mounts"):
+        return group.default or group.injection == "oci-hook"
+    if strategy == "cdi-cri":
+        return "cdi-cri" in group.setting.strategies
+    by_engine = group.injection == "native-cdi" and prefix == "cdi.k8s.io/"
+    by_runtime = group.injection == "nvidia-runtime" and group.default and all(prefix in m.answers for m in group.members)
+    return by_engine or by_runtime
+
+
+def require_no_toolkit(groups: Sequence[Group], out: Sequence[LeftOut], environment: Mapping[str, str]) -> None:
+    """With its toolkit the operator gives the plugin a path of the hook that only its own hosts have, and a wrong path fails every pod."""
+    kept = [one.host for one in out if one.operator]
+    if kept and "NVIDIA_CDI_HOOK_PATH" not in environment:
+        what = f"{names.some(kept)} keep the GPU Operator's toolkit, and {names.some(m.host for g in groups for m in g.members)} do not"
+        why = "with its toolkit the operator sets NVIDIA_CDI_HOOK_PATH for all nodes, to a program that is not on the others"
+        step = f"Hand over the first ones, too (docs/kubernetes.md), or set {ENVIRONMENT}.NVIDIA_CDI_HOOK_PATH to a program that all have"
+        raise PlanError(what, why=why, next=step)
+
+
+def merged(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values with those of the user, table by table."""
+    both = dict(values)
+    for key, value in given.items():
+        known = both.get(key)
+        both[key] = merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+    return both

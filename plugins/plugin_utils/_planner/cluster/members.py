@@ -1,0 +1,271 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hosts of a cluster as its nodes: whose GPUs Kubernetes gives to pods, how, and why a host is left out.
+
+All that a result says is the host's own word. What goes on into an object of the API is judged here, and nothing else of it goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import ways
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, outcomes
+
+# A name of a node is a DNS subdomain, that of a handler and of its RuntimeClass a DNS label (apimachinery, util/validation).
+LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+NODE_NAME = re.compile(rf"(?=.{{1,253}}$){LABEL}(\.{LABEL})*")
+HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,53}[a-z0-9])?")  # as a label of nodes it has eight signs before it
+CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # names a directory, too
+DEFAULT_CLUSTER = "default"
+PREFIXES = ("", "cdi.k8s.io/", "nvidia.cdi.k8s.io/")
+DEVICE_IDS, MIG = ("uuid", "index"), ("none", "single", "mixed")
+HOOK = "/usr/bin/nvidia-ctk"  # of nvidia-container-toolkit-base in each of its releases; the plugin's own default, too
+OPERATOR = "gpu-operator"  # as a leftover of a host names it
+
+
+@dc.dataclass(frozen=True)
+class Wanted:
+    """What the inventory says of one host."""
+
+    cluster: str = ""
+    node: str = ""
+    device_ids: str = "uuid"
+    mig: str = ""
+    hook: str = ""
+    driver_root: str = "/"
+    dev_root: str = ""
+
+    @property
+    def declared(self) -> bool:
+        return bool(self.cluster or self.node)
+
+
+@dc.dataclass(frozen=True)
+class Setting:
+    """What the device plugin has to be set to on a host. Sharing per group is one more field here, and one more part of its file."""
+
+    strategies: tuple[str, ...]
+    prefix: str  # '' where no strategy is by annotations
+    device_ids: str
+    mig: str
+    driver_root: str
+    dev_root: str
+    hook: str  # '' where no strategy is by CDI
+
+    @property
+    def by_cdi(self) -> bool:
+        return any(name in device_plugin.BY_CDI for name in self.strategies)
+
+
+@dc.dataclass(frozen=True)
+class Member:
+    """A host whose GPUs the cluster gives to pods."""
+
+    host: str
+    node: str
+    cluster: str
+    engine: str
+    setting: Setting
+    injection: str
+    handler: str  # '' where the engine has none (oci-hook)
+    default: bool
+    answers: tuple[str, ...]  # the prefixes of annotations that the NVIDIA runtime answers here
+    why: str
+    record: str  # the decision as it goes on the node object
+    boot_id: str = ""
+    image: bool = False  # a directory tree, from which nodes are started
+    pending: bool = False  # the host is not yet as it was decided
+    plugin: tuple[str, ...] = ()  # the plugin's strategies now, as far as the host shows them
+    understands_now: frozenset[str] = frozenset()
+    understands_after: frozenset[str] = frozenset()
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.record.encode()).hexdigest()[:16]
+
+
+@dc.dataclass(frozen=True)
+class LeftOut:
+    """A host that is no member. gone: the host itself says that pods get no GPU from it; else nobody knows, and what is there stays."""
+
+    host: str
+    node: str
+    cluster: str
+    why: str
+    gone: bool = False
+    operator: bool = False  # the GPU Operator's toolkit configures its engine
+
+
+Host = Member | LeftOut
+
+
+def of(results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, Wanted]) -> tuple[Host, ...]:
+    """All hosts of a run, each as a member of its cluster or with the reason why it is none."""
+    found = tuple(one(host, result, wanted[host]) for host, result in results.items())
+    require_own_names(found)
+    return found
+
+
+def one(host: str, result: Mapping[str, Any], wanted: Wanted) -> Host:
+    out = LeftOut(host, node_name(host, wanted), cluster_name(result, wanted), "")
+    why = outcomes.trouble(result)
+    if why:
+        said = str(result.get("problem") or result.get("msg") or "")
+        return dc.replace(out, why=f"{why}: {escape.line(said)}" if said else why)
+    if "decision" not in result or "kubelet" not in result:
+        return dc.replace(out, why="it was not looked at by node_info")
+    decision: Mapping[str, Any] = result["decision"] or {}
+    if decision.get("skipped"):
+        return dc.replace(out, why=escape.line(str(decision["skipped"])), gone=True)
+    if not is_node(result, wanted):
+        stopped = any(i.get("manager") in known.with_kubernetes() for i in result.get("instances") or ())
+        return dc.replace(out, why="its Kubernetes does not run" if stopped else "no kubelet is there", gone=not stopped)
+    chosen, why = of_kubelet(result)
+    if chosen is None:
+        return dc.replace(out, why=why, operator=with_operator(result))
+    return member(out, result, chosen, wanted)
+
+
+def is_node(result: Mapping[str, Any], wanted: Wanted) -> bool:
+    """A kubelet runs or is installed. An image may get its kubelet later, so there the inventory's word is enough."""
+    kubelet = result.get("kubelet") or {}
+    return bool(kubelet.get("present") or kubelet.get("installed") or (is_image(result) and wanted.declared))
+
+
+def is_image(result: Mapping[str, Any]) -> bool:
+    """A directory tree has no name of its own."""
+    return not (result.get("work") or {}).get("hostname")
+
+
+def of_kubelet(result: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
+    """The decision for the engine that runs the pods."""
+    decisions = [d for d in (result["decision"].get("decisions") or ()) if d.get("device_list_strategy")]
+    used = {str(i.get("key")) for i in result.get("instances") or () if i.get("used_by_kubelet")}
+    found = [d for d in decisions if d.get("instance") in used] if used else decisions
+    if len(found) == 1:
+        return found[0], ""
+    if found:
+        return None, f"several engines could run its pods ({', '.join(escape.line(str(d.get('engine'))) for d in found)})"
+    refused = [str(r[1]) for r in result["decision"].get("refused") or () if len(r) == 2]
+    return None, escape.line(refused[0]) if refused else "no engine of it is configured that a kubelet uses"
+
+
+def with_operator(result: Mapping[str, Any]) -> bool:
+    return any(left.get("tool") == OPERATOR and left.get("fate") == "live" for left in result.get("leftovers") or ())
+
+
+def member(out: LeftOut, result: Mapping[str, Any], decision: Mapping[str, Any], wanted: Wanted) -> Host:
+    strategies = tuple(str(name) for name in decision.get("device_list_strategy") or ())
+    prefix, handler = str(decision.get("plugin_annotation_prefix") or ""), str(decision.get("runtime_class") or "")
+    odd = [name for name in strategies if name not in device_plugin.KNOWN] or [p for p in [prefix] if p not in PREFIXES]
+    odd += [i for i in [str(decision.get("injection"))] if i not in decide.INJECTIONS]
+    odd += [h for h in [handler] if h and not HANDLER.fullmatch(h)]
+    if odd:
+        return dc.replace(out, why=f"its decision has a value that Kubernetes does not take: {escape.line(odd[0])}")
+    by_cdi = any(name in device_plugin.BY_CDI for name in strategies)
+    setting = Setting(
+        strategies=strategies,
+        prefix=prefix if "cdi-annotations" in strategies else "",
+        device_ids=choice(out.host, "gpufleet_kubernetes_device_ids", wanted.device_ids, DEVICE_IDS),
+        mig=mig_strategy(out.host, result, wanted),
+        driver_root=wanted.driver_root,
+        dev_root=wanted.dev_root,
+        hook=(wanted.hook or HOOK) if by_cdi else "",
+    )
+    return Member(
+        host=out.host,
+        node=out.node,
+        cluster=out.cluster,
+        engine=escape.line(str(decision.get("engine"))),
+        setting=setting,
+        injection=str(decision["injection"]),
+        handler=handler,
+        default=bool(decision.get("default")),
+        answers=tuple(str(p) for p in decision.get("annotation_prefixes") or () if p in PREFIXES),
+        why=reason(decision, "injection"),
+        record=record(result, decision),
+        boot_id=str((result.get("work") or {}).get("boot_id") or ""),
+        image=is_image(result),
+        pending=bool(result.get("differences")),
+        plugin=tuple(str(name) for name in result["decision"].get("plugin_strategies") or () if name in device_plugin.KNOWN),
+        understands_now=ways.seen(result, decision),
+        understands_after=ways.decided(result, decision),
+    )
+
+
+def reason(decision: Mapping[str, Any], what: str) -> str:
+    return next((escape.line(str(r.get("why"))) for r in decision.get("reasons") or () if r.get("what") == what), "")
+
+
+RECORDED = (
+    *("engine", "engine_version", "injection", "handler", "default", "runtime_mode", "annotation_prefixes"),
+    *("device_list_strategy", "plugin_annotation_prefix", "runtime_class", "max_cdi_version", "hook"),
+)
+
+
+def record(result: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
+    """What others in the cluster may read of a decision: no time and no reason, so equal decisions are equal texts."""
+    host = {"isolation": result["decision"].get("isolation"), "driver": (result.get("driver") or {}).get("version")}
+    said = escape.every({**{name: decision.get(name) for name in RECORDED}, **host}, escape.line)
+    return json.dumps({"schema": 1, **said}, sort_keys=True, separators=(",", ":"))
+
+
+def mig_strategy(host: str, result: Mapping[str, Any], wanted: Wanted) -> str:
+    """Which resources the MIG devices of a host become is the user's to say: pods ask for them by name."""
+    said = choice(host, "gpufleet_kubernetes_mig_strategy", wanted.mig or "none", MIG)
+    gpus = (result.get("driver") or {}).get("gpus") or ()
+    if wanted.mig or not any(gpu.get("migs") for gpu in gpus):
+        return said
+    why = "its GPUs are divided into MIG devices, which the device plugin gives to no pod unless its settings say how they are called"
+    step = "Set gpufleet_kubernetes_mig_strategy for this host to single (nvidia.com/gpu) or mixed (nvidia.com/mig-1g.10gb), or to none"
+    raise PlanError(f"gpufleet_kubernetes_mig_strategy is not set for {host}", why=why, next=step)
+
+
+def choice(host: str, name: str, value: str, choices: Iterable[str]) -> str:
+    if value not in choices:
+        raise PlanError(f"{name} is {value!r}{of_host(host)}", next=f"Write {' or '.join(choices)}")
+    return value
+
+
+def of_host(host: str) -> str:
+    """'' where the sentence gets its hosts from somebody else."""
+    return f" for {host}" if host else ""
+
+
+def node_name(host: str, wanted: Wanted) -> str:
+    """By the inventory alone: what a host calls itself is its own word, and could be the name of another node."""
+    name = wanted.node or host
+    if NODE_NAME.fullmatch(name):
+        return name
+    step = f"Set gpufleet_kubernetes_node{of_host(host)} to the name that `kubectl get nodes` shows"
+    what = f"gpufleet_kubernetes_node is {name!r}{of_host(host)}" if wanted.node else f"the node of {host} has no known name"
+    raise PlanError(what, why=f"{name!r} is no name that a node can have", next=step)
+
+
+def cluster_name(result: Mapping[str, Any], wanted: Wanted) -> str:
+    """By the inventory, else by the CA that its kubelet trusts."""
+    found = str((result.get("work") or {}).get("cluster") or "")
+    if wanted.cluster and not CLUSTER_NAME.fullmatch(wanted.cluster):
+        step = "Write letters, digits, '.', '_' and '-', at most 63 of them"
+        raise PlanError(f"gpufleet_cluster is {wanted.cluster!r}", why="it names a directory", next=step)
+    return wanted.cluster or (found if CLUSTER_NAME.fullmatch(found) else DEFAULT_CLUSTER)
+
+
+def require_own_names(hosts: Iterable[Host]) -> None:
+    found: dict[tuple[str, str], str] = {}
+    for one_ in hosts:
+        other = found.setdefault((one_.cluster, one_.node), one_.host)
+        if other != one_.host:
+            what = f"{other} and {one_.host} would both be the node {one_.node} of the cluster {one_.cluster}"
+            raise PlanError(what, next="Set gpufleet_kubernetes_node to the node's name for each of them")

@@ -1,0 +1,189 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What follows from the decisions of a cluster's hosts: objects of its API, values of a chart, and a row for each host."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups as grouping
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import LeftOut, Member
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+
+MANAGER = "gpufleet.nvidia"  # as the API's field manager, and as the value of the label below
+MANAGED_BY = "app.kubernetes.io/managed-by"
+CONFIG_LABEL = "nvidia.com/device-plugin.config"  # of the device plugin and of the GPU Operator
+HANDLER_LABEL = "gpufleet.nvidia/handler-"  # and the handler's name: where a RuntimeClass may run
+TOOLKIT_LABEL = "nvidia.com/gpu.deploy.container-toolkit"
+DECISION, DIGEST, TAINTS = "gpufleet.nvidia/decision", "gpufleet.nvidia/decision-digest", "gpufleet.nvidia/taints"
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+LONGEST_LABEL = 63
+Object = dict[str, Any]
+
+
+@dc.dataclass(frozen=True)
+class Settings:
+    """What is the same for all clusters of a run."""
+
+    profile: str = helm.CHART
+    namespace: str = ""
+    config_map: str = "gpufleet-device-plugin"
+    taints: tuple[str, ...] = ()
+    values: Mapping[str, Any] = dc.field(default_factory=dict)
+    environment: Mapping[str, Any] = dc.field(default_factory=dict)
+    uniform: bool = False
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """The strategies that are the same on all nodes, whatever a host is."""
+        return helm.strategies_of(helm.environment_of(self.environment)) if self.profile == helm.OPERATOR else ()
+
+    @property
+    def place(self) -> str:
+        return self.namespace or helm.NAMESPACES[self.profile]
+
+
+@dc.dataclass(frozen=True)
+class Kept:
+    """What an earlier run has left for nodes of which this run knows nothing: they stay as they are, and so does what they refer to."""
+
+    nodes: Mapping[str, Mapping[str, str]] = dc.field(default_factory=dict)  # a node's labels
+    texts: Mapping[str, str] = dc.field(default_factory=dict)  # the device plugin's files by name
+
+
+@dc.dataclass(frozen=True)
+class Rendered:
+    """One cluster."""
+
+    name: str
+    groups: tuple[Group, ...]
+    out: tuple[LeftOut, ...]
+    config_map: Object | None
+    classes: tuple[Object, ...]
+    nodes: tuple[Object, ...]
+    values: helm.Values
+    taints: tuple[Mapping[str, str], ...] = ()
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """Nodes whose hosts say that pods get no GPU from them."""
+        return frozenset(one.node for one in self.out if one.gone)
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        return tuple(m for group in self.groups for m in group.members)
+
+
+def clusters(hosts: Iterable[members.Host]) -> dict[str, tuple[members.Host, ...]]:
+    """A host that gave no answer does not say its cluster; where the run has one cluster alone, it is of that one."""
+    found: dict[str, list[members.Host]] = {}
+    for one in hosts:
+        found.setdefault(one.cluster, []).append(one)
+    unknown = found.get(members.DEFAULT_CLUSTER, [])
+    others = [name for name in found if name != members.DEFAULT_CLUSTER]
+    if len(others) == 1 and not any(isinstance(one, Member) for one in unknown):
+        found.pop(members.DEFAULT_CLUSTER, None)
+        found[others[0]] += [dc.replace(one, cluster=others[0]) for one in unknown]
+    return {name: tuple(found[name]) for name in sorted(found)}
+
+
+def without_cluster(found: Mapping[str, Sequence[members.Host]]) -> bool:
+    """Whether `default` is only the name for hosts of which nobody knows the cluster: none of several has them."""
+    unknown = found.get(members.DEFAULT_CLUSTER, ())
+    return len(found) > 1 and not any(isinstance(one, Member) for one in unknown)
+
+
+def render(name: str, hosts: Sequence[members.Host], settings: Settings, kept: Kept = Kept()) -> Rendered:
+    inside = [one for one in hosts if isinstance(one, Member)]
+    out = tuple(one for one in hosts if isinstance(one, LeftOut))
+    environment = helm.environment_of(settings.environment)
+    groups = grouping.of(inside, helm.fixed(settings.profile, environment))
+    if settings.uniform:
+        require_uniform(name, groups)
+    values = helm.of(settings.profile, groups, out, config_map=settings.config_map, given=settings.values, environment=environment)
+    taints = tuple(taint(text) for text in settings.taints)
+    nodes = tuple(node(m, group, settings) for group in groups for m in group.members)
+    stays = {labels.get(CONFIG_LABEL, "") for labels in kept.nodes.values()}
+    texts = {**{key: text for key, text in kept.texts.items() if key in stays}, **{group.name: group.text for group in groups}}
+    return Rendered(
+        name=name,
+        groups=groups,
+        out=out,
+        config_map=config_map(texts, settings) if texts else None,
+        classes=runtime_classes(groups, kept),
+        nodes=tuple(sorted(nodes, key=lambda n: names.natural(n["metadata"]["name"]))),
+        values=values,
+        taints=taints,
+    )
+
+
+def nothing(name: str) -> Rendered:
+    """A cluster from which everything is taken back, whatever its hosts are by now."""
+    return Rendered(name, (), (), None, (), (), helm.Values({}, ()))
+
+
+def config_map(texts: Mapping[str, str], settings: Settings) -> Object:
+    metadata = {"name": settings.config_map, "namespace": settings.place, "labels": {MANAGED_BY: MANAGER}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(sorted(texts.items()))}
+
+
+def runtime_classes(groups: Iterable[Group], kept: Kept) -> tuple[Object, ...]:
+    """One for each handler. Where some hosts do not have it, pods that name it go to those that do."""
+    groups = list(groups)
+    before = {key.removeprefix(HANDLER_LABEL) for labels in kept.nodes.values() for key in labels if key.startswith(HANDLER_LABEL)}
+    found = []
+    for handler in sorted({*(group.handler for group in groups if group.handler), *before}):
+        metadata = {"name": handler, "labels": {MANAGED_BY: MANAGER}}
+        made: Object = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": metadata, "handler": handler}
+        label = HANDLER_LABEL + handler
+        everywhere = all(group.handler == handler for group in groups) and all(label in labels for labels in kept.nodes.values())
+        found.append(made if everywhere else {**made, "scheduling": {"nodeSelector": {label: "true"}}})
+    return tuple(found)
+
+
+def node(m: Member, group: Group, settings: Settings) -> Object:
+    """The part of a node object that is this collection's."""
+    labels = {CONFIG_LABEL: group.name}
+    if m.handler:
+        labels[HANDLER_LABEL + m.handler] = "true"
+    if settings.profile == helm.OPERATOR:
+        labels[TOOLKIT_LABEL] = "false"
+    metadata = {"name": m.node, "labels": dict(sorted(labels.items())), "annotations": {DECISION: m.record, DIGEST: m.digest}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+
+
+def taint(text: str) -> dict[str, str]:
+    """`key=value:Effect`, as kubectl writes a taint."""
+    key, _equals, rest = text.partition("=") if "=" in text else (text.rpartition(":")[0], "", ":" + text.rpartition(":")[2])
+    value, colon, effect = rest.rpartition(":")
+    if not (key and colon and effect in EFFECTS):
+        step = f"Write it as kubectl does: nvidia.com/gpu=present:NoSchedule, with one of {', '.join(EFFECTS)}"
+        raise PlanError(f"gpufleet_kubernetes_taints has {text!r}", why="it is no taint", next=step)
+    return {"key": key, **({"value": value} if value else {}), "effect": effect}
+
+
+def require_uniform(name: str, groups: Sequence[Group]) -> None:
+    """The strict reading: one engine, and one decision, which is that of the oldest host."""
+    engines: dict[str, list[str]] = {}
+    for m in (m for group in groups for m in group.members):
+        engines.setdefault(m.engine, []).append(m.host)
+    policy = "gpufleet_fleet_policy is uniform"
+    if len(engines) > 1:
+        said = "; ".join(f"{engine} on {names.some(hosts)}" for engine, hosts in sorted(engines.items()))
+        step = "Set gpufleet_fleet_policy to per_host, or give the others a gpufleet_cluster of their own"
+        raise PlanError(f"mixed container engines in the cluster {name}: {said}", why=f"{policy}: one engine for all hosts", next=step)
+    if len(groups) > 1:
+        oldest = min(groups, key=lambda group: AGE.get(group.injection, 0))
+        said = "; ".join(f"{group.injection} on {group.hosts}" for group in groups)
+        step = f"Set gpufleet_injection: {oldest.injection} for all, upgrade {oldest.hosts}, or set gpufleet_fleet_policy to per_host"
+        raise PlanError(f"different decisions in the cluster {name}: {said}", why=f"{policy}: the oldest host decides for all", next=step)
+
+
+# From what the oldest engines can do to what only new ones can.
+AGE = {"oci-hook": 0, "legacy": 1, "jit-cdi": 2, "nvidia-runtime": 3, "native-cdi": 4}

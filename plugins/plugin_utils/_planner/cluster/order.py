@@ -1,0 +1,77 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What changes first where a host and the device plugin's way both change: the engine or the plugin.
+
+A pod gets its GPU where its host understands one of the plugin's strategies. Between the two changes either the host is new and the plugin
+old, or the other way round, and one of these two has to work, or the plugin has to use both ways meanwhile.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import Host, Member
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+
+First = Literal["any", "engine", "plugin", "both"]
+STEPS: Mapping[First, str] = {
+    "engine": "change the hosts first (gpufleet.nvidia.rollout), then apply: they do not understand {new} yet",
+    "plugin": "apply first, then change the hosts: after their change pods get no GPU by {old}",
+    "both": "apply, change the hosts (gpufleet.nvidia.rollout), and apply again: until then the plugin uses {both}",
+}
+
+
+def first(now: Collection[str], after: Collection[str], old: Collection[str], new: Collection[str]) -> First:
+    """now, after: the strategies that a host understands before and after its change; old, new: those of the plugin."""
+    if works(now, new) and works(after, old):
+        return "any"
+    if works(now, new):
+        return "plugin"
+    if works(after, old) or not works(now, old):  # where pods get no GPU now, none is lost
+        return "engine"
+    return "both"
+
+
+def works(host: Collection[str], plugin: Collection[str]) -> bool:
+    """All of the plugin's strategies are answered, so one that the host understands is enough."""
+    return not set(host).isdisjoint(plugin)
+
+
+@dc.dataclass(frozen=True)
+class Ordered:
+    """The hosts as they may be applied now. held: nodes whose hosts change first; steps: what a person does, in words."""
+
+    hosts: tuple[Host, ...]
+    held: frozenset[str]
+    steps: tuple[str, ...]
+
+
+def ordered(hosts: Collection[Host], before: Mapping[str, Collection[str]], fixed: tuple[str, ...] = ()) -> Ordered:
+    """before: the plugin's strategies on each node now, where the cluster tells them; else what the look at the host says counts.
+
+    fixed: those that the GPU Operator sets for all nodes, whatever a host is.
+    """
+    found: list[Host] = []
+    held: set[str] = set()
+    said: dict[str, list[str]] = {}
+    for one in hosts:
+        if not isinstance(one, Member) or not one.pending:
+            found.append(one)
+            continue
+        old, new = (fixed, fixed) if fixed else (tuple(before.get(one.node, one.plugin)), one.setting.strategies)
+        both = tuple(dict.fromkeys([*old, *new]))
+        which = first(one.understands_now, one.understands_after, old, new)
+        if which in STEPS:
+            words = {"old": ",".join(old), "new": ",".join(new), "both": ",".join(both)}
+            said.setdefault(STEPS[which].format(**words), []).append(one.host)
+        if which == "engine":
+            held.add(one.node)
+        found.append(meanwhile(one, both) if which == "both" else one)
+    return Ordered(tuple(found), frozenset(held), tuple(f"{names.some(of)}: {text}" for text, of in said.items()))
+
+
+def meanwhile(m: Member, strategies: tuple[str, ...]) -> Member:
+    return dc.replace(m, setting=dc.replace(m.setting, strategies=strategies))

@@ -1,0 +1,89 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose an object of the API is, and whose each part of it: by its managed fields, and by the marks of those who bring objects there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import MANAGED_BY, MANAGER
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+
+# A label or an annotation -> who sets it on all that they keep as their source says: whatever is changed there is changed back.
+MARKS = {
+    "meta.helm.sh/release-name": "Helm",
+    "argocd.argoproj.io/instance": "Argo CD",
+    "argocd.argoproj.io/tracking-id": "Argo CD",
+    "kustomize.toolkit.fluxcd.io/name": "Flux",
+    "helm.toolkit.fluxcd.io/name": "Flux",
+    "objectset.rio.cattle.io/id": "k3s or RKE2",
+}
+# The same by the name under which they write.
+MANAGERS = {
+    "helm": "Helm",
+    "argocd-controller": "Argo CD",
+    "argocd-application-controller": "Argo CD",
+    "kustomize-controller": "Flux",
+    "helm-controller": "Flux",
+    "gpu-operator": "the GPU Operator",
+    "k3s": "k3s",
+    "rke2": "RKE2",
+}
+KEEPERS = frozenset({"Helm", "Argo CD", "Flux"})
+
+
+def metadata(thing: Mapping[str, Any], part: str) -> dict[str, str]:
+    """Labels or annotations."""
+    found = (thing.get("metadata") or {}).get(part) or {}
+    return {str(key): str(value) for key, value in found.items()}
+
+
+def entries(thing: Mapping[str, Any]) -> Iterator[tuple[str, bool, Mapping[str, Any]]]:
+    """(manager, whether by server-side apply, fields) of each who has written a part of it, its status aside."""
+    for entry in (thing.get("metadata") or {}).get("managedFields") or ():
+        if not entry.get("subresource"):
+            yield str(entry.get("manager") or ""), entry.get("operation") == "Apply", entry.get("fieldsV1") or {}
+
+
+def is_ours(thing: Mapping[str, Any]) -> bool:
+    """Whether this collection has made it, and nobody keeps it since: its files that somebody else applies are theirs."""
+    return any(manager == MANAGER and applied for manager, applied, _fields in entries(thing)) and not has_keeper(thing)
+
+
+def has_keeper(thing: Mapping[str, Any]) -> bool:
+    """Whether one of those who bring objects back as their source says has it, by its own marks or by what it has written."""
+    marked = {**metadata(thing, "labels"), **metadata(thing, "annotations")}
+    managers = {called(manager) for manager, _applied, _fields in entries(thing)}
+    return marked.get(MANAGED_BY) in KEEPERS or any(mark in marked for mark in MARKS) or not managers.isdisjoint(KEEPERS)
+
+
+def keys(fields: Mapping[str, Any], part: str) -> set[str]:
+    """The labels or annotations among the fields of one manager."""
+    found = (fields.get("f:metadata") or {}).get(f"f:{part}") or {}
+    return {key.removeprefix("f:") for key in found if key.startswith("f:")}
+
+
+def own_keys(thing: Mapping[str, Any], part: str) -> set[str]:
+    return {key for manager, applied, fields in entries(thing) if manager == MANAGER and applied for key in keys(fields, part)}
+
+
+def other_owners(thing: Mapping[str, Any], part: str, key: str) -> list[str]:
+    """Who else has written this label or annotation."""
+    return [
+        called(manager) for manager, applied, fields in entries(thing) if not (manager == MANAGER and applied) and key in keys(fields, part)
+    ]
+
+
+def owner(thing: Mapping[str, Any]) -> str:
+    """Who keeps an object that is not ours."""
+    marked = {**metadata(thing, "labels"), **metadata(thing, "annotations")}
+    if marked.get(MANAGED_BY) in KEEPERS:
+        return marked[MANAGED_BY]
+    found = next((who for mark, who in MARKS.items() if mark in marked), "")
+    return found or next((called(manager) for manager, _applied, _fields in entries(thing)), "somebody else")
+
+
+def called(manager: str) -> str:
+    return MANAGERS.get(manager, escape.line(manager) or "somebody else")

@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with the settings of a host's cluster, before a host is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members, objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+
+def _cluster(value: Any) -> None:
+    members.cluster_name({}, members.Wanted(cluster=str(value)))
+
+
+def _node(value: Any) -> None:
+    members.node_name("", members.Wanted(node=str(value)))
+
+
+def _device_ids(value: Any) -> None:
+    members.choice("", "gpufleet_kubernetes_device_ids", str(value), members.DEVICE_IDS)
+
+
+def _mig(value: Any) -> None:
+    members.choice("", "gpufleet_kubernetes_mig_strategy", str(value), members.MIG)
+
+
+def _hook(value: Any) -> None:
+    if not str(value).startswith("/"):
+        step = f"Write the whole path, as {members.HOOK}"
+        raise PlanError(f"gpufleet_kubernetes_hook is {value!r}", why="it is no absolute path", next=step)
+
+
+def _taints(value: Any) -> None:
+    for text in value if isinstance(value, list) else [value]:
+        objects.taint(str(text))
+
+
+def _environment(value: Any) -> None:
+    if isinstance(value, Mapping):  # what is none is said by its type
+        helm.environment_of(value)
+
+
+# Variable -> raises PlanError for a value that cannot be.
+RULES: Mapping[str, Callable[[Any], None]] = {
+    "gpufleet_cluster": _cluster,
+    "gpufleet_kubernetes_node": _node,
+    "gpufleet_kubernetes_device_ids": _device_ids,
+    "gpufleet_kubernetes_mig_strategy": _mig,
+    "gpufleet_kubernetes_hook": _hook,
+    "gpufleet_kubernetes_taints": _taints,
+    helm.ENVIRONMENT: _environment,
+}
+
+
+def problems(given: Mapping[str, Any]) -> list[str]:
+    """One sentence for each variable that is wrong. An empty one is not set."""
+    found = []
+    for name, rule in RULES.items():
+        try:
+            if given.get(name) not in (None, "", [], {}):
+                rule(given[name])
+        except PlanError as error:
+            found.append(str(error))
+    return found

@@ -1,0 +1,65 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A cluster as people and programs read it: its groups, and the hosts that are in none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import Host, LeftOut
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Rendered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
+
+SHOWN = 10
+
+
+def lines(rendered: Rendered) -> list[str]:
+    found = [f"cluster {rendered.name}: {outcomes.plural(len(rendered.members))} in {counted(len(rendered.groups))}"]
+    for group in rendered.groups:
+        strategy = ",".join(group.setting.strategies)
+        found.append(f"  {group.name}: {group.hosts}: {strategy}; {group.members[0].why}")
+    return found + left_out(rendered.out)
+
+
+def of_no_cluster(hosts: Iterable[Host]) -> list[str]:
+    found = left_out(one for one in hosts if isinstance(one, LeftOut))
+    return ["in no known cluster (gpufleet_cluster names it):", *found] if found else []
+
+
+def left_out(hosts: Iterable[LeftOut]) -> list[str]:
+    why: dict[str, list[str]] = {}
+    for one in hosts:
+        why.setdefault(one.why, []).append(one.host)
+    return [f"  in no group: {names.some(of)}: {text}" for text, of in why.items()]
+
+
+def drift(differences: Iterable[Difference]) -> list[str]:
+    """What is not as it would be rendered, each with its reason; many of one kind share a line."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for d in differences:
+        kind, _space, name = d.path.partition(" ")
+        found.setdefault((kind if name else "file", d.why), []).append(name or d.path)
+    return [f"  would change: {kind} {names.few(of, SHOWN)}: {why}" for (kind, why), of in found.items()]
+
+
+def counted(number: int) -> str:
+    return f"{number} group{'' if number == 1 else 's'}"
+
+
+def plain(rendered: Rendered) -> dict[str, Any]:
+    groups = [
+        {"name": g.name, "hosts": [m.host for m in g.members], "nodes": [m.node for m in g.members], "config": g.text}
+        for g in rendered.groups
+    ]
+    out = [{"host": one.host, "node": one.node, "why": one.why, "gone": one.gone} for one in rendered.out]
+    made = [rendered.config_map] if rendered.config_map else []
+    return {
+        "name": rendered.name,
+        "groups": groups,
+        "left_out": out,
+        "objects": [*made, *rendered.classes, *rendered.nodes],
+        "values": dict(rendered.values.values),
+    }

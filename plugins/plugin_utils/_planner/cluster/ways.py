@@ -1,0 +1,38 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""By which of the device plugin's strategies pods get GPUs on a host: as it was seen, and as it was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+NVIDIA = "nvidia-container-runtime"  # the program of a handler, whatever the handler is called
+
+
+def seen(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[str]:
+    """As it was seen. What a look does not show, the settings of the NVIDIA runtime for example, is not counted."""
+    instance: Mapping[str, Any] = next((i for i in result.get("instances") or () if i.get("key") == decision.get("instance")), {})
+    cdi: Mapping[str, Any] = instance.get("cdi") or {}
+    program = str((instance.get("handlers") or {}).get(str(instance.get("default_handler"))) or "")
+    hooked = decision.get("hook") and not any("hooks.d" in str(d.get("path")) for d in result.get("differences") or ())
+    found = {"envvar"} if NVIDIA in program or hooked else set()
+    if cdi.get("enabled"):
+        found |= {"cdi-annotations", *(["cdi-cri"] if cdi.get("cri_field") else [])}
+    return frozenset(found)
+
+
+def decided(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[str]:
+    """As it was decided, for pods that name no RuntimeClass."""
+    injection, default = decision.get("injection"), bool(decision.get("default"))
+    instance: Mapping[str, Any] = next((i for i in result.get("instances") or () if i.get("key") == decision.get("instance")), {})
+    field = (instance.get("cdi") or {}).get("cri_field") or "cdi-cri" in (decision.get("device_list_strategy") or ())
+    found: set[str] = set()
+    if injection == "native-cdi":
+        found |= {"cdi-annotations", *(["cdi-cri"] if field else [])}
+    if injection == "nvidia-runtime" and default:
+        found.add("cdi-annotations")
+    if default:
+        found |= {"envvar"} if result["decision"].get("isolation") == "compatible" else {"volume-mounts"}
+    return frozenset({*found, "envvar"} if injection == "oci-hook" else found)

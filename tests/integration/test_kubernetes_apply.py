@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is rendered, on a real API: announced, applied, unchanged the second time, taken back; what others keep stays as it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.kube import CONFIG_LABEL, CONFIG_MAP, NAMESPACE, Kube
+from tests.tools.onlab import Run
+
+pytestmark = pytest.mark.lab
+
+NODE = "native"
+OURS = "gpufleet.nvidia"
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+TEAM = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "team", "namespace": NAMESPACE}, "data": {"any": "thing"}}
+
+HELMS = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {
+        "name": "nvidia",
+        "labels": {"app.kubernetes.io/managed-by": "Helm"},
+        "annotations": {"meta.helm.sh/release-name": "gpu-operator", "meta.helm.sh/release-namespace": "gpu-operator"},
+    },
+    "handler": "nvidia",
+}
+
+
+def state(kube: Kube) -> dict[str, Any]:
+    """All that the playbook could write: labels, annotations and taints of nodes, ConfigMaps, RuntimeClass objects, namespaces."""
+    nodes = {
+        node["metadata"]["name"]: (node["metadata"]["labels"], marks(node), node["spec"].get("taints"))
+        for node in kube.cluster.get("nodes")["items"]
+    }
+    others = kube.cluster.get("configmaps,runtimeclasses,namespaces", "--all-namespaces")["items"]
+    return {"nodes": nodes, **{f"{o['kind']} {o['metadata']['name']}": (o.get("data"), o.get("handler")) for o in others}}
+
+
+def marks(node: Any) -> dict[str, str]:
+    return {key: text for key, text in node["metadata"]["annotations"].items() if key.startswith(f"{OURS}/")}
+
+
+def differences(run: Run) -> Any:
+    """Of the one task that runs on the controller; its result is that of the play's first host."""
+    assert run.status == 0, run.words
+    ((_host, result),) = run.of("kubernetes_objects").items()
+    return result["differences"]
+
+
+@pytest.fixture(scope="module")
+def before(kube: Kube) -> dict[str, Any]:
+    """The cluster as others have made it."""
+    kube.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, TEAM, HELMS)
+    kube.cluster.kubectl("label", f"node/{NODE}", "team=physics")
+    kube.cluster.kubectl("taint", "node", NODE, "team=physics:PreferNoSchedule")
+    return state(kube)
+
+
+# One node alone, for time's sake: the pods' tests apply what is rendered for all.
+ALONE: dict[str, Any] = {"nodes": [NODE], "gpufleet_kubernetes_taints": ["nvidia.com/gpu=present:NoSchedule"]}
+
+
+def test_what_check_mode_announces_is_done_once_and_taken_back(kube: Kube, before: dict[str, Any]) -> None:
+    helms = kube.cluster.get("runtimeclass", "nvidia")
+    announced = differences(kube.apply("--check", **ALONE))
+    assert state(kube) == before
+    assert announced
+    applied = kube.apply(**ALONE)
+    assert differences(applied) == announced
+    after = state(kube)
+    labels, annotations, taints = after["nodes"].pop(NODE)
+    assert labels.items() > before["nodes"][NODE][0].items()
+    assert list(after[f"ConfigMap {CONFIG_MAP}"][0]) == [labels[CONFIG_LABEL]]
+    assert json.loads(annotations[f"{OURS}/decision"])["device_list_strategy"] == kube.said(NODE)["deviceListStrategy"]
+    assert TAINT in taints
+    assert after["nodes"].items() <= before["nodes"].items()
+    assert "the RuntimeClass nvidia is there already, from Helm" in " ".join(applied.words.split())
+    assert differences(kube.apply(**ALONE)) == []
+    assert state(kube)["nodes"][NODE] == (labels, annotations, taints)
+
+    taken = kube.apply(**ALONE, gpufleet_kubernetes_state="absent")
+    assert differences(taken) != []
+    assert state(kube) == before
+    assert kube.cluster.get("runtimeclass", "nvidia") == helms, "nobody has written it since"
+    kube.cluster.kubectl("delete", "runtimeclass", "nvidia")
+
+
+def test_a_cluster_that_cannot_be_reached_is_one_sentence(kube: Kube) -> None:
+    wrong = yaml.safe_load(kube.cluster.kubeconfig.read_text())
+    wrong["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    elsewhere = kube.cluster.place / "elsewhere.kubeconfig"
+    elsewhere.write_text(json.dumps(wrong))
+    before = state(kube)
+    run = kube.apply(nodes=[NODE], gpufleet_kubernetes_kubeconfig=str(elsewhere))
+    assert run.status != 0
+    ((_host, result),) = run.of("kubernetes_objects").items()
+    assert result["msg"] == (
+        "cannot read the ConfigMap (the Kubernetes API does not answer). "
+        "Check gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context, and the way to the API"
+    )
+    assert "Traceback" not in run.words
+    assert state(kube) == before

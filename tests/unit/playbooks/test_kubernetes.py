@@ -1,0 +1,82 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook `kubernetes` as a user runs it: files for a cluster of two kinds of host, again, without one of them, and taken back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.unit.playbooks import bare
+from tests.unit.playbooks.bare import play, written
+from tests.unit.playbooks.test_rollout import DEAD
+
+ROOT = Path(__file__).resolve().parents[3]
+FILES = ["configmap.yaml", "helm/values.yaml", "nodes/gpu1.yaml", "nodes/old1.yaml", "runtimeclass-nvidia.yaml"]
+OWN = "# somebody's own\n"
+
+
+def inventory(place: Path, **more: Any) -> Path:
+    hosts = {host: {**bare.variables(place, host), "gpufleet_cluster": "north"} for host in ("gpu1", "old1")}
+    hosts["old1"]["gpufleet_engine_version"] = "1.6.20"
+    return written(place / "hosts.json", json.dumps({"all": {"children": {"gpu_nodes": {"hosts": {**hosts, **more}}}}}))
+
+
+def files(place: Path) -> dict[str, str]:
+    return {str(path.relative_to(place)): path.read_text() for path in sorted(place.rglob("*")) if path.is_file()}
+
+
+def test_a_cluster_is_written_once_and_taken_back(tmp_path: Path) -> None:
+    place = tmp_path / "clusters/north"
+    settings = {"gpufleet_kubernetes_dir": "clusters"}
+    status, words = play(tmp_path, inventory(tmp_path), "kubernetes", "--check", "--diff", **settings)
+    assert (status, place.exists()) == (0, False), words
+    assert "+kind: RuntimeClass" in words
+    status, words = play(tmp_path, inventory(tmp_path), "kubernetes", **settings)
+    assert status == 0, words
+    assert "cluster north: 2 hosts in 2 groups" in words
+    first = files(place)
+    assert list(first) == FILES
+    assert all(isinstance(yaml.safe_load(text), dict) for text in first.values())
+    place.joinpath("own.yaml").write_text(OWN)
+    lost = {"old1": {**DEAD, "gpufleet_cluster": "north"}}
+    for hosts, arguments in (({}, ()), (lost, ()), ({}, ("--limit", "gpu1"))):
+        status, words = play(tmp_path, inventory(tmp_path, **hosts), "kubernetes", *arguments, **settings)
+        assert (status, files(place)) == (0, {**first, "own.yaml": OWN}), words
+    place.joinpath("nodes/gpu1.yaml").write_text(first["nodes/gpu1.yaml"].replace("native-cdi-", "mine-"))
+    status, words = play(tmp_path, inventory(tmp_path), "plan", **settings)
+    assert f"would change: file {place}/nodes/gpu1.yaml: the label nvidia.com/device-plugin.config chooses the node's group" in words, words
+    assert "gpu1: change the hosts first (gpufleet.nvidia.rollout), then apply" in words, words
+    status, words = play(tmp_path, inventory(tmp_path), "kubernetes", gpufleet_kubernetes_state="absent", **settings)
+    assert status == 0, words
+    assert files(place) == {"own.yaml": OWN}
+
+
+def test_a_wrong_word_is_refused_before_a_file_is_written(tmp_path: Path) -> None:
+    settings = {"gpufleet_kubernetes_dir": "clusters"}
+    for wrong, said in (
+        ({"gpufleet_kubernetes_profile": "helm"}, "value of gpufleet_kubernetes_profile must be one of: chart, operator, got: helm"),
+        ({"gpufleet_kubernetes_values": {"deviceListStrategy": "cdi-cri"}}, "sets deviceListStrategy to"),
+        ({"gpufleet_kubernetes_mig_strategy": "auto"}, "Write none or single or mixed (for gpu1, old1). Nothing was done"),
+        ({"gpufleet_kubernetes_taints": ["nvidia.com/gpu"]}, "gpufleet_kubernetes_taints has"),
+        ({"gpufleet_fleet_policy": "uniform"}, "different decisions in the cluster north"),
+    ):
+        status, words = play(tmp_path, inventory(tmp_path), "kubernetes", **settings, **wrong)
+        assert (status, said in " ".join(words.split())) == (2, True), words
+    assert not (tmp_path / "clusters").exists()
+
+
+def test_the_examples_of_the_module_run(tmp_path: Path) -> None:
+    examples = (ROOT / "plugins/modules/kubernetes_objects.py").read_text().partition('EXAMPLES = r"""')[2].partition('"""')[0]
+    tasks = [task for task in yaml.safe_load(examples) if not task.get("gpufleet.nvidia.kubernetes_objects", {}).get("apply")]
+    tasks[0]["gpufleet.nvidia.node_info"] = {"root": "{{ gpufleet_root }}", "engine_version": "{{ gpufleet_engine_version }}"}
+    tasks[0]["gpufleet.nvidia.node_info"]["no_gpu"] = "prepare"
+    hosts = written(tmp_path / "play.yml", yaml.safe_dump([{"hosts": "gpu1", "gather_facts": False, "tasks": tasks}]))
+    status, words = play(tmp_path, inventory(tmp_path), str(hosts))
+    assert status == 0, words
+    for folder in ("clusters", "clusters-with-operator"):
+        assert list(files(tmp_path / folder / "north")) == [name for name in FILES if "old1" not in name]

@@ -1,0 +1,319 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is done in a cluster, by what is there: nothing twice, nothing of others, and a label only where its configuration is."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import live, objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+from tests.unit.cluster_hosts import fallback, hosts, native, rendered
+
+SETTINGS = objects.Settings()
+TWO = {"gpu1": native(), "old1": fallback()}
+TAINT = "nvidia.com/gpu=present:NoSchedule"
+
+
+def by(manager: str, thing: Mapping[str, Any]) -> dict[str, Any]:
+    """A manager's entry for all that an object has."""
+    parts = {f"f:{part}": {f"f:{k}": {} for k in thing["metadata"].get(part) or {}} for part in ("labels", "annotations")}
+    operation = "Apply" if manager == objects.MANAGER else "Update"
+    return {"manager": manager, "operation": operation, "fieldsV1": {"f:metadata": parts}}
+
+
+def node(name: str, boot_id: str = "boot", **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"uid-{name}", **metadata},
+        "spec": {},
+        "status": {"nodeInfo": {"bootID": boot_id}},
+    }
+
+
+def made(thing: Mapping[str, Any], manager: str = objects.MANAGER) -> dict[str, Any]:
+    """An object as somebody has applied it."""
+    found = copy.deepcopy(dict(thing))
+    found["metadata"]["managedFields"] = [by(manager, found)]
+    return found
+
+
+def empty(*names: str, **more: Any) -> live.Live:
+    fields = {"nodes": {name: node(name) for name in names}, "config_map": None, "classes": {}, "namespace": True, **more}
+    return live.Live(**fields)
+
+
+def after(wanted: objects.Rendered) -> live.Live:
+    """The cluster once all of it was applied."""
+    nodes = {n["metadata"]["name"]: made({**node(n["metadata"]["name"]), "metadata": {**n["metadata"], "uid": "u"}}) for n in wanted.nodes}
+    classes = {c["metadata"]["name"]: made(c) for c in wanted.classes}
+    return live.Live(nodes, made(wanted.config_map) if wanted.config_map else None, classes, True)
+
+
+def doing(plan: live.Plan) -> list[str]:
+    return [call.doing for call in plan.calls]
+
+
+def test_a_new_cluster_gets_what_labels_name_before_the_labels() -> None:
+    plan = live.plan(rendered(TWO), empty("gpu1", "old1", namespace=False), SETTINGS)
+    assert doing(plan) == [
+        "make the namespace nvidia-device-plugin",
+        "write the ConfigMap",
+        "write the RuntimeClass nvidia",
+        "label the nodes",
+    ]
+    nodes = plan.calls[-1].arguments["resource_definition"]
+    assert [n["metadata"]["uid"] for n in nodes] == ["uid-gpu1", "uid-old1"], "a node that is gone meanwhile is not made by its label"
+
+
+def test_what_is_there_is_not_done_again() -> None:
+    wanted = rendered(TWO)
+    assert live.plan(wanted, after(wanted), SETTINGS) == live.Plan()
+
+
+def test_a_configuration_goes_after_the_last_label_that_names_it() -> None:
+    before = after(rendered(TWO))
+    wanted = rendered({"gpu1": native(), "old1": native()})
+    plan = live.plan(wanted, before, SETTINGS)
+    assert doing(plan) == ["label the nodes", "write the ConfigMap"]
+    assert list(plan.calls[-1].arguments["resource_definition"][0]["data"]) == [wanted.groups[0].name]
+
+
+@pytest.mark.parametrize("who", ["argocd-controller", "kubectl-label"])
+def test_a_configuration_stays_while_somebody_elses_label_names_it(who: str) -> None:
+    """The plugin's sidecar ends with an error for a name that it does not find."""
+    before = after(rendered(TWO))
+    old, host = before.nodes["old1"], "old1" if who == "argocd-controller" else "gpu1"
+    theirs = {name: (made(old, who) if name == "old1" else there) for name, there in before.nodes.items()}
+    wanted = rendered({host: native()})
+    plan = live.plan(wanted, empty(nodes=theirs, config_map=before.config_map, classes=before.classes), SETTINGS)
+    named = old["metadata"]["labels"][objects.CONFIG_LABEL]
+    assert all(named in c.arguments["resource_definition"][0]["data"] for c in plan.calls if "ConfigMap" in c.doing)
+    none = {"gpu1": {**native(), "decision": {"skipped": "no GPU"}}}
+    plan = live.plan(rendered(none), empty(nodes=theirs, config_map=before.config_map, classes={}), SETTINGS)
+    assert list(plan.calls[-1].arguments["resource_definition"][0]["data"]) == [named], "and it is not removed with the last of ours"
+
+
+def test_a_node_without_an_answer_keeps_its_configuration() -> None:
+    before = after(rendered(TWO))
+    kept = live.kept(before, ["gpu1"])
+    assert live.plan(rendered({"gpu1": native(), "old1": {}}, kept), before, SETTINGS) == live.Plan()
+
+
+def test_a_node_without_gpus_loses_what_was_written_there() -> None:
+    before = after(rendered(TWO, taints=(TAINT,)))
+    none = {**fallback(), "decision": {"skipped": "no GPU"}}
+    plan = live.plan(rendered({"gpu1": native(), "old1": none}), before, SETTINGS)
+    assert doing(plan) == ["take the labels from the nodes", "write the ConfigMap"]
+    assert plan.calls[0].arguments["resource_definition"] == [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "old1", "uid": "u"}}
+    ]
+
+
+def keeper(name: str) -> dict[str, Any]:
+    """The ConfigMap of our name, as another tool has written it."""
+    config_map = rendered({"gpu1": native()}).config_map
+    assert config_map is not None
+    found = {**config_map, "data": {"mine": "version: v1\n"}}
+    found["metadata"] = {**config_map["metadata"], "annotations": {"argocd.argoproj.io/tracking-id": "x"} if name == "Argo CD" else {}}
+    return made(found, "argocd-controller" if name == "Argo CD" else name)
+
+
+def helm_class(handler: str) -> dict[str, Any]:
+    one = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": handler}
+    return made({**one, "metadata": {"name": "nvidia", "labels": {objects.MANAGED_BY: "Helm"}}}, "helm")
+
+
+OTHERS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
+    "Argo CD keeps the ConfigMap": (
+        {"config_map": keeper("Argo CD")},
+        ["write the RuntimeClass nvidia"],
+        [
+            "the ConfigMap nvidia-device-plugin/gpufleet-device-plugin is kept by Argo CD: it is only rendered",
+            "the node gpu1 is only rendered: its configuration is not in the ConfigMap yet",
+        ],
+    ),
+    "Helm keeps the RuntimeClass": (
+        {"classes": {"nvidia": helm_class("nvidia")}},
+        ["write the ConfigMap", "label the nodes"],
+        ["the RuntimeClass nvidia is there already, from Helm, and stays as it is"],
+    ),
+    "with another handler": (
+        {"classes": {"nvidia": helm_class("nvidia-container-runtime")}},
+        ["write the ConfigMap", "label the nodes"],
+        ["the RuntimeClass nvidia of Helm names the handler nvidia-container-runtime, not nvidia: it is only rendered"],
+    ),
+    "Flux keeps the label": (
+        {"nodes": {"gpu1": made(node("gpu1", labels={objects.CONFIG_LABEL: "mine"}), "kustomize-controller")}},
+        ["write the ConfigMap", "write the RuntimeClass nvidia"],
+        [f"the node gpu1 is only rendered: its label {objects.CONFIG_LABEL} is kept by Flux"],
+    ),
+    "the operator's own label is handed over": (
+        {"nodes": {"gpu1": made(node("gpu1", labels={objects.TOOLKIT_LABEL: "true"}), "gpu-operator")}},
+        ["write the ConfigMap", "write the RuntimeClass nvidia", "label the nodes"],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_what_others_keep_is_only_rendered(case: str) -> None:
+    there, calls, said = OTHERS[case]
+    profile = "operator" if "operator" in case else "chart"
+    plan = live.plan(rendered({"gpu1": native()}, profile=profile), empty("gpu1", **there), objects.Settings(profile=profile))
+    assert (doing(plan), list(plan.said)) == (calls, said)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no such node": ({}, "there is no node gpu1 (the cluster north has no nodes). Set gpufleet_kubernetes_node"),
+    "another machine of that name": ({"gpu1": node("gpu1", "other")}, "the node gpu1 is another machine than this host"),
+    "a label of a person's": (
+        {"gpu1": made(node("gpu1", labels={objects.CONFIG_LABEL: "mine"}), "kubectl-label")},
+        "the node gpu1 has nvidia.com/device-plugin.config=mine from kubectl-label, and its group is native-cdi-",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_node_that_is_not_the_host_is_refused(case: str) -> None:
+    nodes, words = REFUSED[case]
+    with pytest.raises(PlanError) as refused:
+        live.plan(rendered({"gpu1": native()}), empty(nodes=nodes), SETTINGS)
+    assert str(refused.value).startswith(words)
+
+
+def test_a_taint_is_added_to_those_of_others_and_only_ours_is_taken_away() -> None:
+    others = {"key": "team", "value": "ml", "effect": "NoExecute"}
+    mine = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    there = node("gpu1")
+    there["spec"] = {"taints": [others]}
+    plan = live.plan(rendered({"gpu1": native()}, taints=(TAINT,)), empty(nodes={"gpu1": there}), SETTINGS)
+    assert [c.arguments["patch"] for c in plan.calls if c.module == "k8s_json_patch"] == [
+        [{"op": "test", "path": "/spec/taints", "value": [others]}, {"op": "add", "path": "/spec/taints", "value": [others, mine]}]
+    ]
+    noted = made(
+        {**there, "metadata": {**plan.calls[2].arguments["resource_definition"][0]["metadata"]}, "spec": {"taints": [others, mine]}}
+    )
+    gone = live.absent(empty(nodes={"gpu1": noted}), [], hosts({"gpu1": native()}))
+    assert doing(gone) == ["taint the node gpu1", "take the labels from the nodes"]
+    assert gone.calls[0].arguments["patch"][1]["value"] == [others]
+
+
+def test_absent_takes_ours_and_nothing_else() -> None:
+    before = after(rendered(TWO))
+    assert before.config_map is not None
+    plan = live.absent(before, [before.config_map, keeper("Argo CD")], hosts({"gpu1": native()}))
+    assert doing(plan) == [
+        "take the labels from the nodes",
+        "remove the ConfigMap nvidia-device-plugin/gpufleet-device-plugin",
+        "remove the RuntimeClass nvidia",
+    ]
+    foreign = empty("gpu1", classes={"nvidia": helm_class("nvidia")})
+    assert live.absent(foreign, [keeper("Argo CD")], hosts({"x": {}})) == live.Plan()
+
+
+KEPT_SINCE: dict[str, tuple[str, dict[str, Any]]] = {
+    # who has written it as well, what it has got
+    "Helm, by its label": ("kubectl-edit", {"labels": {"app.kubernetes.io/managed-by": "Helm"}}),
+    "Argo CD, by its mark": ("kubectl-edit", {"annotations": {"argocd.argoproj.io/tracking-id": "x"}}),
+    "Flux, by its name": ("kustomize-controller", {}),
+}
+
+
+@pytest.mark.parametrize("case", KEPT_SINCE)
+def test_what_somebody_has_taken_over_is_theirs(case: str) -> None:
+    who, more = KEPT_SINCE[case]
+    before = after(rendered({"gpu1": native()}))
+    there = copy.deepcopy(dict(before.classes["nvidia"]))
+    there["metadata"].update(more)
+    there["metadata"]["managedFields"].append(by(who, there))
+    plan = live.absent(empty(nodes=before.nodes, classes={"nvidia": there}), [], hosts({"gpu1": native()}))
+    assert doing(plan) == ["take the labels from the nodes"]
+    there["handler"] = "another"
+    plan = live.plan(
+        rendered({"gpu1": native()}), empty(nodes=before.nodes, config_map=before.config_map, classes={"nvidia": there}), SETTINGS
+    )
+    assert (doing(plan), len(plan.said)) == ([], 1)
+
+
+STRANGE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    # hosts of the run, nodes beside the labelled gpu1, the sentence
+    "none of its hosts is a node there": ({"gpu8": native(), "gpu9": {"unreachable": True}}, {}, "no host of this run is a node"),
+    "another machine of that name": ({"gpu2": native()}, {"gpu2": node("gpu2", "other")}, "the node gpu2 is another machine"),
+}
+
+
+@pytest.mark.parametrize("case", STRANGE)
+def test_another_cluster_is_not_taken_back(case: str) -> None:
+    of_run, more, words = STRANGE[case]
+    before = after(rendered({"gpu1": native()}))
+    there = empty(nodes={**before.nodes, **more}, config_map=before.config_map, classes=before.classes)
+    with pytest.raises(PlanError, match=words):
+        live.absent(there, [], hosts(of_run))
+
+
+def test_a_taint_is_planned_again_where_a_controller_was_faster() -> None:
+    """The cluster's own controllers change the taints of nodes at any time, and their list is patched as a whole."""
+    plan = live.plan(rendered({"gpu1": native()}, taints=(TAINT,)), empty("gpu1"), SETTINGS)
+    (call,) = (c for c in plan.calls if c.again)
+    theirs = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+    now = node("gpu1")
+    now["spec"] = {"taints": [theirs]}
+    assert call.again is not None
+    (following,) = call.again(now)
+    assert following.arguments["patch"][0]["value"] == [theirs]
+    assert [t["key"] for t in following.arguments["patch"][1]["value"]] == ["node.kubernetes.io/unreachable", "nvidia.com/gpu"]
+
+
+def tainted(*taints: str, more: Any = (), **spec: Any) -> dict[str, Any]:
+    """A node as a run with these taints has left it, and with those of others."""
+    wanted = rendered({"gpu1": native()}, taints=taints)
+    (noted, _first, _last) = live.with_taints(wanted.nodes[0], node("gpu1"), wanted.taints)
+    there = made({**node("gpu1"), "metadata": {**noted["metadata"], "uid": "uid-gpu1"}})
+    return {**there, "spec": {"taints": [*more, *wanted.taints], **spec}}
+
+
+def taint_calls(wanted: tuple[str, ...], there: dict[str, Any]) -> list[tuple[str, Any]]:
+    """What is done with a node, in its order; of a patch the values that the node then has."""
+    new = rendered({"gpu1": native()}, taints=wanted)
+    calls = live.plan(new, empty(nodes={"gpu1": there}), SETTINGS).calls
+    return [
+        (c.module, [t.get("value") for t in c.arguments["patch"][1]["value"] or ()] if "patch" in c.arguments else None)
+        for c in calls
+        if "node" in c.doing
+    ]
+
+
+THEIRS = {"key": "team", "value": "ml", "effect": "NoExecute"}
+TAINTS: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[tuple[str, Any]]]] = {
+    # taints before, taints wanted, what is done
+    "another value, in one step": (("a=old:NoSchedule",), ("a=new:NoSchedule",), [("k8s", None), ("k8s_json_patch", ["ml", "new"])]),
+    "what goes, before its note does": (("a=old:NoSchedule",), (), [("k8s_json_patch", ["ml"]), ("k8s", None)]),
+    "one goes, and one comes": (
+        ("a=old:NoSchedule",),
+        ("b=new:NoSchedule",),
+        [("k8s_json_patch", ["ml"]), ("k8s", None), ("k8s_json_patch", ["ml", "new"])],
+    ),
+    "the same": (("a=old:NoSchedule",), ("a=old:NoSchedule",), []),
+}
+
+
+@pytest.mark.parametrize("case", TAINTS)
+def test_taints_are_changed_so_that_none_is_lost_sight_of(case: str) -> None:
+    before, wanted, calls = TAINTS[case]
+    assert taint_calls(wanted, tainted(*before, more=(THEIRS,))) == calls
+
+
+def test_a_taint_that_goes_is_known_as_ours_where_a_controller_was_faster() -> None:
+    there = tainted("a=old:NoSchedule")
+    (call,) = (c for c in live.plan(rendered({"gpu1": native()}), empty(nodes={"gpu1": there}), SETTINGS).calls if c.again)
+    now = {**there, "metadata": node("gpu1")["metadata"], "spec": {"taints": [*there["spec"]["taints"], THEIRS]}}  # and the note is gone
+    assert call.again is not None
+    (following,) = call.again(now)
+    assert following.arguments["patch"][1]["value"] == [THEIRS]
