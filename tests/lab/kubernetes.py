@@ -30,6 +30,7 @@ GROUP = "kubernetes"  # of processes, beside the groups of the hosts
 API = f"https://{network.GATEWAY}:6443"
 ETCD = "http://127.0.0.1:2379"
 PATIENCE = 120
+CONTAINERD, CRIO = "/run/containerd/containerd.sock", "/var/run/crio/crio.sock"
 # Name in the API, group, by the file that its kubeconfig has.
 ACCOUNTS = {
     "admin": ("admin", "system:masters"),
@@ -55,10 +56,10 @@ class Cluster:
         """Who has every right."""
         return self.place / "admin.kubeconfig"
 
-    def files(self, name: str) -> dict[str, str]:
-        """What makes a host of the lab a node of this name: for its entry in the fleet."""
+    def files(self, name: str, socket: str = CONTAINERD) -> dict[str, str]:
+        """What makes a host of the lab a node of this name: for its entry in the fleet; its kubelet uses the engine at this socket."""
         self.tokens[name] = (secrets.token_hex(16), f"system:node:{name}", "system:nodes")
-        found = {f"/{path.relative_to(TREE)}": path.read_text() for path in TREE.rglob("*") if path.is_file()}
+        found = {f"/{path.relative_to(TREE)}": path.read_text().replace(CONTAINERD, socket) for path in TREE.rglob("*") if path.is_file()}
         kubeconfig = self._kubeconfig(name).read_text()
         return {**found, "/etc/kubernetes/kubelet.kubeconfig": kubeconfig, "/etc/kubernetes/ca.crt": (self.place / "ca.crt").read_text()}
 

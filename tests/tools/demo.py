@@ -6,10 +6,11 @@ and a rollout.
 
 In between a change goes wrong while nobody can reach the host.
 
-    demo.py [--fleet NAME] [--keep]
+    demo.py [--fleet NAME] [--cluster] [--keep]
 
-NAME is a file of tests/lab/fleets: debian, the default, has engines as Debian packages them; all has also those that have to be built from
-source, which takes 20 minutes. --keep leaves the hosts running afterwards.
+NAME is a file of tests/lab/fleets: debian, the default, has engines as Debian packages them; engines has those that have to be built from
+source, which takes 20 minutes, and all every manager and package manager besides. --cluster ends with a Kubernetes of two more hosts,
+which is built from source, too. --keep leaves the hosts running afterwards.
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ from environments import CACHE, ROOT
 for entry in (ROOT, CACHE / "collections"):
     sys.path.insert(0, str(entry))
 
+import demo_cluster
 import demo_cut
+import demo_repositories
 import demo_rollout
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
 
-from tests.lab import aptrepo, doctor, fleet, images, inventory, progress
+from tests.lab import doctor, fleet, images, inventory, progress
 from tests.lab.artefacts import LabError
 from tests.lab.lab import Lab
 
@@ -51,30 +54,20 @@ class DemoFailed(Exception):
     """A step did not do what it should."""
 
 
-def variables() -> dict[str, str]:
-    """Give what a user would set for their fleet: where the packages come from, and which image the proof may start."""
-    key = aptrepo.nvidia_debs() / "key.asc"
-    listed = subprocess.run(["gpg", "--with-colons", "--show-keys", key], capture_output=True, text=True, check=True).stdout
-    fingerprint = re.search(r"^fpr:+([0-9A-F]{40}):", listed, re.MULTILINE)
-    return {
-        "gpufleet_toolkit_repository": f"http://{aptrepo.ADDRESS}:{aptrepo.PORT}/{aptrepo.FLAT}",
-        "gpufleet_toolkit_key": key.read_text(),
-        "gpufleet_toolkit_key_fingerprint": fingerprint[1] if fingerprint else "",
-        "gpufleet_verify_image": images.PROBE,
-    }
+# What a user would set for their fleet: which image the proof may start. Where packages come from stands in the inventory.
+VARIABLES = {"gpufleet_verify_image": images.PROBE}
 
 
 class Stage:
     """The fleet, and running Ansible against it with every SSH operation counted."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, repositories: Path | None = None) -> None:
         self.lab = lab
-        self.inventory = lab.inventory_path()
         self.addresses = {host.address: name for name, host in lab.hosts().items()}
         self.environment = {
             **os.environ,
             **inventory.imitated(),
-            "ANSIBLE_INVENTORY": str(self.inventory),
+            "ANSIBLE_INVENTORY": ",".join(str(path) for path in (lab.inventory_path(), repositories) if path),
             "ANSIBLE_FORCE_COLOR": "1" if sys.stdout.isatty() else "0",
             "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "0",
             "ANSIBLE_FORKS": "9",
@@ -193,6 +186,14 @@ def show(stage: Stage, settings: Path) -> int:
     return 1 if sum(again.values()) else 0
 
 
+def show_cluster(lab: Lab, settings: Path, repositories: Path) -> None:
+    """Show what a Kubernetes of two kinds of host needs to know, and a pod on each. Its hosts are in the inventory from then on."""
+    heading("8. a cluster of two kinds of host: what is rendered for it, and a pod on each")
+    cluster = demo_cluster.boot(lab, PLACE / "cluster")
+    stage = Stage(lab, repositories)
+    demo_cluster.show(cluster, stage.run, settings.relative_to(ROOT), (PLACE / "rendered").relative_to(ROOT))
+
+
 def cut_off(stage: Stage, settings: Path) -> None:
     """Cut the link to a host in the middle of a change that its engine does not live with, and see it come back by itself."""
     host = next((name for name in demo_cut.HOSTS if name in stage.lab.hosts()), "")
@@ -219,8 +220,8 @@ def prepared(lab: Lab, wanted: Path) -> None:
     heading(f"0. a fleet to show it on: {', '.join(fleet.read(wanted)['hosts'])}")
     print("Hosts are booted on this machine (systemd-nspawn), with GPUs that are imitated. What they are made of is built the first time:")
     print(f"Debian's own packages, and NVIDIA's container tools with Go. It is kept in {lab.home}.", flush=True)
-    if wanted == fleet.ALL:
-        print("The fleet `all` has engines that are built from source, too: that takes 20 minutes on two cores.", flush=True)
+    if wanted in (fleet.ENGINES, fleet.ALL):
+        print(f"The fleet `{wanted.stem}` has engines that are built from source, too: that takes 20 minutes on two cores.", flush=True)
     begin = time.monotonic()
     with progress.shown():
         lab.up(wanted)
@@ -233,6 +234,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="demo.py", description=(__doc__ or "").partition("\n")[0])
     names = sorted(path.stem for path in fleet.FLEETS.glob("*.json"))
     parser.add_argument("--fleet", choices=names, default=fleet.DEMO.stem, help="a file of tests/lab/fleets")
+    parser.add_argument("--cluster", action="store_true", help="show a Kubernetes of two more hosts, too")
     parser.add_argument("--keep", action="store_true", help="leave the hosts running afterwards; `make lab-down` removes them")
     return parser.parse_args(arguments)
 
@@ -253,9 +255,13 @@ def main(arguments: list[str]) -> int:
         if not doctor.has_go():
             return show_plan_only(Stage(lab))
         settings = PLACE / "settings.json"
-        settings.write_text(json.dumps(variables(), indent=2))
-        return show(Stage(lab), settings)
-    except (DemoFailed, demo_cut.CutFailed, demo_rollout.RolloutFailed, LabError) as error:
+        settings.write_text(json.dumps(VARIABLES, indent=2))
+        repositories = demo_repositories.write(lab, PLACE)
+        status = show(Stage(lab, repositories), settings)
+        if options.cluster:
+            show_cluster(lab, settings, repositories)
+        return status
+    except (DemoFailed, demo_cut.CutFailed, demo_rollout.RolloutFailed, demo_cluster.ClusterFailed, LabError) as error:
         print(f"\nmake demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

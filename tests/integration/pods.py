@@ -1,0 +1,83 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pods on nodes of the lab's Kubernetes: what they were given, and the sentence of the kubelet or engine for those that do not start."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Mapping
+
+from tests.integration import containers
+from tests.integration.containers import Inside
+from tests.lab import cgroup, device_plugin, images
+from tests.lab.artefacts import LabError
+from tests.lab.inventory import RECORD
+from tests.lab.kubernetes import Cluster
+
+REFUSED = ("Failed", "FailedCreatePodSandBox")  # events
+NVIDIA_MAJOR = 195
+
+
+class Pods:
+    """Each has its node and a number for a name."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._numbers = itertools.count()
+
+    def run(
+        self, node: str, *, gpus: int = 1, runtime_class: str = "", env: Mapping[str, str] | None = None, privileged: bool = False
+    ) -> Inside:
+        """What a pod with so many GPUs of the plugin's finds. Its node is chosen here, so the scheduler is not asked."""
+        name = f"{node}-{next(self._numbers)}"
+        limits = {"limits": {device_plugin.RESOURCE: str(gpus)}} if gpus else {}
+        container = {
+            "name": "c",
+            "image": images.PROBE,
+            "imagePullPolicy": "Never",
+            "command": containers.trial([(path, NVIDIA_MAJOR, minor) for path, minor in self._nodes(node).values()]),
+            "env": [{"name": key, "value": value} for key, value in (env or {}).items()],
+            "resources": limits,
+            "securityContext": {"privileged": True} if privileged else {"capabilities": {"add": ["MKNOD"]}},
+        }
+        spec = {"nodeName": node, "hostNetwork": True, "restartPolicy": "Never", "containers": [container]}
+        spec |= {"runtimeClassName": runtime_class} if runtime_class else {}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        self.cluster.kubectl("create", "--filename=-", stdin=json.dumps(pod))
+        refused = self._refused(name)
+        found = Inside(refused=refused) if refused else containers.read(self.cluster.kubectl("logs", name))
+        self.cluster.kubectl("delete", "pod", name, "--wait=false", "--grace-period=0", "--force")
+        return found
+
+    def paths(self, node: str, uuids: tuple[str, ...]) -> set[str]:
+        return {path for uuid, (path, _minor) in self._nodes(node).items() if uuid in uuids}
+
+    def recorded(self, node: str) -> tuple[str, ...]:
+        """What the runtime's hook has asked for last, on hosts of the lab by a nvidia-container-cli that only writes it down."""
+        last = json.loads(self.cluster.lab.exec(node, ["tail", "-n1", RECORD]).stdout)
+        return tuple(word.partition("=")[2] for word in last["argv"] if word.startswith("--device="))
+
+    def _nodes(self, node: str) -> dict[str, tuple[str, int]]:
+        return {gpu.uuid: (f"/dev/nvidia{gpu.minor}", gpu.minor) for gpu in self.cluster.lab.host(node).spec.gpus.gpus}
+
+    def _refused(self, name: str) -> str:
+        """'' once the pod has ended well, else why its container does not run."""
+        for _turn in cgroup.until(f"the pod {name} to end or to be refused", 60):
+            with contextlib.suppress(LabError):
+                self.cluster.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", f"pod/{name}", "--timeout=2s")
+                return ""
+            events = self.cluster.get("events", f"--field-selector=involvedObject.name={name}")["items"]
+            said = [str(event["message"]) for event in events if event["reason"] in REFUSED]
+            if said:
+                return said[0]
+        raise AssertionError("until() ends by itself")
+
+
+def opened(found: Inside) -> set[str]:
+    """The GPUs' nodes that the container may open: behind them is no driver on hosts of the lab, which says ENXIO."""
+    assert not found.refused, found.refused
+    assert set(found.nodes.values()) <= {"ENXIO", "EPERM"}, found.nodes
+    return {path for path, said in found.nodes.items() if said == "ENXIO"}

@@ -1,0 +1,66 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stands for NVIDIA's device plugin on nodes of the lab's Kubernetes (gomods/device-plugin): its configuration and environment.
+
+In a cluster it is a pod that a sidecar gives the configuration of its node's label; here whoever calls has chosen the text.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from . import hosts
+from .artefacts import LabError, go_tool
+from .kubernetes import Cluster
+
+NAME = "device-plugin"
+CONFIG = f"/etc/kubernetes/{NAME}.yaml"
+ENVIRONMENT = f"/etc/kubernetes/{NAME}.env"
+PROGRAM = f"/usr/local/bin/{NAME}"
+RESOURCE = "nvidia.com/gpu"
+ALLOCATABLE = r"{.status.allocatable.nvidia\.com/gpu}"
+
+
+def start(cluster: Cluster, node: str, config: str, environment: Mapping[str, str] | None = None) -> None:
+    """Serve the node's GPUs with this configuration; returns when the kubelet offers all of them."""
+    host = cluster.lab.host(node)
+    root = Path(f"/proc/{hosts.first_process(host)}/root")
+    if not (root / PROGRAM.lstrip("/")).exists():
+        shutil.copy2(go_tool(NAME) / NAME, root / PROGRAM.lstrip("/"))
+    stop(cluster, node)
+    (root / CONFIG.lstrip("/")).write_text(config)
+    (root / ENVIRONMENT.lstrip("/")).write_text("".join(f"{name}={value}\n" for name, value in (environment or {}).items()))
+    _systemctl(cluster, node, "start")
+    _offers(cluster, node, len(host.spec.gpus.gpus))
+
+
+def stop(cluster: Cluster, node: str) -> None:
+    """End it; returns when the kubelet offers no GPU any more, so that the next configuration is seen by what it offers."""
+    _systemctl(cluster, node, "stop")
+    if RESOURCE in cluster.get("node", node)["status"]["allocatable"]:
+        _offers(cluster, node, 0)
+
+
+def log(cluster: Cluster, node: str) -> str:
+    """What it has said since the node booted."""
+    return cluster.lab.exec(node, ["journalctl", f"--unit={NAME}", "--output=cat", "--no-pager"]).stdout
+
+
+def given(cluster: Cluster, node: str) -> tuple[str, ...]:
+    """The UUIDs of the GPUs that it gave to the node's last pod."""
+    last = [line for line in log(cluster, node).splitlines() if line.startswith("allocate [")][-1]
+    return tuple(last.partition("[")[2].partition("]")[0].split())
+
+
+def _systemctl(cluster: Cluster, node: str, verb: str) -> None:
+    done = cluster.lab.exec(node, ["systemctl", verb, f"{NAME}.service"])
+    if done.returncode:
+        raise LabError(f"'systemctl {verb} {NAME}' failed on {node}: {done.stderr.strip()}")
+
+
+def _offers(cluster: Cluster, node: str, number: int) -> None:
+    wanted = f"--for=jsonpath={ALLOCATABLE}={number}"
+    cluster.until(f"{node} to offer {number} GPUs", ["wait", wanted, f"node/{node}", "--timeout=1s"])
