@@ -1,7 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who reads the host's CDI spec besides the engines that are managed: Podman, which has no daemon, and the NVIDIA runtime itself."""
+"""Who reads the host's CDI spec besides the engines that are managed: programs without a daemon, and the NVIDIA runtime itself.
+
+Such programs are Podman, and on nodes of Slurm Apptainer and SingularityCE. enroot (and pyxis, which starts it) reads no spec: it has
+nvidia-container-cli put the driver into its containers.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
 PODMAN = traits.PODMAN
-QUESTION = queries.which([PODMAN])
-# Of a Podman that no package brought. Everything since 4.7 reads it.
+APPTAINER, SINGULARITY, ENROOT, CLI = "apptainer", "singularity", "enroot", "nvidia-container-cli"
+QUESTION = queries.which([PODMAN, APPTAINER, SINGULARITY, ENROOT, CLI])
+# Of a program that no package brought. Every Podman since 4.7 reads it, and every SingularityCE with CDI.
 UNKNOWN = "0.6.0"
+# The packages of each, as their projects and distributions name them.
+PACKAGES = {PODMAN: (PODMAN,), APPTAINER: (APPTAINER,), SINGULARITY: ("singularity-ce", "singularity-container")}
+TITLES = {PODMAN: PODMAN, APPTAINER: "Apptainer", SINGULARITY: "SingularityCE"}
 # The first toolkit whose runtime reads 0.7.0 (1.15: 0.7.0, 1.16: 0.8.0, 1.18: 1.0.0, 1.19: 1.1.0), and what the older ones read.
 READS_ALL, OLD_TOOLKIT = (1, 15, 0), "0.5.0"
 
@@ -32,21 +40,49 @@ class Consumer:
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    return [QUESTION, queries.package([PODMAN])]
+    return [QUESTION, queries.package([name for names in PACKAGES.values() for name in names])]
 
 
 def others(policy: Policy, obs: Observation, instances: Iterable[Instance]) -> tuple[Consumer, ...]:
-    return (*podman(obs), *runtime(policy, obs, instances))
+    return (*podman(obs), *on_nodes_of_slurm(obs), *runtime(policy, obs, instances))
 
 
 def podman(obs: Observation) -> tuple[Consumer, ...]:
     """Podman makes its cache again for every command, and a spec that is too new for it is an `unresolvable` device, no more is said."""
-    version = obs.package(PODMAN) or ""
-    there = version or (obs.raw(QUESTION).get("found") or {}).get(PODMAN)
-    if not there:
+    return reader(obs, PODMAN, UNKNOWN)
+
+
+def on_nodes_of_slurm(obs: Observation) -> tuple[Consumer, ...]:
+    """They take CDI devices by --device: Apptainer since 1.5, SingularityCE since 4.0.
+
+    An Apptainer that no package brought may be of any release, and none that reads specs is older than what this collection writes; its
+    program is also called singularity.
+    """
+    apptainer = APPTAINER in programs(obs) or obs.package(APPTAINER)
+    return reader(obs, APPTAINER, "") if apptainer else reader(obs, SINGULARITY, UNKNOWN)
+
+
+def reader(obs: Observation, name: str, unknown: str) -> tuple[Consumer, ...]:
+    """One program by its package, or by its file; () where it reads no specs. unknown: the newest of one that no package brought."""
+    version = next(filter(None, map(obs.package, PACKAGES[name])), "")
+    if not version and name not in programs(obs):
         return ()
-    newest = cdi_versions.max_cdi(PODMAN, version) if version else UNKNOWN
-    return (Consumer(PODMAN, version, newest),) if newest else ()
+    newest = cdi_versions.max_cdi(name, version) if version else unknown
+    return (Consumer(TITLES[name], version, newest),) if newest else ()
+
+
+def programs(obs: Observation) -> dict[str, str]:
+    """The programs of all these that are on the host, with their paths."""
+    return {str(name): str(path) for name, path in (obs.raw(QUESTION).get("found") or {}).items() if path}
+
+
+def advice(obs: Observation) -> tuple[str, ...]:
+    """enroot ends with an error where a container asks for GPUs and the program is missing (98-nvidia.sh in its conf/hooks)."""
+    found = programs(obs)
+    if ENROOT not in found or CLI in found:
+        return ()
+    why = f"enroot is on this host and reads no CDI spec: it puts the driver into containers by {CLI}, which is missing here"
+    return (f"{why}. Install the package libnvidia-container-tools for the jobs that use it",)
 
 
 def runtime(policy: Policy, obs: Observation, instances: Iterable[Instance]) -> tuple[Consumer, ...]:

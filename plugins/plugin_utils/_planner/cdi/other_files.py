@@ -49,8 +49,8 @@ def refused(file: File) -> PlanError:
     strange = cdi_files.unexplained(found) if found else ()
     mine = f", with {', '.join(strange)}" if strange else ""
     what = f"a file of another tool is in the place of this host's spec{mine}"
-    ways = "set cdi_owner: toolkit to leave the spec to its owner, or move the file out of the CDI directories"
-    step = ways if strange else f"Set adopt: auto to have it taken over, {ways}"
+    ways = "set cdi_owner: toolkit (gpufleet_cdi_owner) to leave the spec to its owner, or move the file out of the CDI directories"
+    step = ways if strange else f"Set adopt: auto (gpufleet_adopt) to have it taken over, {ways}"
     return PlanError(what, where=file.path, why="adopt: never leaves it to its owner", next=step)
 
 

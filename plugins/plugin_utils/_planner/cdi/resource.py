@@ -18,13 +18,19 @@ from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files, cdi_refresh, gpu_operator
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import other_files, staleness, staleness_guard
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import (
+    described,
+    other_files,
+    staleness,
+    staleness_guard,
+    time_sliced,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, sources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover, roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build, hooks, layouts, profiles
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer as render
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Edits, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -71,7 +77,7 @@ def kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
     """Kind and layout of each spec that the policy asks for; a file holds one kind."""
     vendor = kind(policy).partition("/")[0]
     second = ((f"{vendor}/{policy.cdi_model_class}", layouts.MODELS),) if policy.cdi_model_class else ()
-    return ((kind(policy), policy.cdi_layout), *second)
+    return ((kind(policy), policy.cdi_layout), *second, *time_sliced.kinds(policy, kind(policy)))
 
 
 def shared_kind(policy: Policy) -> bool:
@@ -150,7 +156,8 @@ def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
     left = [left_by_others(policy, obs, one.spec) for one in made.specs.values()]
     judged = functools.partial(verdict, policy, obs, host, driver)
     writes = [write(policy, obs, one.spec, made.source, judged) for one in made.specs.values()]
-    return merge([take_over(policy, obs, host), *left, *writes, Plan(advice=(*driver.notes, *made.notes))]), made
+    gone = withdraw(policy, obs, "no GPU is shared by time slices", but=frozenset(made.specs))
+    return merge([take_over(policy, obs, host), *left, *writes, gone, Plan(advice=(*driver.notes, *made.notes))]), made
 
 
 def watched(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Plan, Made], program: str) -> Plan:
@@ -210,8 +217,10 @@ def taken_over(policy: Policy, obs: Observation) -> tuple[str, ...]:
     return tuple(path_ for path_ in gone if path_.startswith(folders))
 
 
-def withdraw(policy: Policy, obs: Observation, why: str) -> Plan:
-    own = [seen(policy, obs, path(policy, name)) for name, _layout in kinds(policy)]
+def withdraw(policy: Policy, obs: Observation, why: str, but: frozenset[str] | None = None) -> Plan:
+    """but: the kinds that stay, of those that come and go with a policy of sharing."""
+    going = [name for name, layout in kinds(policy) if but is None or (name not in but and layout == layouts.SHARED)]
+    own = [seen(policy, obs, path(policy, name)) for name in going]
     return merge([owned_file.give_back(obs, file, why=why, own=is_own(file)) for file in own])
 
 
@@ -258,9 +267,11 @@ def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driv
 
 def generated(policy: Policy, host: HostDecision, of: OfDriver, look: inventory.Hardware, words: tuple[str, ...] = ()) -> Made:
     """One spec for each kind; none where no device would be in it."""
-    all_of_them = {name: one_spec(policy, host, of, look, name, layout) for name, layout in kinds(policy)}
+    parts = {name: (time_sliced.part(policy, look, layout), layout) for name, layout in kinds(policy)}
+    all_of_them = {name: one_spec(policy, host, of, part, name, layout) for name, (part, layout) in parts.items()}
     specs = {name: one for name, one in all_of_them.items() if one.spec.devices}
-    empty = [f"No device of the kind {name}, so no spec is written for it" for name in all_of_them if name not in specs]
+    lacking = [name for name, (_part, layout) in parts.items() if name not in specs and layout != layouts.SHARED]
+    empty = [f"No device of the kind {name}, so no spec is written for it" for name in lacking]
     notes = tuple(dict.fromkeys(note for one in all_of_them.values() for note in one.notes))
     return Made(specs, look.source, (*words, *notes, *of.notes, *empty), of)
 
@@ -348,7 +359,7 @@ def place(policy: Policy, obs: Observation, spec: Spec) -> File:
 
 
 def is_right(policy: Policy, file: File, spec: Spec) -> bool:
-    return file.exists and owned_file.right_mode(file, MODE) and same(file.content or "", spec)
+    return file.exists and owned_file.right_mode(file, MODE) and described.same(file.content or "", spec)
 
 
 def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Callable[[str], staleness.Verdict | None]) -> Plan:
@@ -360,30 +371,9 @@ def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Cal
     why = f"devices according to {source}; no consumer on this host is too old for CDI {spec.version}"
     if found and found.reasons:
         why = f"stale: the spec {found.sentence}"
-    return owned_file.write(file, render.render(spec), why=why, key=spec.kind, before=summary(file), after=describe(spec), mode=MODE)
-
-
-def same(content: str, spec: Spec) -> bool:
-    try:
-        there = reader.parse(content)
-    except ValueError:
-        return False
-    return there == spec or reader.equal(there, spec)
-
-
-def summary(file: File) -> str | None:
-    if not file.exists:
-        return None
-    if file.fault:
-        return f"not a CDI spec that was read: line {file.fault.get('line')}: {stand_ins.fault(file.fault)}"
-    try:
-        return describe(reader.parse(file.content or ""))
-    except ValueError as error:
-        return f"not a CDI spec: {error}"
-
-
-def describe(spec: Spec) -> str:
-    return f"CDI {spec.version}: {', '.join(d.name for d in spec.devices)}"
+    return owned_file.write(
+        file, render.render(spec), why=why, key=spec.kind, before=described.summary(file), after=described.describe(spec), mode=MODE
+    )
 
 
 def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
@@ -399,7 +389,7 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
     if not cdi_refresh.refresh(policy, obs).present:
         other_files.require_explained(policy, file, f"it would hide {mine}, the spec of this collection")
     why = f"nvidia-cdi-refresh wrote it; it would hide {mine}, the spec of this collection"
-    left = Leftover(cdi_files.REFRESH, REFRESH_FILE, (), True, "adopted", why, "set cdi_owner: toolkit to leave the spec to it")
+    left = Leftover(cdi_files.REFRESH, REFRESH_FILE, (), True, "adopted", why, cdi_refresh.LEAVE_IT)
     return dc.replace(owned_file.remove(file, why=why), leftovers=(left,))
 
 
@@ -439,7 +429,7 @@ def leaves_as_it_is(policy: Policy, obs: Observation, there: File, spec: Spec) -
     if policy.adopt != "never":
         return False
     of_units = there.path == REFRESH_FILE and cdi_refresh.refresh(policy, obs).present
-    return of_units or (not there.is_link and owned_file.right_mode(there, MODE) and same(there.content or "", spec))
+    return of_units or (not there.is_link and owned_file.right_mode(there, MODE) and described.same(there.content or "", spec))
 
 
 def outranks(policy: Policy, directory: str, mine: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Board, Hardware, MigDevice
 
-WORKLOADS, MANAGEMENT, MODELS = "gpu", "management", "model"
+WORKLOADS, MANAGEMENT, MODELS, SHARED = "gpu", "management", "model", "shared"
 REQUIRED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 OPTIONAL = ("/dev/nvidia-modeset", "/dev/nvidia-uvm-tools")
 # The two capabilities that make and watch MIG instances, always 1 and 2 in the driver's table.
@@ -93,6 +93,7 @@ LAYOUTS: Mapping[str, Layout] = {
     WORKLOADS: Layout(workloads, of_all, control),
     MANAGEMENT: Layout(management, every_node, management_control),
     MODELS: Layout(models, None, control),
+    SHARED: Layout(workloads, of_all, control),
 }
 
 

@@ -28,6 +28,12 @@ CAPS = [
     ([NEW], {"podman": "4.3.1+ds1-8+deb12u1"}, "0.5.0", "podman 4.3.1"),
     ([NEW], {"podman": "5:5.8.0-1"}, "1.0.0", "podman"),
     ([NEW], {"podman": "3.0.1+dfsg1-3"}, "1.1.0", "containerd"),  # knows no CDI, so it reads nothing
+    ([NEW], {"apptainer": "1.4.5-1"}, "1.1.0", "containerd"),  # the first release with --device is 1.5.0
+    ([NEW], {"apptainer": "1.5.0"}, "1.1.0", "containerd"),
+    ([NEW], {"singularity-ce": "4.0.3-1"}, "0.6.0", "SingularityCE 4.0.3-1"),
+    ([NEW], {"singularity-container": "4.1.5+ds4-1"}, "0.8.0", "SingularityCE 4.1.5"),
+    ([NEW], {"singularity-ce": "4.3.7-1"}, "1.1.0", "containerd"),
+    ([NEW], {"singularity-ce": "3.11.4-1"}, "1.1.0", "containerd"),
     ([OLD], NOTHING, "0.6.0", "not known"),
     ([OLD], {packages.BASE: "1.20.1-1"}, "0.6.0", "not known"),  # the same before and after the package is installed
     ([OLD], {packages.BASE: "1.14.6-1"}, "0.5.0", "toolkit 1.14.6-1"),
@@ -43,6 +49,24 @@ def test_the_oldest_reader_rules(instances: list[Instance], installed: dict[str,
     assert (found, who in reason.why) == (cap, True), reason
 
 
-def test_a_podman_of_no_package_counts_as_unknown() -> None:
-    there = obs(files={"/usr/local/bin/podman": ""})
-    assert decide.version_cap([NEW], consumers.others(Policy(), there, [NEW]))[0] == "0.6.0"
+@pytest.mark.parametrize(
+    ("programs", "cap"),
+    [
+        (["podman"], "0.6.0"),
+        (["singularity"], "0.6.0"),
+        (["apptainer", "singularity"], "1.1.0"),  # one program, by its two names
+        (["enroot"], "1.1.0"),  # it reads none
+    ],
+)
+def test_a_program_of_no_package_counts_as_unknown(programs: list[str], cap: str) -> None:
+    there = obs(files={f"/usr/local/bin/{name}": "" for name in programs})
+    assert decide.version_cap([NEW], consumers.others(Policy(), there, [NEW]))[0] == cap
+
+
+@pytest.mark.parametrize(
+    ("programs", "said"),
+    [([], False), (["enroot"], True), (["enroot", "nvidia-container-cli"], False), (["nvidia-container-cli"], False)],
+)
+def test_enroot_is_named_where_what_it_starts_is_missing(programs: list[str], said: bool) -> None:
+    there = obs(files={f"/usr/bin/{name}": "" for name in programs})
+    assert [text.partition(" is on")[0] for text in consumers.advice(there)] == (["enroot"] if said else [])

@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stays on a host: bring what no file keeps to what a list says, by the programs that the list names.
+
+    modes.py LIST.json
+
+Each setting is read first, set where it differs, and read again: one that a program says it has set and that reads otherwise is a failure.
+It is run at every boot, when a driver is loaded again, and by a run of the collection. Node side: standard library only, Python 3.6.
+"""
+
+import json
+import re
+import subprocess
+import sys
+
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"  # /usr/local is not root's alone everywhere
+
+
+def main(arguments):
+    with open(arguments[0], encoding="utf-8") as stream:
+        wanted = json.load(stream)
+    troubles = []
+    for setting in wanted["settings"]:
+        try:
+            done = settle(setting, wanted["seconds"])
+        except (OSError, ValueError, subprocess.SubprocessError) as exc:
+            troubles.append("%s: %s" % (setting["name"], exc))
+            continue
+        if done:
+            sys.stdout.write(done + "\n")
+    for line in troubles:
+        sys.stdout.write(line + "\n")
+    return 1 if troubles else 0
+
+
+def settle(setting, seconds):
+    """What was done, '' where the value is right; ValueError where it cannot be read or does not stay."""
+    before = read(setting, seconds)
+    if before == setting["value"].upper():
+        return ""
+    run(setting["set"], setting["accepts"], seconds)
+    after = read(setting, seconds)
+    if after != setting["value"].upper():
+        raise ValueError("%s was set, and %s is read back" % (setting["value"], after))
+    return "%s: %s instead of %s" % (setting["name"], after, before)
+
+
+def read(setting, seconds):
+    text = run(setting["read"], setting["accepts"], seconds)
+    found = re.search(setting["pattern"], text, re.MULTILINE)
+    if not found:
+        raise ValueError("%s says nothing of it" % " ".join(setting["read"]))
+    return found.group(1).upper()
+
+
+def run(argv, accepts, seconds):
+    done = subprocess.run(  # pylint: disable=ansible-bad-function
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={"PATH": PATH, "LANG": "C", "LC_ALL": "C"},
+        timeout=seconds,
+        check=False,
+    )
+    text = done.stdout.decode("utf-8", "replace")
+    if done.returncode not in accepts:
+        raise ValueError("%s: exit status %d: %s" % (" ".join(argv), done.returncode, " ".join(text.split())))
+    return text
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,30 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A kind of CDI devices for GPUs that are shared by time slices alone: who asks by it gets no dedicated GPU, also by the name `all`."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Hardware
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted
+
+SUFFIX = "-shared"  # nvidia.com/gpu-shared
+
+
+def kinds(policy: Policy, kind: str) -> tuple[tuple[str, str], ...]:
+    """The kind and its layout, where GPUs are shared, were, or may have been."""
+    concerned = policy.sharing is not None or policy.state == "absent"
+    return ((kind + SUFFIX, layouts.SHARED),) if concerned and not policy.single and policy.cdi_layout == layouts.WORKLOADS else ()
+
+
+def part(policy: Policy, look: Hardware, layout: str) -> Hardware:
+    """What of the hardware a layout is about."""
+    if layout != layouts.SHARED:
+        return look
+    entries = [entry for entry in wanted.parse(policy.sharing or {}) if entry.policy == "time_slicing"]
+    named = (b for b in look.boards if any(entry.names(b.gpu.uuid, b.gpu.bus_id, b.gpu.model, b.gpu.index) for entry in entries))
+    return dc.replace(look, boards=tuple(named))

@@ -1,0 +1,120 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The GPUs of one host with their compute modes and time slices, as nvidia-smi reports them, and what the option says of each.
+
+Compute modes and time slices are kept by the driver alone, and are gone when it is loaded again. nvidia-smi is asked only on hosts for
+which the option is set: it asks NVML, which an everyday look does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Command, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION, Interval, Wanted
+
+PROGRAM = "nvidia-smi"
+SECONDS = 20
+GOOD = (0, 14)  # 14: the infoROM of a GPU is damaged; the answer is whole
+QUERY = [PROGRAM, "--query-gpu=index,uuid,pci.bus_id,compute_mode,mig.mode.current", "--format=csv,noheader"]
+ROW = re.compile(r"(\d+), (GPU-[0-9a-fA-F-]+), ([0-9A-Fa-f:.]+), (\[?\w[\w /]*\]?), (\[?\w[\w /]*\]?)")
+# Its table is not documented. A row has the GPU's number, the name of the policy and its value, whatever stands between them.
+SLICES = [PROGRAM, "compute-policy", "--list"]
+SLICE = r"(?i)^\W*(?:GPU\W*)?(\d+)\b.*\btime ?slice\W+(default|short|medium|long)\b"
+VALUE = r"(?i)\btime ?slice\W+(default|short|medium|long)\b"
+COMPUTE_MODES = ("DEFAULT", "EXCLUSIVE_THREAD", "PROHIBITED", "EXCLUSIVE_PROCESS")
+MODES = queries.command(QUERY, timeout=SECONDS, shows=(ROW.pattern,))
+TIME_SLICES = queries.command(SLICES, timeout=SECONDS, shows=(SLICE,))
+
+
+@dc.dataclass(frozen=True)
+class Modes:
+    """One GPU as it is now. interval: '' where it is not known. mig: MIG is switched on."""
+
+    index: int
+    uuid: str
+    bus: str
+    compute_mode: str
+    mig: bool
+    model: str = ""
+    interval: Interval = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.uuid} ({self.bus})"
+
+
+def read(obs: Observation, gpus: tuple[Gpu, ...], *, slices: bool) -> tuple[Modes, ...]:
+    """Every GPU that serves, or PlanError: what is not known is not changed. slices: whether time slices count as well."""
+    said = obs.command(QUERY)
+    require(said, QUERY)
+    rows = [(line, ROW.fullmatch(line.strip())) for line in said.stdout.splitlines() if line.strip()]
+    broken = [line for line, match in rows if not match or mode_of(match.group(4)) not in COMPUTE_MODES]
+    if broken or not rows:
+        what = f"{PROGRAM} prints {broken[0]!r}" if broken else f"{PROGRAM} prints nothing"
+        raise PlanError(f"the compute modes of this host's GPUs are not known: {what}", next=f"Run {' '.join(QUERY)} on the host")
+    by_index = intervals(obs) if slices else {}
+    models = {gpu.bus_id: gpu.model for gpu in gpus}
+    found = []
+    for row in (match for _line, match in rows if match):
+        bus, index = wanted.bus_id(row.group(3)), int(row.group(1))
+        mig = row.group(5).lower() == "enabled" or any(gpu.migs for gpu in gpus if gpu.bus_id == bus)
+        found.append(
+            Modes(index, row.group(2), bus, mode_of(row.group(4)), mig, models.get(bus, ""), by_index.get(index, ""))
+        )  # fmt: skip
+    return tuple(found)
+
+
+def require(said: Command, argv: list[str]) -> None:
+    if said.rc not in GOOD:
+        end = f"exit status {said.rc}" if said.rc is not None else said.error
+        raise PlanError(
+            f"the modes of this host's GPUs are not known: {' '.join(argv)}: {end}", next="Run it on the host, and mend the driver"
+        )
+
+
+def mode_of(text: str) -> str:
+    """Exclusive_Process, as reports have it, is EXCLUSIVE_PROCESS where it is set."""
+    return text.strip().upper().replace(" ", "_")
+
+
+def intervals(obs: Observation) -> dict[int, Interval]:
+    said = obs.command(SLICES)
+    require(said, SLICES)
+    found = (re.search(SLICE, line) for line in said.stdout.splitlines())
+    return {int(match.group(1)): match.group(2).lower() for match in found if match}  # type: ignore[misc]
+
+
+def require_known(gpu: Modes) -> None:
+    if not gpu.interval:
+        what = f"the time slice of GPU {gpu.name} is not known: {' '.join(SLICES)} does not name it"
+        raise PlanError(what, next=f"Leave interval out of {OPTION} for it; drivers know time slices from R455 on, for Volta and later")
+
+
+def resolve(entries: tuple[Wanted, ...], gpus: tuple[Modes, ...]) -> tuple[tuple[tuple[Modes, Wanted], ...], tuple[str, ...]]:
+    """Which GPU has which entry, and the warnings; PlanError where an entry names none, two name one, or MIG is on."""
+    found: dict[str, tuple[Modes, Wanted]] = {}
+    advice = []
+    for entry in entries:
+        named = [gpu for gpu in gpus if entry.names(gpu.uuid, gpu.bus, gpu.model, gpu.index)]
+        if not named:
+            here = ", ".join(gpu.name for gpu in gpus)
+            raise PlanError(f"{OPTION} names {entry.key}, and this host has no such GPU", next=f"Its GPUs are {here}")
+        for gpu in named:
+            if gpu.uuid in found:
+                raise wanted.two_entries(found[gpu.uuid][1], entry, gpu.name)
+            if gpu.mig:
+                why = "MIG devices have neither a compute mode nor a time slice of their own"
+                step = f"Switch MIG off on it, or leave it out of {OPTION}"
+                raise PlanError(f"{OPTION} names {entry.key}, and MIG is on for GPU {gpu.name}", why=why, next=step)
+            found[gpu.uuid] = (gpu, entry)
+        if entry.kind == "index":
+            advice.append(
+                f"{OPTION} names GPU {entry.key} by its index, which another GPU has once one is added or fails: write {named[0].uuid}"
+            )
+    return tuple(found.values()), tuple(advice)

@@ -1,0 +1,36 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who else decides how GPUs of a host are shared. What another owns is refused: two who set one mode undo each other's work."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION
+
+# gres.conf(5): one resource to a line, keys in any case; Debian and Ubuntu up to 20.04 have Slurm's files in slurm-llnl.
+SLURM_FILES = ("/etc/slurm/gres.conf", "/etc/slurm-llnl/gres.conf")
+SHARED_BY_SLURM = re.compile(r"(?im)^[^#\n]*\bName=(mps|shard)\b")
+KEEP: Keep = {"format": "text", "patterns": [r"(?im)^[^#\n]*?\bName=(?:mps|shard)\b"]}
+
+
+def questions() -> list[queries.Question]:
+    return [queries.file(path, keep=KEEP) for path in SLURM_FILES]
+
+
+def refuse(obs: Observation, kubelet: Kubelet) -> None:
+    """PlanError where Slurm or a device plugin shares the GPUs of this host."""
+    for path in SLURM_FILES:
+        found = SHARED_BY_SLURM.search(obs.text(path, KEEP))
+        if found:
+            what = f"{OPTION} is set, and Slurm shares this host's GPUs by gres/{found.group(1).lower()}"
+            raise PlanError(what, where=path, next=f"Leave this host out of {OPTION}, or take that line out of gres.conf")
+    if kubelet.present:
+        why = "the device plugin hands a node's GPUs out, and shares them by its own configuration"
+        step = f"Leave this host out of {OPTION}, and set sharing in the device plugin's configuration for its group of nodes"
+        raise PlanError(f"{OPTION} is set, and a kubelet runs on this host", why=why, next=step)

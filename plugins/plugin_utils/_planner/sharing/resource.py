@@ -1,0 +1,226 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who may use each GPU of a host, as compute modes and time slices: set now, at every boot and whenever the driver is loaded again.
+
+The driver keeps both in memory alone (NVML: "not persistent across reboots"), so a unit sets them again: at boot after nvidia-persistenced,
+and when the driver registers, by the same event on which Ubuntu's packages start nvidia-persistenced. Modes have no file that could be kept
+from before us, so those that were found are kept in the unit's own settings, and set again when a GPU leaves the option.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, owned_file, queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Difference,
+    Driver,
+    Kubelet,
+    NeedMore,
+    Plan,
+    Policy,
+    Restart,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_UNIT, WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, owners, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import Modes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import INTERVALS, OPTION, Wanted
+
+NAME = "sharing"
+SERVICE = f"gpufleet-{NAME}.service"
+RULES = f"/etc/udev/rules.d/90-gpufleet-{NAME}.rules"
+PATHS = (*host_service.paths(NAME, (SERVICE,)), RULES)
+SETTINGS = host_service.settings_path(NAME)
+PROGRAM_NAME = "modes"  # of the program that stays on the host (module_utils/_node/resident)
+# ubuntu-drivers' 71-nvidia.rules starts nvidia-persistenced so. udev reads a new file of rules by itself.
+RULE = (
+    f'# Written by gpufleet.nvidia.\nACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{SERVICE}"\n'
+)
+AFTER = "nvidia-persistenced.service gpufleet-device-nodes.service"
+AT_BOOT = 180  # seconds for all GPUs: engines wait meanwhile
+MODE, SLICE = "compute mode", "time slice"
+WHY = {
+    MODE: {
+        "EXCLUSIVE_PROCESS": "the driver then refuses a second process on this dedicated GPU",
+        "DEFAULT": "several processes have to be let onto a GPU that they share by time slices",
+    },
+    SLICE: "how long a process computes on the GPU before another one has its turn",
+}
+STAYS = f"{OPTION} has to outlive a boot and a reload of the driver, which forgets compute modes and time slices"
+BACK = "this is what was found before this collection set it"
+
+
+@dc.dataclass(frozen=True)
+class Setting:
+    """One mode of one GPU: as it is, and as it has to be."""
+
+    gpu: str
+    what: str  # MODE | SLICE
+    now: str
+    after: str
+    why: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.gpu, self.what
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    """Nothing where the option is not set; what an earlier run has left where all is taken back."""
+    if policy.state == "absent":
+        return own_files()
+    if policy.sharing is None or policy.root != "/":
+        return []
+    slices = [modes.TIME_SLICES] if any(entry.interval for entry in wanted.parse(policy.sharing)) else []
+    asked = [modes.MODES, *slices, *owners.questions()] if policy.sharing else []
+    return [*asked, *own_files()]
+
+
+def own_files() -> list[queries.Question]:
+    return [*host_service.questions(NAME, (SERVICE,)), queries.file(RULES, keep=OWN_UNIT)]
+
+
+def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, program: str) -> Plan:
+    """Modes that differ, by commands that can be undone; files that set them again; one start of their unit, which reads modes back."""
+    if policy.sharing is None or policy.root != "/":
+        return Plan()
+    if not policy.sharing:
+        return plan_absent(policy, obs, f"{OPTION} is empty")
+    if driver.state != "ok":
+        return Plan(advice=(f"{OPTION} has to wait until the driver serves: {driver.evidence}",))
+    owners.refuse(obs, kubelet)
+    entries = wanted.parse(policy.sharing)
+    kept = originals(obs)
+    slices = any(entry.interval for entry in entries) or any(what == SLICE for _gpu, what in kept)
+    if slices and not obs.asked(modes.TIME_SLICES):
+        raise NeedMore([modes.TIME_SLICES])
+    gpus = modes.read(obs, driver.gpus, slices=slices)
+    resolved, advice = modes.resolve(entries, gpus)
+    settings = [setting for gpu, entry in resolved for setting in desired(gpu, entry)]
+    left = given_up(gpus, kept, {setting.key for setting in settings})
+    before = {**{s.key: s.now for s in settings}, **{key: now for key, now in kept.items() if key in {s.key for s in settings}}}
+    resident = host_service.Resident(NAME, {SERVICE: unit()}, (SERVICE,), STAYS, text(settings, before, resolved), program)
+    files = merge([host_service.plan(policy, obs, resident), host_service.write(obs, RULES, RULE, STAYS)])
+    changed = changing([*settings, *left])
+    start = (Restart(SERVICE, "start", STAYS),) if files.changes or changed.commands else ()
+    return merge([changed, files, Plan(restarts=start, advice=advice)])
+
+
+def unit() -> str:
+    return host_service.service(NAME, "Set compute modes and time slices of GPUs", after=AFTER, seconds=AT_BOOT)
+
+
+def desired(gpu: Modes, entry: Wanted) -> Iterable[Setting]:
+    """A GPU that is dedicated by agreement alone keeps its mode."""
+    mode = "EXCLUSIVE_PROCESS" if entry.exclusive else "DEFAULT" if entry.policy == "time_slicing" else ""
+    if mode:
+        yield Setting(gpu.uuid, MODE, gpu.compute_mode, mode, WHY[MODE][mode])  # type: ignore[index]
+    if entry.interval:
+        modes.require_known(gpu)
+        yield Setting(gpu.uuid, SLICE, gpu.interval, entry.interval, str(WHY[SLICE]))
+
+
+def given_up(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str], still: set[tuple[str, str]]) -> list[Setting]:
+    """What this collection has set on a GPU that is here, and is to have no longer."""
+    here = {gpu.uuid: gpu for gpu in gpus}
+    now = {(uuid, what): gpu.compute_mode if what == MODE else gpu.interval for uuid, gpu in here.items() for what in (MODE, SLICE)}
+    return [Setting(*key, now[key], was, BACK) for key, was in sorted(kept.items()) if key in now and key not in still]
+
+
+def changing(settings: list[Setting]) -> Plan:
+    """The commands, each with the one that undoes it. Nothing for a mode that is right."""
+    differing = [s for s in settings if s.now != s.after]
+    commands: list[transaction.Command] = [
+        {"argv": setter(s, s.after), "timeout": modes.SECONDS, "why": s.why, "accepts": list(modes.GOOD), "undo": setter(s, s.now)}
+        for s in differing
+        if s.now
+    ]
+    return Plan(
+        differences=tuple(Difference("mode", s.gpu, s.what, s.now, s.after, s.why) for s in differing if s.now), commands=tuple(commands)
+    )
+
+
+def setter(setting: Setting, value: str) -> list[str]:
+    """NVIDIA's DRA driver sets both by the same calls (cmd/gpu-kubelet-plugin/nvlib.go)."""
+    if setting.what == MODE:
+        return [modes.PROGRAM, "-i", setting.gpu, "-c", value]
+    return [modes.PROGRAM, "compute-policy", "-i", setting.gpu, "--set-timeslice", str(INTERVALS.index(value))]
+
+
+def reader(setting: Setting) -> tuple[list[str], str]:
+    """How the program on the host reads a mode back, and the pattern of its value."""
+    if setting.what == MODE:
+        return [modes.PROGRAM, "-i", setting.gpu, "--query-gpu=compute_mode", "--format=csv,noheader"], r"^(\w+)$"
+    return [modes.PROGRAM, "compute-policy", "-i", setting.gpu, "--list"], modes.VALUE
+
+
+def text(settings: list[Setting], before: Mapping[tuple[str, str], str], resolved: Iterable[tuple[Modes, Wanted]]) -> str:
+    """What the program on the host obeys, and what is given back one day."""
+    rows = []
+    for setting in settings:
+        argv, pattern = reader(setting)
+        rows.append(
+            {
+                "name": f"{setting.gpu}: {setting.what}",
+                "value": setting.after,
+                "read": argv,
+                "pattern": pattern,
+                "set": setter(setting, setting.after),
+                "accepts": list(modes.GOOD),
+            }
+        )
+    found: dict[str, Any] = {
+        "schema": 1,
+        "writer": "gpufleet.nvidia",
+        "seconds": modes.SECONDS,
+        "settings": rows,
+        "before": [[gpu, what, was] for (gpu, what), was in sorted(before.items())],
+        "policies": {gpu.uuid: entry.text for gpu, entry in resolved},
+    }
+    return json.dumps(found, indent=1, sort_keys=True) + "\n"
+
+
+def kept_settings(obs: Observation) -> Mapping[str, Any]:
+    """Our own file on the host; {} where there is none. One that somebody has broken says nothing of what was there before us."""
+    file = owned_file.readable(obs.file(SETTINGS, WHOLE))
+    try:
+        found = json.loads(file.content or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def originals(obs: Observation) -> dict[tuple[str, str], str]:
+    """(GPU, what) -> the mode from before this collection set it."""
+    rows = kept_settings(obs).get("before")
+    good = [row for row in rows if isinstance(row, list) and len(row) == 3] if isinstance(rows, list) else []
+    return {
+        (str(gpu), str(what)): str(was)
+        for gpu, what, was in good
+        if wanted.UUID.fullmatch(str(gpu)) and ((what == MODE and was in modes.COMPUTE_MODES) or (what == SLICE and was in INTERVALS))
+    }
+
+
+def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") -> Plan:
+    """The files go, and the modes are again what they were. A driver that is gone has forgotten them."""
+    if not all(obs.asked(q) for q in own_files() if q["kind"] == "file"):
+        raise NeedMore(own_files())
+    file = owned_file.give_back(obs, obs.file(RULES, OWN_UNIT), why=why, own=True)
+    back = merge([host_service.plan_absent(policy, obs, NAME, (SERVICE,), why), file])
+    kept = originals(obs) if policy.root == "/" else {}
+    if not kept:
+        return back
+    asked = [modes.MODES, *([modes.TIME_SLICES] if any(what == SLICE for _gpu, what in kept) else [])]
+    if not all(obs.asked(q) for q in asked):
+        raise NeedMore(asked)
+    if any(obs.attempt(q).get("error") or obs.attempt(q).get("rc") not in modes.GOOD for q in asked):
+        gone = f"{modes.PROGRAM} does not answer, so no compute mode or time slice was set back; a boot does that"
+        return merge([back, Plan(advice=(gone,))])
+    gpus = modes.read(obs, (), slices=len(asked) > 1)
+    return merge([changing(given_up(gpus, kept, set())), back])

@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sharing of GPUs on a real host: set in the (imitated) driver, set again by a boot, taken back when something fails, and given back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.lab import images
+from tests.tools.onlab import Fleet, Run
+
+pytestmark = pytest.mark.lab
+
+HOST = "sharing"
+DOCKER = "sharing-docker"
+SERVICE = "gpufleet-sharing.service"
+MODES = "nvidia-smi --query-gpu=compute_mode --format=csv,noheader"
+SLICES = "nvidia-smi compute-policy --list | sed -n 's/.*Timeslice *\\([A-Z][a-z]*\\).*/\\1/p'"
+OPTIONS = {"packages": "ignore", "cdi_owner": "collection"}
+
+
+@pytest.fixture(scope="module")
+def fleet(boot: Any) -> Fleet:
+    found: Fleet = boot({HOST: {"kind": "containerd-2.3", "gpus": 4}, DOCKER: {"kind": "docker", "gpus": 4}})
+    # Stands for the toolkit's package, which Docker's handler needs; devices are asked for by CDI here.
+    found.shell(DOCKER, "printf '#!/bin/sh\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime")
+    return found
+
+
+def run(fleet: Fleet, *arguments: str, **options: Any) -> Run:
+    found = fleet.task("node", [HOST], {**OPTIONS, **options}, arguments=arguments)
+    assert found.failed == {}, found.words
+    return found
+
+
+def modes(fleet: Fleet) -> tuple[list[str], list[str]]:
+    return fleet.shell(HOST, MODES).split(), fleet.shell(HOST, SLICES).split()
+
+
+def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
+    """GPUs 0, 1 and 3 are shared, 2 is dedicated; 3 was closed to all before."""
+    run(fleet)
+    uuids = fleet.shell(HOST, "nvidia-smi --query-gpu=uuid --format=csv,noheader").split()
+    fleet.shell(HOST, "nvidia-smi -i 3 -c PROHIBITED")
+    found = modes(fleet)
+    before = fleet.tree(HOST)
+    figure = {**{uuids[n]: {"time_slicing": {"interval": "short"}} for n in (0, 1, 3)}, "0000:65:00.0": {"dedicated": {"exclusive": True}}}
+
+    announced = run(fleet, "--check", "--diff", sharing=figure).of("node")[HOST]
+    assert (fleet.tree(HOST), modes(fleet)) == (before, found)
+    done = run(fleet, sharing=figure).of("node")[HOST]
+    assert done["differences"] == announced["differences"]
+    told = [(d["path"], d["key"], d["before"], d["after"]) for d in done["differences"] if d["what"] == "mode"]
+    assert (uuids[2], "compute mode", "DEFAULT", "EXCLUSIVE_PROCESS") in told
+    assert (uuids[3], "compute mode", "PROHIBITED", "DEFAULT") in told
+    right = (["Default", "Default", "Exclusive_Process", "Default"], ["Short", "Short", "Default", "Short"])
+    assert modes(fleet) == right
+    # By the kind of the shared ones nobody gets the dedicated one.
+    spec = fleet.text(HOST, "/etc/cdi/nvidia.com-gpu-shared.yaml")
+    assert (uuids[0] in spec, uuids[2] in spec, "/dev/nvidia2" in spec) == (True, False, False)
+    # Two services that hold the dedicated GPU's node open: one by its number, in a tree of their own, since the lab's driver opens none.
+    fleet.shell(HOST, "mkdir -p /srv/tree/dev; mknod /srv/tree/dev/nvidia2 c 1 3")
+    for tenant in ("one", "two"):
+        fleet.shell(HOST, f"systemd-run -q --unit tenant-{tenant} -p StandardInput=file:/srv/tree/dev/nvidia2 sleep infinity")
+    seen = {row["gpu"]: row for row in fleet.task("node_info", [HOST], {**OPTIONS, "sharing": figure}).of("node_info")[HOST]["sharing"]}
+    tenants = "/system.slice/tenant-one.service, /system.slice/tenant-two.service"
+    assert seen[uuids[2]]["violation"] == f"2 users on a dedicated GPU: {tenants}"
+    assert {seen[uuids[n]]["violation"] for n in (0, 1, 3)} == {""}
+    fleet.shell(HOST, "systemctl stop tenant-one tenant-two; rm -r /srv/tree")
+
+    again = run(fleet, sharing=figure)
+    assert (again.changed, again.operations[HOST]) == ({}, 1)
+
+    fleet.lab.kill(HOST)
+    fleet.lab.boot(HOST)  # the driver has forgotten
+    fleet.shell(HOST, f"until [ $(systemctl show -p ExecMainExitTimestampMonotonic --value {SERVICE}) != 0 ]; do sleep 0.1; done")
+    assert modes(fleet) == right
+    assert run(fleet, sharing=figure).changed == {}
+
+    # A driver that says it has set a mode, and has not: read back by the unit, and all of it is undone.
+    fleet.shell(HOST, "cp -a /usr/bin/nvidia-smi /root/; sed -i 's/^def set_compute_mode.*/&\\n    return/' /usr/bin/nvidia-smi")
+    failed = fleet.task("node", [HOST], {**OPTIONS, "sharing": {**figure, uuids[0]: {"dedicated": {"exclusive": True}}}})
+    assert SERVICE in failed.failed[HOST]
+    assert modes(fleet) == right
+    fleet.shell(HOST, "cp -a /root/nvidia-smi /usr/bin/; rm /root/nvidia-smi")
+    assert run(fleet, sharing=figure).changed == {}
+
+    run(fleet, sharing={})
+    assert modes(fleet) == found
+    assert fleet.tree(HOST) == before
+
+
+def test_what_contradicts_the_host_changes_nothing(fleet: Fleet) -> None:
+    before = fleet.tree(HOST)
+    found = modes(fleet)
+    for sharing, sentence in (
+        ({"0000:b3:00.0": "dedicated"}, "sharing names 0000:b3:00.0, and this host has no such GPU"),
+        ({"0": "dedicated", "0000:17:00.0": "time_slicing"}, "sharing has two entries for one GPU, 0 and 0000:17:00.0"),
+    ):
+        failed = fleet.task("node", [HOST], {**OPTIONS, "sharing": sharing}).failed
+        assert sentence in failed[HOST]
+    assert (fleet.tree(HOST), modes(fleet)) == (before, found)
+
+
+def test_docker_asks_by_the_kind_of_the_shared_ones(fleet: Fleet) -> None:
+    sharing = {**{f"0000:{bus}:00.0": "time_slicing" for bus in ("17", "43", "9d")}, "0000:65:00.0": "dedicated"}
+    done = fleet.task("node", [DOCKER], {**OPTIONS, "sharing": sharing})
+    assert done.failed == {}, done.words
+    # The daemon runs all the time: it has to hear of the new file.
+    run_ = "docker run --rm --pull=never --network=none --device nvidia.com/gpu-shared=all"
+    shown = fleet.shell(DOCKER, f"{run_} {images.PROBE} sh -c 'cd /dev; echo nvidia[0-9]'")
+    assert shown.split() == ["nvidia0", "nvidia1", "nvidia3"]

@@ -1,0 +1,66 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who uses shared and dedicated GPUs now, by what the kernel says of processes: table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gpu_users as users
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes
+
+from tests.unit.builders import obs
+from tests.unit.gpus import BUSES, UUIDS, host
+
+ID = "0f3b7c1d9a2e" + "5" * 52
+GROUPS = [
+    (f"/system.slice/docker-{ID}.scope", "container 0f3b7c1d9a2e"),
+    (f"/docker/{ID}", "container 0f3b7c1d9a2e"),
+    (f"/kubepods.slice/kubepods-pod1.slice/cri-containerd-{ID}.scope", "container 0f3b7c1d9a2e"),
+    (f"/kubepods/besteffort/pod1/{ID}", "container 0f3b7c1d9a2e"),
+    (f"/machine.slice/libpod-{ID}.scope/container", "container 0f3b7c1d9a2e"),
+    ("/system.slice/training.service", "/system.slice/training.service"),
+    ("/user.slice/user-1000.slice/session-3.scope", "/user.slice/user-1000.slice/session-3.scope"),
+    ("", "/"),
+]
+
+
+@pytest.mark.parametrize(("group", "expected"), GROUPS)
+def test_how_a_user_is_named(group: str, expected: str) -> None:
+    assert users.name(group) == expected
+
+
+A, B = "/system.slice/a.service", "/system.slice/b.service"
+DEDICATED, SHARED = {UUIDS[0]: "dedicated"}, {UUIDS[0]: "time_slicing"}
+TWO = "2 users on a dedicated GPU: /system.slice/a.service, /system.slice/b.service"
+FAILED = {"error": {"kind": "failed", "message": "hidepid"}}
+CASES: list[tuple[str, dict[str, Any], Any, list[str], str | None]] = [
+    ("nobody", DEDICATED, {"held": [], "closed": 0}, [], ""),
+    ("one with two processes", DEDICATED, {"held": [[7, ["0"], A], [8, ["0"], A]], "closed": 0}, [A], ""),
+    ("two on a dedicated GPU", DEDICATED, {"held": [[7, ["0"], A], [8, ["0", "1"], B]], "closed": 0}, [A, B], TWO),
+    ("two on a shared GPU", SHARED, {"held": [[7, ["0"], A], [8, ["0"], B]], "closed": 0}, [A, B], ""),
+    ("two on two GPUs", DEDICATED, {"held": [[7, ["0"], A], [8, ["1"], B]], "closed": 0}, [A], ""),
+    ("another one's process cannot be looked into", DEDICATED, {"held": [[7, ["0"], A]], "closed": 1}, [A], None),
+    ("two, and one that cannot be looked into", DEDICATED, {"held": [[7, ["0"], A], [8, ["0"], B]], "closed": 1}, [A, B], TWO),
+    ("nothing is known", DEDICATED, FAILED, [], None),
+]
+
+
+@pytest.mark.parametrize(("sharing", "answer", "named", "violation"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_what_the_policy_does_not_allow(sharing: dict[str, Any], answer: Any, named: list[str], violation: str | None) -> None:
+    rows = "".join(f"{n}, {UUIDS[n]}, 0000{BUSES[n]}, Default, Disabled\n" for n in (0, 1))
+    seen = obs(files=host(2), commands={" ".join(modes.QUERY): rows}, answers={users.USERS["id"]: answer})
+    policy = Policy(sharing=sharing)
+    (row,) = users.as_result(policy, seen, gpus.parse(policy, seen))
+    assert (row["gpu"], row["bus"], row["compute_mode"]) == (UUIDS[0], BUSES[0], "DEFAULT")
+    assert [user["name"] for user in row["users"]] == named
+    assert row["violation"] == violation
+
+
+def test_without_the_option_nobody_is_asked() -> None:
+    assert users.questions(Policy()) == users.questions(Policy(sharing={})) == []
+    assert users.as_result(Policy(), obs(files=host(2)), gpus.parse(Policy(), obs(files=host(2)))) == []

@@ -1,0 +1,245 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sharing on a host, case by case: what is set, what stays on the host, what is refused, and what is given back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, resource
+
+from tests.unit.builders import file_answer, obs
+from tests.unit.gpus import host, information
+
+# Four GPUs, as in the figure of a host with dedicated and shared ones.
+UUIDS = tuple(f"GPU-{n}{n}{n}{n}{n}{n}{n}{n}-0000-5000-8000-00000000000{n}" for n in range(4))
+BUSES = ("0000:17:00.0", "0000:43:00.0", "0000:65:00.0", "0000:9d:00.0")
+MODEL = "NVIDIA H100 80GB HBM3"
+PROGRAM = transport.resident_sources()[resource.PROGRAM_NAME]
+NO_KUBELET = Kubelet()
+QUERY, SLICES = " ".join(modes.QUERY), " ".join(modes.SLICES)
+ONE = {UUIDS[0]: {"dedicated": {"exclusive": True}}}
+FIGURE: dict[str, Any] = {
+    **{UUIDS[n]: {"time_slicing": {"interval": "short"}} for n in (0, 1, 3)},
+    UUIDS[2]: {"dedicated": {"exclusive": True}},
+}
+
+
+def rows(*computing: str, mig: str = "Disabled") -> str:
+    found = [*computing, *["Default"] * (4 - len(computing))]
+    return "".join(f"{n}, {UUIDS[n]}, 0000{BUSES[n].upper()}, {mode}, {mig}\n" for n, mode in enumerate(found))
+
+
+def table(*intervals: str) -> str:
+    found = [*intervals, *["Default"] * (4 - len(intervals))]
+    return "".join(f"|   {n}     TimeSlice        {value:<10} |\n" for n, value in enumerate(found))
+
+
+def look(*, computing: str | dict[str, Any] = "", slices: Any = "", files: dict[str, Any] | None = None) -> Observation:
+    proc = {f"/proc/driver/nvidia/gpus/{bus}/information": information(bus, n, UUIDS[n]) for n, bus in enumerate(BUSES)}
+    said = {QUERY: computing or rows(), SLICES: slices or table()}
+    return obs(files={**host(2), **proc, **(files or {})}, commands=said, units={resource.SERVICE: {}})
+
+
+def planned(sharing: dict[str, Any] | None, seen: Observation, kubelet: Kubelet = NO_KUBELET) -> Plan:
+    policy = Policy(sharing=sharing)
+    return resource.plan(policy, seen, gpus.parse(policy, seen), kubelet, PROGRAM)
+
+
+def written(plan: Plan) -> dict[str, Any]:
+    return {str(c["path"]): c["content"] for c in plan.changes if c["op"] == "write"}
+
+
+def differing(plan: Plan) -> list[tuple[str, str, str, str]]:
+    return [(d.path, d.key, d.before, d.after) for d in plan.differences if d.what == "mode"]
+
+
+def test_the_figure_of_the_original_document() -> None:
+    """GPUs 0, 1 and 3 are shared, 2 is dedicated."""
+    plan = planned(FIGURE, look())
+    assert differing(plan) == [
+        (UUIDS[0], "time slice", "default", "short"),
+        (UUIDS[1], "time slice", "default", "short"),
+        (UUIDS[3], "time slice", "default", "short"),
+        (UUIDS[2], "compute mode", "DEFAULT", "EXCLUSIVE_PROCESS"),
+    ]
+    assert [(c["argv"], c["undo"]) for c in plan.commands][2:] == [
+        (
+            ["nvidia-smi", "compute-policy", "-i", UUIDS[3], "--set-timeslice", "1"],
+            ["nvidia-smi", "compute-policy", "-i", UUIDS[3], "--set-timeslice", "0"],
+        ),
+        (["nvidia-smi", "-i", UUIDS[2], "-c", "EXCLUSIVE_PROCESS"], ["nvidia-smi", "-i", UUIDS[2], "-c", "DEFAULT"]),
+    ]
+    assert sorted(written(plan)) == sorted(resource.PATHS)
+    assert [(r.unit, r.action) for r in plan.restarts] == [(resource.SERVICE, "start")]
+    kept = json.loads(written(plan)[resource.SETTINGS])
+    assert kept["policies"] == {**{UUIDS[n]: "time_slicing (short)" for n in (0, 1, 3)}, UUIDS[2]: "dedicated (exclusive)"}
+
+    after = look(
+        computing=rows("Default", "Default", "Exclusive_Process"),
+        slices=table("Short", "Short", "Default", "Short"),
+        files=written(plan),
+    )
+    assert planned(FIGURE, after) == Plan()
+
+
+def test_a_host_without_the_option_is_asked_nothing() -> None:
+    assert resource.questions(Policy()) == []
+    assert planned(None, look()) == Plan()
+    asked = [q["id"] for q in resource.questions(Policy(sharing=ONE))]
+    assert f"command:{QUERY}" in asked
+    assert f"command:{SLICES}" not in asked  # where no time slice counts
+
+
+WHOLE = {UUIDS[n]: {"time_slicing": {}} for n in range(4)}
+NAMED: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("by UUID, in any case", {UUIDS[1].lower().replace("gpu", "GPU"): {"dedicated": {"exclusive": True}}}, [UUIDS[1]]),
+    ("by PCI address", {"0000:9D:00.0": {"dedicated": {"exclusive": True}}}, [UUIDS[3]]),
+    ("by PCI address as nvidia-smi writes it", {"00000000:9d:00.0": {"dedicated": {"exclusive": True}}}, [UUIDS[3]]),
+    ("by index", {"2": {"dedicated": {"exclusive": True}}}, [UUIDS[2]]),
+    ("by product", {MODEL: {"dedicated": {"exclusive": True}}}, list(UUIDS)),
+]
+
+
+@pytest.mark.parametrize(("sharing", "named"), [c[1:] for c in NAMED], ids=[c[0] for c in NAMED])
+def test_how_a_gpu_is_named(sharing: dict[str, Any], named: list[str]) -> None:
+    plan = planned(sharing, look())
+    assert [path for path, _key, _before, _after in differing(plan)] == named
+    index = f"sharing names GPU 2 by its index, which another GPU has once one is added or fails: write {UUIDS[2]}"
+    assert plan.advice == ((index,) if "2" in sharing else ())
+
+
+GRES = "NodeName=a Name=gpu File=/dev/nvidia[0-3]\n{}Name=shard Count=8\n"
+HERE = ", ".join(f"{uuid} ({bus})" for uuid, bus in zip(UUIDS, BUSES, strict=True))
+OF_MIG = "(MIG devices have neither a compute mode nor a time slice of their own). Switch MIG off on it, or leave it out of sharing"
+OF_SLURM = "Leave this host out of sharing, or take that line out of gres.conf"
+OF_SLICES = "Leave interval out of sharing for it; drivers know time slices from R455 on, for Volta and later"
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"0000:b3:00.0": "dedicated"}, {}, f"sharing names 0000:b3:00.0, and this host has no such GPU. Its GPUs are {HERE}"),
+    ({"NVIDIA L4": "dedicated"}, {}, f"sharing names NVIDIA L4, and this host has no such GPU. Its GPUs are {HERE}"),
+    ({"4": "dedicated"}, {}, f"sharing names 4, and this host has no such GPU. Its GPUs are {HERE}"),
+    (
+        {UUIDS[1]: "dedicated", BUSES[1]: "time_slicing"},
+        {},
+        f"sharing has two entries for one GPU, {UUIDS[1]} and {BUSES[1]} (both are {UUIDS[1]} ({BUSES[1]})). Leave out one of the two",
+    ),
+    (
+        ONE,
+        {"computing": rows(mig="Enabled")},
+        f"sharing names {UUIDS[0]}, and MIG is on for GPU {UUIDS[0]} ({BUSES[0]}) {OF_MIG}",
+    ),
+    (
+        ONE,
+        {"files": {"/etc/slurm/gres.conf": GRES.format("")}},
+        f"/etc/slurm/gres.conf: sharing is set, and Slurm shares this host's GPUs by gres/shard. {OF_SLURM}",
+    ),
+    (
+        ONE,
+        {"computing": {"rc": 9, "stdout": "", "stderr": ""}},
+        f"the modes of this host's GPUs are not known: {QUERY}: exit status 9. Run it on the host, and mend the driver",
+    ),
+    (
+        ONE,
+        {"computing": "0, GPU-1, x\n"},
+        f"the compute modes of this host's GPUs are not known: nvidia-smi prints '0, GPU-1, x'. Run {QUERY} on the host",
+    ),
+    (
+        FIGURE,
+        {"slices": "compute policies are not supported\n"},
+        f"the time slice of GPU {UUIDS[0]} ({BUSES[0]}) is not known: nvidia-smi compute-policy --list does not name it. {OF_SLICES}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sharing", "changes", "sentence"), REFUSED, ids=[sentence[:70] for _s, _c, sentence in REFUSED])
+def test_what_is_refused_on_a_host(sharing: dict[str, Any], changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        planned(sharing, look(**changes))
+    assert str(refused.value) == sentence
+
+
+def test_a_comment_of_slurm_says_nothing() -> None:
+    assert differing(planned(ONE, look(files={"/etc/slurm/gres.conf": GRES.format("# ")})))
+
+
+def test_a_node_of_kubernetes_is_refused() -> None:
+    with pytest.raises(PlanError, match="sharing is set, and a kubelet runs on this host"):
+        planned(ONE, look(), Kubelet(present=True))
+
+
+def test_a_driver_that_does_not_serve_is_waited_for() -> None:
+    proc = {f"/proc/driver/nvidia/gpus/{bus}/information": None for bus in BUSES}
+    plan = planned(ONE, look(files={**proc, "/sys/module/nvidia/version": None, "/proc/driver/nvidia/version": None}))
+    assert plan.empty
+    assert plan.advice[0].startswith("sharing has to wait until the driver serves")
+
+
+def settled(sharing: dict[str, Any], found: Observation) -> dict[str, Any]:
+    return written(planned(sharing, found))
+
+
+def test_a_gpu_that_leaves_the_option_gets_its_mode_back() -> None:
+    first = settled({**ONE, UUIDS[1]: {"dedicated": {"exclusive": True}}}, look(computing=rows("Prohibited")))
+    now = look(computing=rows("Exclusive_Process", "Exclusive_Process"), files=first)
+    plan = planned({UUIDS[1]: {"dedicated": {"exclusive": True}}}, now)
+    assert differing(plan) == [(UUIDS[0], "compute mode", "EXCLUSIVE_PROCESS", "PROHIBITED")]
+    assert json.loads(written(plan)[resource.SETTINGS])["before"] == [[UUIDS[1], "compute mode", "DEFAULT"]]
+
+
+def test_what_was_found_first_is_kept_through_changes_and_boots() -> None:
+    first = settled(ONE, look(computing=rows("Prohibited")))
+    booted = look(computing=rows("Default"), files=first)  # the driver has forgotten, and the unit has not run
+    again = planned(ONE, booted)
+    assert differing(again) == [(UUIDS[0], "compute mode", "DEFAULT", "EXCLUSIVE_PROCESS")]
+    assert written(again) == {}
+    shared = planned({UUIDS[0]: "time_slicing"}, look(computing=rows("Exclusive_Process"), files=first))
+    assert json.loads(written(shared)[resource.SETTINGS])["before"] == [[UUIDS[0], "compute mode", "PROHIBITED"]]
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["the driver serves", "the driver is gone"])
+def test_all_is_given_back(gone: bool) -> None:
+    files = settled(FIGURE, look())
+    said = {"rc": 9, "stdout": "", "stderr": ""}
+    now = look(
+        computing=said if gone else rows("Default", "Default", "Exclusive_Process"),
+        slices=said if gone else table("Short", "Short", "Default", "Short"),
+        files=files,
+    )
+    for policy in (Policy(state="absent"), Policy(sharing={})):
+        back = resource.plan_absent(policy, now)
+        assert {str(c["path"]) for c in back.changes} == set(resource.PATHS)
+        slices = [(UUIDS[n], "time slice", "short", "default") for n in (0, 1, 3)]
+        expected = [*slices[:2], (UUIDS[2], "compute mode", "EXCLUSIVE_PROCESS", "DEFAULT"), slices[2]]
+        assert differing(back) == ([] if gone else expected)
+        assert bool(back.advice) is gone
+    assert resource.plan_absent(Policy(state="absent"), look()).empty
+
+
+def test_absent_asks_for_modes_only_where_some_were_set() -> None:
+    assert {q["id"] for q in resource.questions(Policy(state="absent"))} >= {f"file:{path}" for path in resource.PATHS}  # in the first look
+    nothing = obs(files=host(2), units={resource.SERVICE: {}})
+    assert resource.plan_absent(Policy(state="absent"), nothing).empty
+    there = obs(files={**host(2), **settled(ONE, look())}, units={resource.SERVICE: {}})
+    with pytest.raises(NeedMore) as need:
+        resource.plan_absent(Policy(state="absent"), there)
+    assert [q["id"] for q in need.value.questions] == [f"command:{QUERY}"]
+
+
+def test_a_gpu_that_does_not_answer_keeps_no_engine_from_starting() -> None:
+    """What waits in the kernel is ended by no signal, and a unit of this type waits for it without a limit unless it has one."""
+    unit = resource.unit().splitlines()
+    assert {"Type=oneshot", "TimeoutStartSec=180", "TimeoutStopSec=10"} <= set(unit)
+    assert any(line.startswith("Before=") and "containerd.service" in line for line in unit)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"before": 7}', '{"before": [["GPU-1", "compute mode", "; reboot"]]}'])
+def test_a_broken_record_gives_nothing_back(text: str) -> None:
+    answer = file_answer(text)
+    assert resource.originals(obs(files={resource.SETTINGS: answer})) == {}

@@ -1,0 +1,107 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The option `sharing`: what it may say, case by case, and the sentence for what it may not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import Wanted
+
+UUID = "GPU-11111111-0000-5000-8000-000000000001"
+GOOD: list[tuple[str, dict[str, Any], Wanted]] = [
+    ("dedicated by agreement", {UUID: {"dedicated": {}}}, Wanted(UUID, "uuid", "dedicated")),
+    ("in one word", {UUID: "dedicated"}, Wanted(UUID, "uuid", "dedicated")),
+    ("exclusive", {UUID: {"dedicated": {"exclusive": True}}}, Wanted(UUID, "uuid", "dedicated", exclusive=True)),
+    ("a PCI address", {"0000:17:00.0": "time_slicing"}, Wanted("0000:17:00.0", "bus", "time_slicing")),
+    ("a PCI address as nvidia-smi writes it", {"00000000:9D:00.0": "dedicated"}, Wanted("00000000:9D:00.0", "bus", "dedicated")),
+    ("without its domain", {"17:00.0": "dedicated"}, Wanted("17:00.0", "bus", "dedicated")),
+    (
+        "a product",
+        {"NVIDIA H100 80GB HBM3": {"time_slicing": {"interval": "long"}}},
+        Wanted("NVIDIA H100 80GB HBM3", "product", "time_slicing", interval="long"),
+    ),
+    ("an index, which YAML reads as a number", {2: {"dedicated": None}}, Wanted("2", "index", "dedicated")),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), [c[1:] for c in GOOD], ids=[c[0] for c in GOOD])
+def test_what_it_may_say(given: dict[str, Any], expected: Wanted) -> None:
+    options.check({"sharing": given})
+    assert wanted.parse(given) == (expected,)
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"sharing": ["GPU-1"]}, f"sharing is ['GPU-1'], which is no dictionary. {wanted.KEYS} with one of dedicated, time_slicing"),
+    ({"sharing": {UUID: 7}}, f"sharing has for {UUID} the value 7, which is no policy. Give it one of dedicated, time_slicing"),
+    ({"sharing": {UUID: {}}}, f"sharing has for {UUID} no policy (a GPU has one policy). Give it one of dedicated, time_slicing"),
+    (
+        {"sharing": {UUID: {"dedicated": {}, "time_slicing": {}}}},
+        f"sharing has for {UUID} dedicated and time_slicing (a GPU has one policy). Give it one of dedicated, time_slicing",
+    ),
+    ({"sharing": {UUID: "shared"}}, f"sharing has for {UUID} the unknown policy 'shared'. Known policies are dedicated, time_slicing"),
+    ({"sharing": {UUID: {"mig": {}}}}, f"sharing has for {UUID} the unknown policy 'mig'. MIG is set up by nvidia-mig-parted"),
+    (
+        {"sharing": {UUID: {"mps": {}}}},
+        f"sharing has mps for {UUID} (MPS is not set up by this release). Leave the GPU out, and start MPS yourself",
+    ),
+    ({"sharing": {UUID: {"dedicated": {"exclusive": "yes"}}}}, f"sharing.{UUID}.dedicated: exclusive is 'yes'. Write true or false"),
+    ({"sharing": {UUID: {"dedicated": {"slots": 2}}}}, f"sharing.{UUID}.dedicated: unknown key 'slots'. The known key is exclusive"),
+    (
+        {"sharing": {UUID: {"dedicated": 1}}},
+        f"sharing.{UUID}.dedicated is 1, which is no dictionary. Write {{}}, or exclusive with its value",
+    ),
+    (
+        {"sharing": {UUID: {"time_slicing": {"interval": 3}}}},
+        f"sharing.{UUID}.time_slicing: interval is 3. Write one of default, short, medium, long",
+    ),
+    (
+        {"sharing": {"MIG-1": "dedicated"}},
+        "sharing names the MIG device MIG-1 (a policy is one of a whole GPU). Share MIG devices by MIG itself",
+    ),
+    (
+        {"sharing": {"GPU-1": "dedicated"}},
+        f"sharing has the key 'GPU-1', which is no GPU. {wanted.KEYS}",
+    ),
+    (
+        {"sharing": {1020.0: "dedicated"}},
+        (
+            "sharing has the key 1020.0, which is no GPU (YAML reads a PCI address without a letter and without quotes as a number of "
+            'minutes and seconds). Write the address in quotes: "0000:17:00.0"'
+        ),
+    ),
+    (
+        {"sharing": {"": "dedicated"}},
+        f"sharing has the key '', which is no GPU. {wanted.KEYS}",
+    ),
+    (
+        {"sharing": {"0000:17:00.0": "dedicated", "00000000:17:00.0": "time_slicing"}},
+        "sharing has two entries for one GPU, 0000:17:00.0 and 00000000:17:00.0 (the same PCI address)",
+    ),
+    (
+        {"sharing": {UUID: "dedicated"}, "root": "/mnt/image"},
+        "sharing is set, and root is /mnt/image (modes are set in a driver that runs, and nothing runs beneath another root)",
+    ),
+    (
+        {"sharing": {UUID: "dedicated"}, "cdi_driver_root": "/run/nvidia/driver"},
+        "sharing is set, and cdi_driver_root is /run/nvidia/driver (nvidia-smi of the host itself sets modes, and the driver is elsewhere)",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "sentence"), BAD, ids=[sentence[:60] for _given, sentence in BAD])
+def test_what_it_may_not_say_is_refused_before_any_host_is_looked_at(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        options.check(given)
+    assert str(refused.value).removesuffix(". Leave out one of the two") == sentence
+
+
+def test_without_the_option_nothing_is_judged() -> None:
+    options.check({})
+    options.check({"sharing": None, "root": "/mnt/image"})
+    options.check({"sharing": {}, "root": "/mnt/image"})
