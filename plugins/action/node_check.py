@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -43,19 +44,45 @@ class ActionModule(ActionBase):
         if not args["image"]:
             raise AnsibleActionFail("image is empty: set it to an image that exists on the host and has a shell, sleep, rm and mknod")
         policy, way = arguments.policy(args), str(args["transport"])
+        judge = None if args["image_environment"] is None else required(args["image_environment"])
         proof = handed_on.accepted(policy, args["node_result"] or {}) or self._looked(policy, task_vars or {}, way)
         cases = [{**case, "image": args["image"]} for case in proof.cases]
         common = {"changed": False, "image": args["image"], "decision": proof.decision, "skipped_why": proof.skipped_why}
+        if judge is not None:
+            found, refusal = judge(self, policy, task_vars or {}, way, proof.decision)
+            common = {**common, "requirements": found}
+            if refusal:
+                return {**common, "checks": [], "proven": False, "left": [], "failed": True, "msg": refusal}
         if self._task.check_mode or not cases:
             return {**common, "checks": checks.unproven(cases), "proven": False, "left": []}
         request = {"schema": base.SCHEMA, "cases": cases, "timeout": args["timeout"], "phrases": checks.PHRASES}
         answer = transport.exchange(self, "container_check", request, task_vars or {}, way)
-        found = checks.evidence(cases, answer)
-        trouble = checks.verdict(found)
-        shaped = {**common, "checks": found, "proven": not trouble, "left": answer.get("left") or []}
+        evidence = checks.evidence(cases, answer)
+        trouble = checks.verdict(evidence)
+        shaped = {**common, "checks": evidence, "proven": not trouble, "left": answer.get("left") or []}
         return {**shaped, "failed": True, "msg": trouble} if trouble else shaped
 
     def _looked(self, policy: Policy, task_vars: dict[str, Any], way: str) -> handed_on.Proof:
         _obs, outcome = base.observe_and_plan(self, task_vars, policy, node.questions, planner, way)
         proof: handed_on.Proof = outcome.facts["proof"]
         return proof
+
+
+Judge = Callable[[ActionBase, Policy, dict[str, Any], str, Mapping[str, Any]], tuple[dict[str, Any], str]]
+
+
+def required(environment: Any) -> Judge:
+    """What holds a host against an image; the image's words are read now. Few proofs ask for it, so it is imported here."""
+    from ansible_collections.gpufleet.nvidia.plugins.action import catalogues
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import look, preflight
+
+    said = catalogues.said(environment)
+
+    def judge(
+        action: ActionBase, policy: Policy, task_vars: dict[str, Any], way: str, decision: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], str]:
+        host, _trouble = look.seen(policy, base.look(action, task_vars, policy, look.questions(policy), way), {})
+        found = preflight.requirements(said, host, decision)
+        return found, preflight.refusal(found) if found["met"] is False else ""
+
+    return judge

@@ -34,6 +34,14 @@ options:
       - Seconds that one call to the engine may take.
     type: int
     default: 30
+  image_environment:
+    description:
+      - What the configuration of an image says, whose containers shall run on this host. As a dictionary, a list of C(NAME=value), or the
+        name of a file on the controller with the output of C(skopeo inspect), C(skopeo inspect --config) or C(docker image inspect).
+      - Its C(NVIDIA_REQUIRE_*) are evaluated for all GPUs of the host as the legacy mode of the NVIDIA runtime does. If one is not met, the
+        task fails before a container is started. With CDI nobody evaluates them, and such a container fails when it first uses a GPU.
+      - Costs one more SSH operation.
+    type: raw
   node_result:
     description:
       - The registered result of M(gpufleet.nvidia.node) for this host, of the same play. If that task found the host as it should be, and
@@ -95,6 +103,32 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+requirements:
+  description: What became of O(image_environment).
+  returned: when O(image_environment) is given
+  type: dict
+  sample:
+    met: true
+    why: ""
+    expressions: {NVIDIA_REQUIRE_CUDA: "cuda>=12.4"}
+    enforced: false
+  contains:
+    met:
+      description: Whether all expressions are met, null where that depends on something that is not known.
+      type: bool
+      returned: always
+    why:
+      description: What is not met, or not known.
+      type: str
+      returned: always
+    expressions:
+      description: The expressions that count, by their variables.
+      type: dict
+      returned: always
+    enforced:
+      description: Whether an engine of this host injects by the legacy mode, which refuses to start what is not met.
+      type: bool
+      returned: always
 proven:
   description: Whether containers were started and all cases were as expected.
   returned: success

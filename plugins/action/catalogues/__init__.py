@@ -1,0 +1,95 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the controller itself brings to the choice of an image: the catalogue's file, and archspec's data.
+
+A package of one file, since ansible-test wants a module for every other file below plugins/action.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.action import registry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import catalogue, cpu, document, inspected
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import Image
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+LARGEST = 4 << 20  # bytes of a catalogue
+STEP = "Name a file of this controller, or give the catalogue itself"
+
+
+def images(given: Any, access: registry.Access | None = None) -> tuple[Image, ...]:
+    """The images of a catalogue: a file's name, or the value of a variable. PlanError where anything in it is wrong.
+
+    access: registries are asked what those images say of themselves of which no file does.
+    """
+    beside = Path(given).expanduser().parent if isinstance(given, str) else Path()
+    found = [image for entry in listed(given) for image in _tagged(entry, access)]
+    catalogue.require_names(found)
+    return tuple(_completed(image, beside, access) for image in found)
+
+
+def _tagged(entry: Image, access: registry.Access | None) -> tuple[Image, ...]:
+    if not entry.tags:
+        return (entry,)
+    if access is None:
+        step = "Let registries be asked (registry: true, gpufleet_image_registry), or list the images one by one"
+        raise PlanError(f"which tags are {entry.tags} is known to the registry alone", where=entry.reference, next=step)
+    return catalogue.expanded(entry, registry.tags(entry.reference, access))
+
+
+def _completed(image: Image, beside: Path, access: registry.Access | None) -> Image:
+    if image.inspected:
+        return inspected.completed(image, said(str(beside / Path(image.inspected).expanduser())))
+    return inspected.completed(image, registry.read(image.reference, image.digest, access)) if access else image
+
+
+def listed(given: Any) -> tuple[Image, ...]:
+    return catalogue.parsed(document.read(text(given), given) if isinstance(given, str) else document.Document(given), targets())
+
+
+def said(given: Any) -> inspected.Inspected:
+    """What an image says of itself: the environment as a value, or a file that a tool has printed."""
+    try:
+        if not isinstance(given, str):
+            return inspected.Inspected(inspected.environment(given))
+        return inspected.described(json.loads(text(given)))
+    except (ValueError, RecursionError) as error:
+        why = str(error) if isinstance(error, inspected.Unreadable) else "it is no JSON"
+        where = given if isinstance(given, str) else "image_environment"
+        step = "Give the output of skopeo inspect or docker image inspect, or the variables themselves"
+        raise PlanError("this describes no image", where=where, why=why, next=step) from None
+
+
+def text(name: str) -> str:
+    """A file that people write. A pipe would never end."""
+    try:
+        handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as opened:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+                raise PlanError("this is no catalogue", where=name, why="it is no file, or a very large one", next=STEP)
+            return opened.read().decode("utf-8")
+    except (OSError, ValueError) as error:  # ValueError: bytes that are no text, or a zero in the name
+        why = getattr(error, "strerror", "") or "it is no UTF-8 text"
+        raise PlanError("this catalogue cannot be read", where=name, why=why, next=STEP) from None
+
+
+@functools.cache
+def targets() -> cpu.Targets:
+    """archspec's microarchitectures, {} where it is not installed: then nothing is known of names such as `broadwell`."""
+    try:
+        known = importlib.import_module("archspec.cpu").TARGETS
+    except ImportError:
+        return {}
+    return {
+        name: cpu.Target(found.vendor, frozenset(found.features), tuple(parent.name for parent in found.ancestors))
+        for name, found in known.items()
+    }

@@ -1,0 +1,43 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Show which image each host gets, and write the same for programs and for Kubernetes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import fleet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+
+SPEC = arguments.spec("image_report")
+SETTING, NODE = "gpufleet_image_dir", "gpufleet_kubernetes_node"
+JSON, LABELS, AFFINITY = "images.json", "labels.yml", "affinity.yml"
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+    _requires_connection = False
+    BYPASS_HOST_LOOP = True
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args, variables = arguments.of_task(self, SPEC), task_vars or {}
+        plain = json.loads(json.dumps(fleet_table.gathered(variables, {"results": args["results"], "also": []}), default=str))
+        results = {host: escape.result(result) for host, result in plain.items()}
+        lines = fleet.lines(results, args["width"] or fleet_table.terminal())
+        fleet_table.show(["", *lines, ""])
+        files = {
+            JSON: json.dumps(fleet.document(results), indent=1) + "\n",
+            LABELS: fleet.labels(results, {host: str(variables["hostvars"][host].get(NODE) or host) for host in results}),
+            AFFINITY: fleet.affinity(results),
+        }
+        place = outside.directory(args["directory"], SETTING) if args["directory"] else None
+        named = [str(outside.write(place, name, text, SETTING)) for name, text in files.items()] if place else []
+        found = {"changed": False, "files": named, "lines": lines, "totals": fleet.totals(results), "cover": fleet.cover(results)}
+        return {**found, "problem": fleet.problem(results)}

@@ -1,0 +1,256 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads what an image says of itself from its registry: its manifest and its configuration. No layer is pulled.
+
+A package of one file, since ansible-test wants a module for every other file below plugins/action.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses as dc
+import hashlib
+import http.client
+import json
+import os
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ansible import constants
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import distribution, inspected
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.distribution import Odd, Reference
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+SECONDS = 30  # that one answer may take
+PAGES = 20  # of tags
+LARGEST = 8 << 20  # bytes of a document
+PART = 1 << 16  # of it that one reading takes
+Found = TypeVar("Found")
+AUTH_FILES = ("containers/auth.json", ".config/containers/auth.json", ".docker/config.json")
+WORDS = {
+    401: (
+        "it wants credentials that it accepts",
+        "Log in with `skopeo login` or `podman login`; programs that keep credentials are not asked",
+    ),
+    403: ("these credentials may not read it", "Log in as a user who may"),
+    404: ("it has no such image", "Correct the name, the tag or the digest"),
+    429: ("it has had too many requests from here", "Wait, log in, or read the image once with `skopeo inspect` and name that file"),
+}
+STEP = "Read the image with `skopeo inspect`, and name that file as `inspected` in the catalogue"
+
+
+@dc.dataclass(frozen=True)
+class Access:
+    """auth_file: '' looks where podman and docker keep theirs. plain: registries that are asked by HTTP."""
+
+    auth_file: str = ""
+    plain: tuple[str, ...] = ()
+
+
+def read(name: str, digest: str, access: Access) -> inspected.Inspected:
+    """What an image says. PlanError with one sentence where that cannot be read."""
+    of = _reference(name, digest)
+    return _shared(of, str(of), lambda: _parts(Client(of, access), of), lambda parts: distribution.said(*parts))
+
+
+def tags(name: str, access: Access) -> list[str]:
+    """The tags of a repository."""
+    of = _reference(name, "")
+    return _shared(of, f"tags of {of}", lambda: Client(of, access).tags(), lambda found: [str(tag) for tag in found])
+
+
+def _reference(name: str, digest: str) -> Reference:
+    of = distribution.reference(name, digest)
+    if of is None:
+        raise PlanError("this names no image of a registry", where=name, next="Write it as registry.example.org/team/name:tag")
+    return of
+
+
+def _shared(of: Reference, name: str, ask: Callable[[], Any], made: Callable[[Any], Found]) -> Found:
+    """What was asked, once for a run: its processes share what one of them has read."""
+    known = Path(constants.DEFAULT_LOCAL_TMP) / f"gpufleet-image-{hashlib.sha256(name.encode()).hexdigest()}"
+    with contextlib.suppress(OSError, ValueError):
+        return made(json.loads(known.read_text(encoding="utf-8")))
+    try:
+        data = ask()
+        found = made(data)
+    except (Odd, inspected.Unreadable) as error:
+        raise _refused(of, str(error), STEP) from None
+    with contextlib.suppress(OSError):
+        spare = known.with_name(f"{known.name}.{os.getpid()}")
+        spare.write_text(json.dumps(data), encoding="utf-8")
+        spare.replace(known)
+    return found
+
+
+def _parts(client: Client, of: Reference) -> tuple[str, Any, list[tuple[str, str]]]:
+    """The digest, the configuration and the platforms of an image. Every document is compared with the digest that names it."""
+    data, digest = client.document(of.manifest, of.wanted if ":" in of.wanted else "")
+    if not distribution.is_index(data):
+        config, _digest = client.document(of.blob(distribution.config_digest(data)), distribution.config_digest(data))
+        return digest, config, []
+    members = distribution.members(data)
+    first = next((member for member, (architecture, _variant) in members if architecture == "amd64"), members[0][0])
+    manifest, _digest = client.document(of.manifest_of(first), first)
+    config, _digest = client.document(of.blob(distribution.config_digest(manifest)), distribution.config_digest(manifest))
+    return digest, config, [platform for _member, platform in members]
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """A registry may send to where its blobs are, and never from TLS to plain text or to a file."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        scheme, before = urllib.parse.urlsplit(newurl).scheme, urllib.parse.urlsplit(req.full_url).scheme
+        if scheme != "https" and not (scheme == before == "http"):
+            raise Odd("it sends on to an address without TLS")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+class Client:
+    """One image's way to its registry: what it is allowed by is asked for once."""
+
+    def __init__(self, of: Reference, access: Access) -> None:
+        self.of = of
+        self.scheme = "http" if of.registry in access.plain else "https"
+        self.auth_file = access.auth_file
+        self.header = ""
+        self.opener = urllib.request.build_opener(Redirects)
+
+    def document(self, path: str, digest: str) -> tuple[Any, str]:
+        """A document and its digest, which is the one that was asked for where one was."""
+        body, _link = self._allowed(f"{self.scheme}://{self.of.host}{path}")
+        own = f"sha256:{hashlib.sha256(body).hexdigest()}"
+        if digest and own != digest:
+            raise Odd("what it gives has another digest than what was asked for")
+        return _parsed(body), own
+
+    def tags(self) -> list[str]:
+        found: list[str] = []
+        path = self.of.tags
+        for _page in range(PAGES):
+            body, link = self._allowed(f"{self.scheme}://{self.of.host}{path}")
+            found += distribution.tags(_parsed(body))
+            path = distribution.following(link, self.of.repository)
+            if not path:
+                return found
+        raise Odd(f"it has more than {PAGES} pages of tags")
+
+    def _allowed(self, address: str) -> tuple[bytes, str]:
+        try:
+            return self._get(address, self.header)
+        except urllib.error.HTTPError as error:
+            wanted = self._wanted(error) if error.code == 401 and not self.header else None
+            if wanted is None:
+                raise self._status(error.code) from None
+        self.header = self._answered(wanted)
+        try:
+            return self._get(address, self.header)
+        except urllib.error.HTTPError as error:
+            raise self._status(error.code) from None
+
+    def _wanted(self, error: urllib.error.HTTPError) -> distribution.Challenge | None:
+        """What the registry itself wants: where it has sent on to is somebody else, who is given no credentials of it."""
+        itself = urllib.parse.urlsplit(error.url)[:2] == (self.scheme, self.of.host)
+        return distribution.challenge(error.headers.get("WWW-Authenticate") or "") if itself else None
+
+    def _answered(self, wanted: distribution.Challenge) -> str:
+        pair = distribution.credentials(_auths(self.auth_file), self.of)
+        basic = f"Basic {pair}" if pair else ""
+        if wanted.kind == "basic":
+            if not pair:
+                raise self._status(401)
+            return basic
+        if urllib.parse.urlsplit(wanted.realm).scheme != self.scheme:
+            raise Odd("it names a place for tokens that is not asked: its address is of another kind than the registry's")
+        asked = {"service": wanted.service, "scope": wanted.scope or f"repository:{self.of.repository}:pull"}
+        query = urllib.parse.urlencode({key: value for key, value in asked.items() if value})
+        try:
+            body, _link = self._get(f"{wanted.realm}{'&' if '?' in wanted.realm else '?'}{query}", basic)
+        except urllib.error.HTTPError as error:
+            raise self._status(error.code) from None
+        return f"Bearer {distribution.token(_parsed(body))}"
+
+    def _get(self, address: str, allowed: str) -> tuple[bytes, str]:
+        """One answer, and where it goes on. Of an error only the status is shown: its words are somebody else's."""
+        request = urllib.request.Request(address, headers={"Accept": distribution.ACCEPT, "User-Agent": "gpufleet.nvidia"})
+        if allowed:
+            request.add_unredirected_header("Authorization", allowed)  # where it is sent on to gets none of it
+        try:
+            with self.opener.open(request, timeout=SECONDS) as answer:
+                body, link = self._body(answer), str(answer.headers.get("Link") or "")
+        except (urllib.error.HTTPError, Odd):
+            raise
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise _refused(self.of, _why(error), STEP) from None
+        return body, link
+
+    def _body(self, answer: Any) -> bytes:
+        """Whole within SECONDS: the limit of a connection is one for each of its parts, and begins again with every byte."""
+        end = time.monotonic() + SECONDS
+        parts, size = [], 0
+        while part := answer.read1(PART):
+            parts.append(part)
+            size += len(part)
+            if size > LARGEST:
+                raise Odd("it gives more than a document of an image can have")
+            if time.monotonic() > end:
+                raise _refused(self.of, f"it did not give a whole answer within {SECONDS} s", STEP)
+        return b"".join(parts)
+
+    def _status(self, code: int) -> PlanError:
+        why, step = WORDS.get(code, ("it failed" if code >= 500 else "it refuses", STEP))
+        return _refused(self.of, f"{why} (HTTP {code})", step)
+
+
+def _why(error: Exception) -> str:
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, ssl.SSLError):
+        return "its certificate or its TLS is not accepted" if isinstance(reason, ssl.SSLCertVerificationError) else "it speaks no TLS"
+    if isinstance(reason, TimeoutError):
+        return f"it did not answer within {SECONDS} s"
+    return str(getattr(reason, "strerror", "") or type(reason).__name__)
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise Odd("it answers with something that is no JSON") from None
+
+
+def _refused(of: Reference, why: str, step: str) -> PlanError:
+    return PlanError(f"the registry {of.registry} does not say what this image is", where=str(of), why=why, next=step)
+
+
+def _auths(named: str) -> Any:
+    """The first file of credentials that is there. One that is named has to be readable."""
+    for path in [Path(named).expanduser()] if named else _usual():
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            if named:
+                raise PlanError(
+                    "there is no such file of credentials", where=named, next="Name one that podman login has written"
+                ) from None
+        except (OSError, ValueError, RecursionError) as error:
+            why = getattr(error, "strerror", "") or "it is no JSON"
+            raise PlanError(
+                "this file of credentials cannot be read", where=str(path), why=why, next="Log in again, or name another"
+            ) from None
+    return {}
+
+
+def _usual() -> Iterator[Path]:
+    """In the order of containers-auth.json(5)."""
+    if os.environ.get("REGISTRY_AUTH_FILE"):
+        yield Path(os.environ["REGISTRY_AUTH_FILE"])
+    if os.environ.get("XDG_RUNTIME_DIR"):
+        yield Path(os.environ["XDG_RUNTIME_DIR"]) / AUTH_FILES[0]
+    yield from (Path.home() / name for name in AUTH_FILES[1:])

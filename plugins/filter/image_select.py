@@ -1,0 +1,89 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The choice of module image_select for templates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.gpufleet.nvidia.plugins.action import catalogues
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import choose, facts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+
+DOCUMENTATION = r"""
+name: image_select
+short_description: Choose the image of a catalogue that fits a host
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - The same choice as that of the module M(gpufleet.nvidia.image_select), from facts that are at hand.
+  - Fails where no image fits, unless O(nothing_fits=report).
+positional: catalogue
+options:
+  _input:
+    description: The facts of a host, as the option O(gpufleet.nvidia.image_select#module:facts) of the module.
+    type: dict
+    required: true
+  catalogue:
+    description: The catalogue, or the name of its file on the controller.
+    type: raw
+    required: true
+  gpus:
+    description: Whether one image has to run on all GPUs of the host, or each GPU gets one of its own.
+    type: str
+    choices: [all, each]
+    default: all
+  nothing_fits:
+    description: What becomes of a host that no image fits.
+    type: str
+    choices: [fail, report]
+    default: fail
+seealso:
+  - plugin: gpufleet.nvidia.image_select
+    plugin_type: module
+"""
+
+EXAMPLES = r"""
+- name: Run the image that fits
+  ansible.builtin.debug:
+    msg: "{{ (gpu_facts | gpufleet.nvidia.image_select('catalogue.yml')).choices.0.chosen.reference }}"
+  vars:
+    gpu_facts:
+      driver: 550.54.14
+      gpus:
+        - model: NVIDIA A100-SXM4-80GB
+          device: "0x20b2"
+"""
+
+RETURN = r"""
+_value:
+  description: RV(gpufleet.nvidia.image_select#module:fits), RV(gpufleet.nvidia.image_select#module:choices) and
+    RV(gpufleet.nvidia.image_select#module:problem) of the module.
+  type: dict
+"""
+
+
+def image_select(given: Any, catalogue: Any, gpus: str = "all", nothing_fits: str = "fail") -> dict[str, Any]:
+    if gpus not in ("all", "each") or nothing_fits not in ("fail", "report"):
+        raise AnsibleFilterError("image_select: gpus is all or each, nothing_fits is fail or report")
+    try:
+        # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses.
+        plain, named = json.loads(json.dumps([given, catalogue]))
+        host = facts.parsed(plain, catalogues.targets())
+        found = choose.result(catalogues.images(named), host, gpus, catalogues.targets())  # type: ignore[arg-type]
+    except PlanError as error:
+        raise AnsibleFilterError(f"image_select: {escape.line(str(error))}") from None
+    if found["problem"] and nothing_fits == "fail":
+        raise AnsibleFilterError(f"image_select: {escape.line(found['problem'])}")
+    return escape.result(found)
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"image_select": image_select}

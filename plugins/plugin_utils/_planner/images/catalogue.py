@@ -1,0 +1,316 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A catalogue of images: which there are, and what each needs. docs/image-catalogue.schema.json describes the same.
+
+Everything in it is judged before any host is looked at: unknown fields, and what no host can satisfy.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import difflib
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, dotted, requires
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.document import Document, Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import Compute, Image, Requires, Target
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+SCHEMA = 1
+MOST_TAGS = 200  # that one pattern may match
+TOP = ("schema", "images")
+ENTRY = ("name", "image", "digest", "weight", "requires", "forward_compat", "environment", "heed_require", "inspected", "tags")
+REQUIRES = ("driver", "cuda", "compute_capability", "cpu_arch", "cpu_level", "cpu_march", "memory", "mig", "glibc", "exact_driver")
+COMPUTE = ("real", "ptx")
+NAME = re.compile(r"[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?", re.ASCII)  # fits a Kubernetes label
+# Of the reference grammar (https://github.com/distribution/reference): what may stand before the digest.
+REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,254}")
+TAGS = re.compile(r"[\w.*?-]{1,128}", re.ASCII)
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+MARCH = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}", re.ASCII)
+QUOTES = "Write it in quotes: 12.10 and 12.1 are the same number, and two versions"
+FLOATS = "a number and no text"
+
+
+def parsed(document: Document, targets: cpu.Targets) -> tuple[Image, ...]:
+    """The images of a catalogue. PlanError with file and line for the first thing that is wrong."""
+    top = _table(document, (), document.data, TOP)
+    if top.get("schema") != SCHEMA:
+        raise document.wrong(("schema",), f"this release reads schema {SCHEMA}", f"Write schema: {SCHEMA}")
+    images = top.get("images")
+    if not isinstance(images, list) or not images:
+        raise document.wrong(("images",), "this is no list of images", "List at least one image")
+    found = tuple(_image(document, ("images", number), value) for number, value in enumerate(images))
+    for number, image in enumerate(found):
+        if image.name in {other.name for other in found[:number]}:
+            raise document.wrong(("images", number), f"the name {image.name} stands twice", "Give each image a name of its own")
+        march = image.requires.cpu_march
+        if targets and march and march not in targets:
+            near = difflib.get_close_matches(march, targets, n=1)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            path = ("images", number, "requires", "cpu_march")
+            raise document.wrong(path, f"archspec knows no {march}{meant}", "Write a name that archspec has, as skylake_avx512")
+    return found
+
+
+def _image(document: Document, path: Path, value: Any) -> Image:
+    table = _table(document, path, value, ENTRY)
+    image = _matching(document, path, table, "image", REFERENCE, "Name the image with its registry, as registry.example.org/team/name:tag")
+    reference, _at, written = image.partition("@")
+    digest = _matching(document, path, table, "digest", DIGEST, "Write sha256: and 64 hexadecimal digits") or written
+    if not image:
+        raise document.wrong(path, "it has no image", "Name the image, as registry.example.org/team/name:tag")
+    name = _matching(document, path, table, "name", NAME, "Write letters, digits, dots and dashes, 63 at most")
+    if not name:
+        raise document.wrong(path, "it has no name", "Give it a name, by which it is shown and ordered")
+    found = Image(
+        name,
+        reference,
+        digest,
+        _weight(document, path, table),
+        _requires(document, (*path, "requires"), table.get("requires", {})),
+        _compat(document, path, table),
+        _environment(document, (*path, "environment"), table.get("environment", {})),
+        _bool(document, path, table, "heed_require") is not False,
+        _text(document, path, table, "inspected"),
+        _matching(document, path, table, "tags", TAGS, "Write a pattern of tags, as 1.4-cuda12.*"),
+    )
+    _require_possible(document, path, found)
+    return found
+
+
+def _requires(document: Document, path: Path, value: Any) -> Requires:
+    table = _table(document, path, value, REQUIRES)
+    return Requires(
+        _driver(document, path, table),
+        _version(document, path, table, "cuda"),
+        _compute(document, (*path, "compute_capability"), table.get("compute_capability")),
+        _architectures(document, path, table),
+        _choice(document, path, table, "cpu_level", cpu.LEVELS),
+        _matching(document, path, table, "cpu_march", MARCH, "Write a name that archspec has, as skylake_avx512"),
+        _memory(document, path, table),
+        _bool(document, path, table, "mig"),
+        _version(document, path, table, "glibc"),
+        _exact(document, path, table),
+    )
+
+
+def _driver(document: Document, path: Path, table: Mapping[str, Any]) -> tuple[requires.Bound, ...]:
+    text = _text(document, path, table, "driver")
+    found = requires.bounds(text) if text else ()
+    if found is None:
+        raise document.wrong((*path, "driver"), f"{text!r} is no range of versions", "Write conditions with commas, as '>=525.60.13, <580'")
+    if requires.impossible(found):
+        raise document.wrong((*path, "driver"), f"no version is {text}", "Correct one of the conditions")
+    return found
+
+
+def _exact(document: Document, path: Path, table: Mapping[str, Any]) -> str:
+    text = _text(document, path, table, "exact_driver")
+    if text and dotted.parse(text) is None:
+        raise document.wrong((*path, "exact_driver"), f"{text!r} is no version", "Write the driver's version, as 396.44")
+    return text
+
+
+def _version(document: Document, path: Path, table: Mapping[str, Any], key: str) -> dotted.Numbers | None:
+    text = _text(document, path, table, key)
+    found = dotted.parse(text)
+    if text and found is None:
+        raise document.wrong((*path, key), f"{text!r} is no version", "Write numbers with dots, as '12.4'")
+    return found
+
+
+def _compute(document: Document, path: Path, value: Any) -> Compute | None:
+    if value is None:
+        return None
+    table = _table(document, path, value, COMPUTE)
+    found = Compute(*(_targets(document, (*path, key), table.get(key, [])) for key in COMPUTE))
+    if not found.real and not found.ptx:
+        raise document.wrong(path, "it names no GPU", "List compute capabilities below real (machine code) or ptx")
+    return found
+
+
+def _targets(document: Document, path: Path, value: Any) -> tuple[Target, ...]:
+    found = []
+    for number, item in enumerate(_list(document, path, value)):
+        target = requires.target(item) if isinstance(item, str) else None
+        if target is None:
+            step = "Write it in quotes, as '8.0', '9.0a' (that GPU alone) or '10.0f' (its family)"
+            raise document.wrong((*path, number), f"{item!r} is no compute capability", step)
+        found.append(target)
+    return tuple(found)
+
+
+def _architectures(document: Document, path: Path, table: Mapping[str, Any]) -> tuple[str, ...]:
+    value = table.get("cpu_arch", [])
+    found = []
+    for item in [value] if isinstance(value, str) else _list(document, (*path, "cpu_arch"), value):
+        if item not in cpu.ARCHITECTURES:
+            raise document.wrong((*path, "cpu_arch"), f"{item!r} is no architecture", f"Write {' or '.join(cpu.ARCHITECTURES)}")
+        found.append(cpu.ARCHITECTURES[item])
+    return tuple(dict.fromkeys(found))
+
+
+def _memory(document: Document, path: Path, table: Mapping[str, Any]) -> int:
+    text = _text(document, path, table, "memory")
+    found = requires.mebibytes(text) if text else 0
+    if found is None or (text and found <= 0):
+        raise document.wrong((*path, "memory"), f"{text!r} is no size", "Write a size with its unit, as 40GiB or 80GB")
+    return found
+
+
+def _compat(document: Document, path: Path, table: Mapping[str, Any]) -> tuple[int, ...]:
+    value = _list(document, (*path, "forward_compat"), table.get("forward_compat", []))
+    if any(not isinstance(item, int) or isinstance(item, bool) or not 1 <= item <= 9999 for item in value):
+        raise document.wrong((*path, "forward_compat"), f"{value!r} are no driver branches", "List their numbers, as [470, 525, 535]")
+    return tuple(sorted(set(value)))
+
+
+def _environment(document: Document, path: Path, value: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, Mapping):
+        raise document.wrong(path, "this is no dictionary", "Write variables and their values, as NVIDIA_REQUIRE_CUDA: cuda>=12.4")
+    for name, text in value.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise document.wrong((*path, str(name)), f"{text!r} is {FLOATS}", QUOTES)
+    return tuple(sorted(value.items()))
+
+
+def _weight(document: Document, path: Path, table: Mapping[str, Any]) -> int:
+    value = table.get("weight", 0)
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 10**6:
+        raise document.wrong((*path, "weight"), f"{value!r} is no weight", "Write a whole number; the greater one is preferred")
+    return value
+
+
+def _require_possible(document: Document, path: Path, image: Image) -> None:
+    """What no host can satisfy is a mistake of the catalogue's, and would look like one of the hosts'."""
+    wanted = image.requires
+    exact = dotted.parse(wanted.exact_driver)
+    wrong: Iterable[tuple[bool, tuple[str, ...], str, str]] = (
+        (
+            bool(wanted.cpu_level and wanted.cpu_arch and cpu.LEVEL_ARCHITECTURE not in wanted.cpu_arch),
+            ("requires", "cpu_level"),
+            f"{wanted.cpu_level} is a level of {cpu.LEVEL_ARCHITECTURE}, and cpu_arch is {', '.join(wanted.cpu_arch)}",
+            "Leave one of them out",
+        ),
+        (
+            bool(exact and not requires.within(exact, wanted.driver)),
+            ("requires", "exact_driver"),
+            f"{wanted.exact_driver} is not within requires.driver",
+            "Leave one of them out",
+        ),
+        (
+            bool(exact and image.compat),
+            ("forward_compat",),
+            "an image with requires.exact_driver uses its own driver only",
+            "Leave one of them out",
+        ),
+        (
+            bool(image.compat and not wanted.cuda),
+            ("forward_compat",),
+            "which CUDA its libcuda is for is not said",
+            "Set requires.cuda to the CUDA of the image",
+        ),
+        (
+            bool(image.tags and (image.digest or image.inspected or ":" in image.reference.rpartition("/")[2])),
+            ("tags",),
+            "the image has a tag, a digest or a file of its own as well",
+            "Name the image without them, or leave tags out",
+        ),
+        (
+            bool(wanted.compute and wanted.compute.ptx and not wanted.cuda),
+            ("requires", "compute_capability", "ptx"),
+            "only a driver that brings the CUDA of the PTX compiles it, and that is not said",
+            "Set requires.cuda to the CUDA of the image",
+        ),
+    )
+    for found, below, what, step in wrong:
+        if found:
+            raise document.wrong((*path, *below), what, step)
+
+
+# ---------------------------------------------------------------- values
+
+
+def _table(document: Document, path: Path, value: Any, known: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise document.wrong(path, "this is no dictionary", f"Its fields are {', '.join(known)}")
+    for key in value:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            raise document.wrong((*path, str(key)), f"there is no field {key}{meant}", f"Fields are {', '.join(known)}")
+    return value
+
+
+def _list(document: Document, path: Path, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise document.wrong(path, "this is no list", "Write it as a list, in brackets")
+    return value
+
+
+def _text(document: Document, path: Path, table: Mapping[str, Any], key: str) -> str:
+    value = table.get(key, "")
+    if not isinstance(value, str):
+        raise document.wrong((*path, key), f"{value!r} is {FLOATS}", QUOTES)
+    return value
+
+
+def _matching(document: Document, path: Path, table: Mapping[str, Any], key: str, pattern: re.Pattern[str], step: str) -> str:
+    text = _text(document, path, table, key)
+    for part, form in _parts(key, text, pattern):
+        if not form(part):
+            raise document.wrong((*path, key), f"{text!r} is not allowed there", step)
+    return text
+
+
+def _parts(key: str, text: str, pattern: re.Pattern[str]) -> list[tuple[str, Callable[[str], Any]]]:
+    """A reference may have its digest behind an @."""
+    if not text:
+        return []
+    before, at, digest = text.partition("@") if key == "image" else (text, "", "")
+    return [(before, pattern.fullmatch), *([(digest, DIGEST.fullmatch)] if at else [])]
+
+
+def _choice(document: Document, path: Path, table: Mapping[str, Any], key: str, known: Iterable[str]) -> str:
+    text = _text(document, path, table, key)
+    if text and text not in known:
+        raise document.wrong((*path, key), f"there is no level {text!r}", f"Write one of {', '.join(known)}")
+    return text
+
+
+def _bool(document: Document, path: Path, table: Mapping[str, Any], key: str) -> bool | None:
+    value = table.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise document.wrong((*path, key), f"{value!r} is neither true nor false", "Write true or false")
+    return value
+
+
+def expanded(image: Image, tags: Iterable[str]) -> tuple[Image, ...]:
+    """An entry with a pattern as one entry for each tag that matches, by the name of the entry and the tag."""
+    found = [tag for tag in sorted(set(tags)) if fnmatch.fnmatchcase(tag, image.tags)]
+    if not found:
+        raise PlanError(f"no tag is {image.tags}", where=image.reference, next="Correct tags in the catalogue")
+    if len(found) > MOST_TAGS:
+        raise PlanError(f"{len(found)} tags are {image.tags}", where=image.reference, next=f"Write a pattern for {MOST_TAGS} at most")
+    return tuple(dc.replace(image, name=_named(image, tag), reference=f"{image.reference}:{tag}", tags="") for tag in found)
+
+
+def _named(image: Image, tag: str) -> str:
+    name = f"{image.name}-{tag}"
+    if not NAME.fullmatch(name):
+        raise PlanError(f"{name} is too long for a name", where=image.reference, next="Give the entry a shorter name")
+    return name
+
+
+def require_names(images: Iterable[Image]) -> None:
+    """What a pattern stands for may have the name of another entry."""
+    seen: set[str] = set()
+    for image in images:
+        if image.name in seen:
+            raise PlanError(f"the name {image.name} stands for two images", where=image.reference, next="Give an entry another name")
+        seen.add(image.name)

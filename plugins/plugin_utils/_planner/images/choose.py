@@ -1,0 +1,141 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which image of a catalogue a host gets, what has to be set for it, and why it gets none of the others."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, dotted, facts, fit, require
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import BEST, Image
+
+Across = Literal["all", "each"]  # one image that runs on all GPUs of a host, or one for each of them
+COMPAT_HOOK = "enable-cuda-compat"
+Ranks = tuple[tuple[str, Any], ...]
+
+
+@dc.dataclass(frozen=True)
+class Choice:
+    """Of one host, or of one of its GPUs. ranked: the images that fit, best first."""
+
+    gpus: tuple[facts.Gpu, ...]
+    ranked: tuple[fit.Fit, ...]
+    rejected: tuple[fit.Fit, ...]
+
+    @property
+    def chosen(self) -> fit.Fit | None:
+        return self.ranked[0] if self.ranked else None
+
+
+def choices(images: Sequence[Image], host: facts.Host, across: Across, targets: cpu.Targets) -> tuple[Choice, ...]:
+    seen = [(gpu,) for gpu in host.gpus] if across == "each" and host.gpus else [host.gpus]
+    return tuple(chosen(images, host, gpus, targets) for gpus in seen)
+
+
+def chosen(images: Sequence[Image], host: facts.Host, gpus: Sequence[facts.Gpu], targets: cpu.Targets) -> Choice:
+    found = [fit.judged(image, host, gpus) for image in images]
+    ranked = sorted((f for f in found if f.fits), key=lambda f: [value for _name, value in ranks(f, targets)])
+    rejected = sorted((f for f in found if not f.fits), key=lambda f: (len(f.reasons), f.image.name))
+    return Choice(tuple(gpus), tuple(ranked), tuple(rejected))
+
+
+def ranks(found: fit.Fit, targets: cpu.Targets) -> Ranks:
+    """What images that fit are ordered by, the most important first; the smaller value is the better one."""
+    wanted = found.image.requires
+    newest = tuple(-n for n in (*(wanted.cuda or ()), 0, 0, 0)[:3])
+    return (
+        ("its code suits the GPUs less", BEST.index(found.code)),
+        ("it is compiled for a less specific CPU", -cpu.weight(wanted.cpu_level, wanted.cpu_march, targets)),
+        ("it needs a libcuda of its own", found.way == "forward"),
+        ("its CUDA is older", newest),
+        ("its weight is less", -found.image.weight),
+        ("its name comes later", found.image.name),
+    )
+
+
+def second(best: fit.Fit, other: fit.Fit, targets: cpu.Targets) -> str:
+    """Why an image that fits is not the one."""
+    pairs = zip(ranks(best, targets), ranks(other, targets), strict=True)
+    why = next((name for (name, first), (_name, value) in pairs if first != value), "it is the same")
+    return f"it fits, and {best.image.name} is preferred: {why}"
+
+
+# ---------------------------------------------------------------- results
+
+
+def result(images: Sequence[Image], host: facts.Host, across: Across, targets: cpu.Targets) -> dict[str, Any]:
+    """As a module and a filter return it."""
+    found = choices(images, host, across, targets)
+    each = [as_result(choice, host, targets) for choice in found]
+    return {"fits": all(choice.chosen for choice in found), "choices": each, "problem": problem(found)}
+
+
+def as_result(choice: Choice, host: facts.Host, targets: cpu.Targets) -> dict[str, Any]:
+    best = choice.chosen
+    engines = host.engines or (facts.Engine(""),)
+    rejected = [{"name": f.image.name, "image": f.image.reference, "fits": False, "reasons": list(f.reasons)} for f in choice.rejected]
+    behind = [
+        {"name": f.image.name, "image": f.image.reference, "fits": True, "reasons": [second(best, f, targets)]}
+        for f in choice.ranked[1:]
+        if best
+    ]
+    return {
+        "gpus": [gpu.name for gpu in choice.gpus],
+        "chosen": described(best) if best else {},
+        "engines": [set_for(best, engine) for engine in engines] if best else [],
+        "rejected": [*behind, *rejected],
+        "nearest": {} if best else {"name": rejected[0]["name"], "reasons": rejected[0]["reasons"]},
+    }
+
+
+def described(found: fit.Fit) -> dict[str, Any]:
+    image = found.image
+    cuda = dotted.written(image.requires.cuda) if image.requires.cuda else ""
+    return {
+        "name": image.name,
+        "image": image.reference,
+        "digest": image.digest,
+        "reference": pinned(image),
+        "code": found.code,
+        "cuda": cuda,
+        "cuda_support": found.way,
+    }
+
+
+def pinned(image: Image) -> str:
+    """The reference by digest, without a tag, which an engine would not read beside one."""
+    if not image.digest:
+        return image.reference
+    head, slash, last = image.reference.rpartition("/")
+    return f"{head}{slash}{last.partition(':')[0]}@{image.digest}"
+
+
+def set_for(found: fit.Fit, engine: facts.Engine) -> dict[str, Any]:
+    """What a container of this image needs with this engine: variables, how devices are handed in, what a person has to see to."""
+    legacy = engine.injection in facts.LEGACY
+    environment: dict[str, str] = {}
+    notes = []
+    if found.overridden and (legacy or not engine.injection):
+        environment[require.DISABLE] = "true"
+    if found.image.requires.exact_driver:
+        environment["NVIDIA_VISIBLE_DEVICES"] = "void"
+        notes.append("Hand in device nodes only: the image brings its own driver, and files of the host's must not be put over it")
+    if found.way == "forward":
+        how = "the NVIDIA runtime does that by itself" if legacy else f"the CDI spec has to have the hook {COMPAT_HOOK}"
+        notes.append(f"The image's own libcuda takes the place of the host's: {how}")
+    devices = "device-nodes" if found.image.requires.exact_driver else "driver"
+    shown: Mapping[str, Any] = {"environment": environment, "inject": devices, "notes": notes}
+    return {"engine": engine.name, "injection": engine.injection, **shown}
+
+
+def problem(found: Sequence[Choice]) -> str:
+    """'' where every choice found an image; else the nearest one, of the first that did not."""
+    empty = next((choice for choice in found if not choice.chosen), None)
+    if empty is None:
+        return ""
+    whose = f"{empty.gpus[0]}: " if len(found) > 1 else ""
+    nearest = empty.rejected[0]
+    return f"{whose}no image of the catalogue fits. The nearest is {nearest.image.name}: {'; '.join(nearest.reasons)}"

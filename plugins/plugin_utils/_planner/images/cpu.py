@@ -1,0 +1,110 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host's CPU runs: its level by the flags of /proc/cpuinfo, and its microarchitectures where archspec's data are at hand."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Iterable, Mapping
+
+# The flags that each level adds, as the kernel names them in /proc/cpuinfo. Levels: x86-64 psABI, `Micro-Architecture Levels`
+# (https://gitlab.com/x86-psABIs/x86-64-ABI). The kernel says `pni` for SSE3 and `abm` for LZCNT; it shows `xsave` only where it switched
+# OSXSAVE on.
+LEVELS: Mapping[str, frozenset[str]] = {
+    "x86-64-v1": frozenset({"cmov", "cx8", "fpu", "fxsr", "mmx", "sse", "sse2"}),
+    "x86-64-v2": frozenset({"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"}),
+    "x86-64-v3": frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"}),
+    "x86-64-v4": frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}),
+}
+LEVEL_ARCHITECTURE, ARM = "x86_64", "aarch64"
+# The numbers of /proc/cpuinfo (MIDR_EL1.Implementer), as archspec names their makers.
+ARM_VENDORS: Mapping[str, str] = {
+    "0x41": "ARM",
+    "0x43": "Cavium",
+    "0x46": "Fujitsu",
+    "0x48": "HiSilicon",
+    "0x4e": "Nvidia",
+    "0x51": "Qualcomm",
+    "0x56": "Marvell",
+    "0x61": "Apple",
+    "0xc0": "Ampere",
+}
+NAMED = 99  # of a microarchitecture whose features are not known: more than any level needs
+# Names of the same machine: of `uname -m`, of image indexes and of Kubernetes.
+ARCHITECTURES: Mapping[str, str] = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64", "ppc64le": "ppc64le"}
+
+
+@dc.dataclass(frozen=True)
+class Target:
+    """A microarchitecture as archspec has it: what it needs of the CPU, and which others it can stand in for."""
+
+    vendor: str  # `generic` for those of any vendor
+    features: frozenset[str]
+    ancestors: tuple[str, ...] = ()
+
+
+Targets = Mapping[str, Target]
+
+
+@dc.dataclass(frozen=True)
+class Cpu:
+    """names: the microarchitectures whose code runs here. None for what is not known."""
+
+    architecture: str = ""
+    flags: frozenset[str] | None = None
+    level: str = ""
+    names: frozenset[str] | None = None
+
+
+def needs(level: str) -> frozenset[str]:
+    """All flags of a level, which are those of the levels below it, too."""
+    names = list(LEVELS)
+    return frozenset().union(*(LEVELS[name] for name in names[: names.index(level) + 1]))
+
+
+def level(flags: Iterable[str]) -> str:
+    """The highest level whose flags are all there, '' for a CPU without any."""
+    have = frozenset(flags)
+    return next((name for name in reversed(list(LEVELS)) if needs(name) <= have), "")
+
+
+def names(architecture: str, vendor: str, flags: Iterable[str], targets: Targets) -> frozenset[str] | None:
+    """The microarchitectures that a CPU can stand in for: of its family, of its vendor or of any, with no feature that it lacks.
+
+    As archspec compares them (archspec/cpu/detect.py). None where flags do not tell, as on POWER, or the vendor is not known.
+    """
+    if not targets or not vendor or architecture not in (LEVEL_ARCHITECTURE, ARM):
+        return None
+    have = frozenset(flags) | ({"sse3"} if "pni" in flags else set())
+    family = ((name, target) for name, target in targets.items() if name == architecture or architecture in target.ancestors)
+    own = (ARM_VENDORS.get(vendor, vendor), "generic")
+    found = {
+        name
+        for name, target in family
+        if target.vendor in own and target.features <= have and (architecture != ARM or target.vendor != "generic" or name == ARM)
+    }
+    return frozenset(found).union(*(targets[name].ancestors for name in found))
+
+
+def of(architecture: str, vendor: str, flags: frozenset[str] | None, level_: str, names_: frozenset[str] | None, targets: Targets) -> Cpu:
+    """A CPU: what is given counts, else what follows from its flags."""
+    machine = ARCHITECTURES.get(architecture, architecture)
+    if flags is None:
+        return Cpu(machine, None, level_, names_)
+    found = names(machine, vendor, flags, targets) if names_ is None else names_
+    return Cpu(machine, flags, level_ or (level(flags) if machine in ("", LEVEL_ARCHITECTURE) else ""), found)
+
+
+def lacking(level_: str, flags: frozenset[str] | None) -> list[str]:
+    """The flags that a level needs and this CPU has not."""
+    return sorted(needs(level_) - flags) if flags is not None else []
+
+
+def weight(level_: str, march: str, targets: Targets) -> int:
+    """How specific code for a level and a microarchitecture is: the number of features that it needs, counted as archspec does."""
+    named = {name: targets[name].features for name in (level_.replace("-", "_"), march) if name in targets}
+    if march and march not in named:
+        return NAMED
+    features = named.get(level_.replace("-", "_"), needs(level_) if level_ else frozenset())
+    return len(features | named.get(march, frozenset()))

@@ -1,0 +1,196 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The OCI distribution API as values: names, challenges, credentials and what its documents say. What asks it is the action `registry`.
+
+https://github.com/opencontainers/distribution-spec/blob/main/spec.md; names as Docker completes them
+(https://github.com/distribution/reference); credentials as containers-auth.json(5) finds them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses as dc
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import inspected
+
+HUB, HUB_API = "docker.io", "registry-1.docker.io"
+INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
+ACCEPT = ", ".join((*INDEXES, *MANIFESTS))
+HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,253}[A-Za-z0-9])?)(?::\d{1,5})?")
+REPOSITORY = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")
+TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
+NEXT = re.compile(r"<([^<>\s]{1,2000})>\s*;\s*rel=\"?next\"?", re.IGNORECASE)
+# From the beginning of a word: else a long word is read again from each of its letters.
+PARAMETER = re.compile(r'\b(\w{1,40})="([^"\\]{0,2000})"')
+
+
+class Odd(ValueError):
+    """A sentence about an answer that is none of a registry's."""
+
+
+@dc.dataclass(frozen=True)
+class Reference:
+    """Where one image is asked for. wanted: a digest or a tag."""
+
+    registry: str
+    repository: str
+    wanted: str
+
+    @property
+    def host(self) -> str:
+        return HUB_API if self.registry == HUB else self.registry
+
+    @property
+    def manifest(self) -> str:
+        return f"/v2/{self.repository}/manifests/{self.wanted}"
+
+    @property
+    def tags(self) -> str:
+        return f"/v2/{self.repository}/tags/list?n=1000"
+
+    def blob(self, digest: str) -> str:
+        return f"/v2/{self.repository}/blobs/{digest}"
+
+    def manifest_of(self, digest: str) -> str:
+        return f"/v2/{self.repository}/manifests/{digest}"
+
+    def __str__(self) -> str:
+        return f"{self.registry}/{self.repository}{'@' if ':' in self.wanted else ':'}{self.wanted}"
+
+
+@dc.dataclass(frozen=True)
+class Challenge:
+    """What a registry wants before it answers: a name and a password (`basic`), or a token that another address gives (`bearer`)."""
+
+    kind: str
+    realm: str = ""
+    service: str = ""
+    scope: str = ""
+
+
+def reference(name: str, digest: str = "") -> Reference | None:
+    """`cuda:12.4`, `registry.example.org:5000/team/app:1`; a digest counts before the tag. None for what names no image."""
+    first, slash, rest = name.partition("/")
+    registry, path = (first, rest) if slash and (set(first) & set(".:") or first == "localhost") else (HUB, name)
+    path, _colon, tag = path.partition(":")
+    if registry == HUB and "/" not in path:
+        path = f"library/{path}"
+    wanted = digest or tag or "latest"
+    if not HOST.fullmatch(registry) or not REPOSITORY.fullmatch(path) or not (digest or TAG.fullmatch(wanted)):
+        return None
+    return Reference(registry, path, wanted)
+
+
+def challenge(header: str) -> Challenge | None:
+    """The first of the two kinds that a `WWW-Authenticate` names."""
+    kind = header.strip().partition(" ")[0].lower()
+    found = dict(PARAMETER.findall(header))
+    if kind == "basic":
+        return Challenge("basic")
+    if kind == "bearer" and found.get("realm"):
+        return Challenge("bearer", found["realm"], found.get("service", ""), found.get("scope", ""))
+    return None
+
+
+def credentials(auths: Any, of: Reference) -> str:
+    """The base64 of `name:password` for an image: the entry for the longest part of its name, '' where there is none."""
+    table = auths.get("auths") if isinstance(auths, Mapping) else None
+    if not isinstance(table, Mapping):
+        return ""
+    known = {bare(str(key)): value for key, value in table.items()}
+    for key in keys(of):
+        entry = known.get(key)
+        if isinstance(entry, Mapping) and isinstance(entry.get("auth"), str) and is_pair(entry["auth"]):
+            return str(entry["auth"])
+    return ""
+
+
+def keys(of: Reference) -> Iterator[str]:
+    path = of.repository.split("/")
+    for length in range(len(path), 0, -1):
+        yield "/".join((of.registry, *path[:length]))
+    yield of.registry
+    if of.registry == HUB:
+        yield "index.docker.io"
+
+
+def bare(key: str) -> str:
+    """Docker's own file has addresses: https://index.docker.io/v1/."""
+    without = key.partition("://")[2] or key
+    return without.removesuffix("/").removesuffix("/v1").removesuffix("/v2").removesuffix("/")
+
+
+def is_pair(text: str) -> bool:
+    try:
+        return b":" in base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+
+
+def token(data: Any) -> str:
+    found = data.get("token") or data.get("access_token") if isinstance(data, Mapping) else None
+    if not isinstance(found, str) or not found.isascii() or not found.isprintable() or " " in found:
+        raise Odd("it gives no token that can be used")
+    return found
+
+
+# ---------------------------------------------------------------- documents
+
+
+def is_index(data: Any) -> bool:
+    return isinstance(data, Mapping) and isinstance(data.get("manifests"), list)
+
+
+def members(index: Mapping[str, Any]) -> list[tuple[str, tuple[str, str]]]:
+    """Digest and platform of the images of an index. What is for no known system (an attestation, say) is none of them."""
+    found = []
+    for entry in index["manifests"]:
+        own = entry.get("platform") if isinstance(entry, Mapping) else None
+        digest = entry.get("digest") if isinstance(entry, Mapping) else None
+        if isinstance(own, Mapping) and own.get("os") == "linux" and isinstance(digest, str) and inspected.DIGEST.fullmatch(digest):
+            found.append((digest, inspected.platform(own)))
+    if not found:
+        raise Odd("its index has no image for Linux")
+    return found
+
+
+def config_digest(manifest: Any) -> str:
+    config = manifest.get("config") if isinstance(manifest, Mapping) else None
+    digest = config.get("digest") if isinstance(config, Mapping) else None
+    if not isinstance(digest, str) or not inspected.DIGEST.fullmatch(digest):
+        raise Odd("its manifest names no configuration")
+    return digest
+
+
+def said(digest: str, config: Any, platforms: list[tuple[str, str]]) -> inspected.Inspected:
+    """What an image says: its configuration, the digest by which it was found, and the platforms of its index."""
+    found = inspected.described(config)
+    architectures, level = inspected.platforms(platforms) if platforms else (found.architectures, found.level)
+    return dc.replace(found, digest=digest, architectures=architectures, level=level)
+
+
+def tags(data: Any) -> list[str]:
+    """Of one page of a repository's list; a repository without any has null."""
+    found = data.get("tags") if isinstance(data, Mapping) else ()
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise Odd("it gives no list of tags")
+    return [tag for tag in found if isinstance(tag, str) and TAG.fullmatch(tag)]
+
+
+def following(link: str, repository: str) -> str:
+    """The next page by a `Link` header, '' where there is none. Only a page of the same list is one."""
+    found = NEXT.match(link.strip())
+    if not found:
+        return ""
+    path = found[1].partition("://")[2].partition("/")[2] if "://" in found[1] else found[1].removeprefix("/")
+    if not path.startswith(f"v2/{repository}/tags/list?"):
+        raise Odd("its next page of tags is somewhere else")
+    return f"/{path}"

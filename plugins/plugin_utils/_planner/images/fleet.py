@@ -1,0 +1,176 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The choice of a whole fleet: the table, the matrix of hosts and images, few images for all hosts, and labels for Kubernetes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, fleet_hosts, layout, names, outcomes
+
+SCHEMA = 1
+HEAD = ("HOST", "DRIVER", "GPUS", "CPU", "IMAGE", "WHY")
+NONE = "none"
+LABEL = "images.gpufleet.nvidia"  # the prefix: the name behind it may have the 63 characters that an image's name may have
+CHOSEN, FITS, NOT = "chosen", "fits", "no"
+COMMAND = "kubectl apply --server-side --field-manager=gpufleet.nvidia.images -f"
+
+
+def lines(results: outcomes.Results, width: int) -> list[str]:
+    """Hosts without an image come first."""
+    found = {host: row(result) for host, result in results.items()}
+    order = sorted(found, key=lambda host: (found[host][3] != NONE and not outcomes.trouble(results[host]), names.natural(host)))
+    rows = [(host, found[host]) for host in order]
+    shown = [(host, *cells) for host, cells in rows] if len(rows) <= fleet_hosts.ONE_BY_ONE else fleet_hosts.shared(rows)
+    counted = [
+        f"{len(results)} host{'s' if len(results) != 1 else ''}",
+        *(f"{number} {word}" for word, number in counts(results).items() if number),
+    ]
+    return [*layout.table(HEAD, shown, width), "", ", ".join(counted)]
+
+
+def row(result: outcomes.Result) -> tuple[str, ...]:
+    facts = result.get("facts") or {}
+    cells = (driver(facts), gpus(facts), cpu(facts))
+    trouble = outcomes.trouble(result)
+    if trouble and not result.get("choices"):
+        return (*cells, trouble, fleet_hosts.why(result, ""))
+    chosen = [choice.get("chosen") or {} for choice in result.get("choices") or ()]
+    if result.get("problem") or not chosen:
+        return (*cells, NONE, str(result.get("problem") or "nothing was chosen"))
+    return (*cells, ", ".join(dict.fromkeys(str(c["name"]) for c in chosen)), "; ".join(dict.fromkeys(map(why, chosen))))
+
+
+def driver(facts: Mapping[str, Any]) -> str:
+    return f"{facts['driver']} (CUDA {facts.get('cuda') or '?'})" if facts.get("driver") else "-"
+
+
+def gpus(facts: Mapping[str, Any]) -> str:
+    found: dict[str, int] = {}
+    for gpu in facts.get("gpus") or ():
+        model = str(gpu.get("model") or gpu.get("compute_capability") or "?").removeprefix("NVIDIA ")
+        found[model] = found.get(model, 0) + 1
+    return ", ".join(f"{number}x {model}" for model, number in found.items()) or "-"
+
+
+def cpu(facts: Mapping[str, Any]) -> str:
+    own = facts.get("cpu") or {}
+    return str(own.get("level") or own.get("arch") or "-")
+
+
+CODE = {
+    "native": "code for this GPU",
+    "same-major": "code for an earlier GPU of its generation",
+    "ptx": "PTX, which the driver compiles",
+    "unstated": "its code is not stated",
+}
+SUPPORT = {"minor": ", by compatibility of minor versions", "forward": ", by a libcuda of its own"}
+
+
+def why(chosen: Mapping[str, Any]) -> str:
+    cuda = f"; CUDA {chosen['cuda']}{SUPPORT.get(str(chosen.get('cuda_support')), '')}" if chosen.get("cuda") else ""
+    return CODE.get(str(chosen.get("code")), "") + cuda
+
+
+def counts(results: outcomes.Results) -> dict[str, int]:
+    """How many hosts have an image, have none, or could not be looked at."""
+    wrong = [host for host, result in results.items() if outcomes.trouble(result) and not result.get("choices")]
+    empty = [host for host, result in results.items() if host not in wrong and (result.get("problem") or not result.get("choices"))]
+    return {"with an image": len(results) - len(wrong) - len(empty), "without an image": len(empty), "not looked at": len(wrong)}
+
+
+def problem(results: outcomes.Results) -> str:
+    """Why the run is no success: an image is missing somewhere, or a host could not be looked at."""
+    found = counts(results)
+    said = [f"{found[word]} of {len(results)} hosts {text}" for word, text in SAID.items() if found[word]]
+    return f"{' and '.join(said)}; the table has the reasons" if said else ""
+
+
+SAID = {"without an image": "get no image", "not looked at": "could not be looked at"}
+
+
+# ---------------------------------------------------------------- for programs
+
+
+def document(results: outcomes.Results) -> dict[str, Any]:
+    """images.json: of each host its choices and facts, the matrix, and few images that serve all hosts which any image serves."""
+    told = {host: {key: result.get(key) for key in ("fits", "problem", "choices", "facts")} for host, result in results.items()}
+    found = {host: told[host] for host in sorted(told, key=names.natural)}
+    return {"schema": SCHEMA, "hosts": found, "matrix": matrix(results), "cover": cover(results), "totals": totals(results)}
+
+
+def totals(results: outcomes.Results) -> dict[str, int]:
+    return {"hosts": len(results), **{word.replace(" ", "_"): number for word, number in counts(results).items()}}
+
+
+def matrix(results: outcomes.Results) -> dict[str, dict[str, str]]:
+    """Image -> host -> chosen, fits or no. Of a host whose GPUs get an image each, the best of them counts."""
+    found: dict[str, dict[str, str]] = {}
+    for host in sorted(results, key=names.natural):
+        for choice in results[host].get("choices") or ():
+            for name, state in states(choice):
+                before = found.setdefault(name, {}).get(host, NOT)
+                found[name][host] = min(before, state, key=(CHOSEN, FITS, NOT).index)
+    return dict(sorted(found.items()))
+
+
+def states(choice: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    if choice.get("chosen"):
+        yield str(choice["chosen"]["name"]), CHOSEN
+    for other in choice.get("rejected") or ():
+        yield str(other["name"]), FITS if other.get("fits") else NOT
+
+
+def cover(results: outcomes.Results) -> list[str]:
+    """Images of which one at least runs on each host that any of them runs on: the one for most hosts first, and so on."""
+    runs = {name: {host for host, state in row.items() if state != NOT} for name, row in matrix(results).items()}
+    left = set().union(*runs.values()) if runs else set()
+    found = []
+    while left:
+        best = max(sorted(runs), key=lambda name: len(runs[name] & left))
+        found.append(best)
+        left -= runs[best]
+    return found
+
+
+# ---------------------------------------------------------------- for Kubernetes
+
+
+def labels(results: outcomes.Results, nodes: Mapping[str, str]) -> str:
+    """A document for each node: which images run there, and which was chosen. nodes: host -> its name in the cluster."""
+    found: dict[str, dict[str, str]] = {host: {} for host, result in results.items() if result.get("choices")}
+    for name, states_ in matrix(results).items():
+        for host, state in states_.items():
+            if state != NOT:
+                found[host][f"{LABEL}/{name}"] = state
+    documents = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": nodes[host], "labels": found[host]}}
+        for host in sorted(found, key=names.natural)
+    ]
+    return written(documents, [f"The nodes exist already: {COMMAND} this file", "It also takes away labels that an earlier file has set"])
+
+
+def affinity(results: outcomes.Results) -> str:
+    """For each image what a pod's `affinity` says, so that it runs where the image does, and best where it was chosen."""
+    documents = [{"image": name, "nodeAffinity": node_affinity(name)} for name in matrix(results)]
+    return written(documents, ["Copy nodeAffinity to spec.affinity of the pod that runs the image; labels.yml has the labels"])
+
+
+def node_affinity(name: str) -> dict[str, Any]:
+    key = f"{LABEL}/{name}"
+
+    def term(values: Sequence[str]) -> dict[str, Any]:
+        return {"matchExpressions": [{"key": key, "operator": "In", "values": [*values]}]}
+
+    return {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term((CHOSEN, FITS))]},
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term((CHOSEN,))}],
+    }
+
+
+def written(documents: Sequence[Mapping[str, Any]], comments: Sequence[str]) -> str:
+    head = "".join(f"# {escape.line(comment)}\n" for comment in ("Made by gpufleet.nvidia.image_report.", *comments))
+    return head + "".join("---\n" + yaml.safe_dump(dict(document), sort_keys=False, width=1000) for document in documents)

@@ -1,0 +1,35 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the legacy mode of the NVIDIA runtime would have refused, said before a container is started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import facts, require
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.inspected import Inspected
+
+
+def requirements(said: Inspected, host: facts.Host, decision: Mapping[str, Any]) -> dict[str, Any]:
+    """decision: the record of this host, as a dictionary."""
+    environment = dict(said.environment)
+    verdict = require.judged(environment, host.subjects(host.gpus))
+    legacy = any(entry.get("injection") in facts.LEGACY for entry in decision.get("decisions") or ())
+    return {"met": verdict.met, "why": verdict.why, "expressions": expressions(environment), "enforced": legacy}
+
+
+def expressions(environment: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return require.variables(environment)
+    except require.Invalid:
+        return {name: text for name, text in environment.items() if name.startswith(require.PREFIX) or name == require.CUDA_VERSION}
+
+
+def refusal(found: Mapping[str, Any]) -> str:
+    how = (
+        "the NVIDIA runtime does not start it here" if found["enforced"] else "nobody stops it here, and it fails when it first uses a GPU"
+    )
+    step = f"Take an image that fits the driver (gpufleet.nvidia.image_select), or set {require.DISABLE}=true in it if you know better"
+    return f"the image does not fit this host: {found['why']}; {how}. {step}"

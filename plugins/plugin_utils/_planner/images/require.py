@@ -1,0 +1,177 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`NVIDIA_REQUIRE_*` of an image as nvidia-container-cli evaluates them before it starts a container.
+
+Upstream: libnvidia-container, src/cli/dsl.c (the language) and src/cli/configure.c (what is compared with what);
+nvidia-container-toolkit, internal/config/image/cuda_image.go (which variables count). In a value spaces mean `or`, commas mean `and`, and
+several variables must all hold. Only the legacy mode of the NVIDIA runtime evaluates them: with CDI nobody does.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import dotted
+
+PREFIX, CUDA, JETPACK = "NVIDIA_REQUIRE_", "NVIDIA_REQUIRE_CUDA", "NVIDIA_REQUIRE_JETPACK"
+DISABLE, CUDA_VERSION = "NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION"
+TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})  # strconv.ParseBool
+MOST = 32  # variables: `char *reqs[32]` in src/cli/cli.h
+LONGEST = 128  # EXPR_MAX of src/cli/dsl.c: a condition that is not met and longer than this is an invalid one
+# Masterminds/semver NewVersion, which is lenient about missing numbers and a `v`.
+SEMVER = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
+CONDITION = re.compile(r"([^<>=!]+)([<>=!]+)(.*)", re.DOTALL)
+
+Compare = Callable[[Any, Any], bool]
+OPERATORS: Mapping[str, Compare] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "!": operator.ne,  # upstream compares as many letters as the condition has, and `!=` is the one that begins so
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+PROPERTIES = ("cuda", "driver", "arch", "brand")
+
+
+class Invalid(ValueError):
+    """What upstream refuses whatever the host is like: `invalid expression`."""
+
+
+@dc.dataclass(frozen=True)
+class Subject:
+    """What one visible GPU is held against. '' is not known; upstream knows all four wherever there is a GPU.
+
+    brand: those that NVML may give this GPU, which depends on the driver's release.
+    """
+
+    cuda: str = ""
+    driver: str = ""
+    arch: str = ""
+    brands: tuple[str, ...] = ()
+
+
+@dc.dataclass(frozen=True)
+class Verdict:
+    """met: None where it depends on something that is not known. why: of what is not met, or not known."""
+
+    met: bool | None
+    why: str = ""
+
+
+def variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The expressions that count, by the variable that has them."""
+    if environment.get(DISABLE, "") in TRUE:
+        return {}
+    found = {n: v for n, v in environment.items() if n.startswith(PREFIX) and not n.startswith(JETPACK)}
+    if environment.get(CUDA_VERSION) and not environment.get(CUDA):
+        found[CUDA_VERSION] = of_legacy_image(environment[CUDA_VERSION])
+    return found
+
+
+def of_legacy_image(version: str) -> str:
+    """An image that names its CUDA and requires nothing needs just that CUDA."""
+    match = SEMVER.fullmatch(version)
+    if not match:
+        raise Invalid(f"{CUDA_VERSION}={version} is no version")
+    return f"cuda>={match[1]}.{match[2] or 0}"
+
+
+def judged(environment: Mapping[str, str], subjects: Sequence[Subject]) -> Verdict:
+    """Whether a container of an image would be started that sees these GPUs. Without any, only the driver counts."""
+    try:
+        expressions = variables(environment)
+        if len(expressions) > MOST:
+            raise Invalid(f"there are {len(expressions)} variables {PREFIX}*, and at most {MOST} are read")
+        verdicts = [_variable(name, text, s) for s in dict.fromkeys(subjects) or (Subject(),) for name, text in sorted(expressions.items())]
+    except Invalid as error:
+        return Verdict(False, str(error))
+    refused = next((v for v in verdicts if v.met is False), None)
+    return refused or next((v for v in verdicts if v.met is None), Verdict(True))
+
+
+def _variable(name: str, text: str, subject: Subject) -> Verdict:
+    """One variable for one GPU; the same for each brand that it may have, or not known."""
+    found = {met(text, dc.replace(subject, brands=(brand,))) for brand in subject.brands} if subject.brands else {met(text, subject)}
+    if found == {True}:
+        return Verdict(True)
+    shown = f"{name}={text}"
+    if found == {False}:
+        return Verdict(False, f"{shown} is not met by {described(subject)}")
+    return Verdict(None, f"whether {shown} is met is not known from {described(subject)}")
+
+
+def described(subject: Subject) -> str:
+    known = [(n, v) for n, v in (("cuda", subject.cuda), ("driver", subject.driver), ("arch", subject.arch)) if v]
+    known += [("brand", " or ".join(subject.brands).lower())] if subject.brands else []
+    return ", ".join(f"{name} {value}" for name, value in known) or "what is known of this host"
+
+
+def met(text: str, subject: Subject) -> bool | None:
+    """One expression. As upstream: the first alternative that holds ends it, so what stands behind is not even read."""
+    result: bool | None = True
+    unknown = False
+    for alternative in filter(None, text.split(" ")):
+        conditions = [condition for condition in alternative.split(",") if condition]
+        if not conditions:  # one of commas alone: upstream ends here, with what the alternative before it came to
+            break
+        result = _alternative(conditions, subject)
+        if result:
+            return True
+        unknown = unknown or result is None
+    return None if unknown else result
+
+
+def _alternative(conditions: Sequence[str], subject: Subject) -> bool | None:
+    result: bool | None = True
+    for condition in conditions:
+        found = _condition(condition, subject)
+        if found is False:
+            return False
+        result = None if found is None else result
+    return result
+
+
+def _condition(text: str, subject: Subject) -> bool | None:
+    match = CONDITION.fullmatch(text)
+    if not match or match[2] not in OPERATORS or not match[3] or match[1].lower() not in PROPERTIES:
+        raise Invalid(f"the condition {text!r} is invalid")
+    name, compare, value = match[1].lower(), match[2], match[3]
+    found = _brand(subject, compare, value, text) if name == "brand" else _version(getattr(subject, name), compare, value, text)
+    shown = f"{match[1]} {'!=' if compare == '!' else compare} {value}"
+    if found is False and len(shown) >= LONGEST:
+        raise Invalid(f"the condition {text[:40]!r}... is longer than nvidia-container-cli reads")
+    return found
+
+
+def _brand(subject: Subject, compare: str, value: str, text: str) -> bool | None:
+    if compare not in ("=", "!=", "!"):
+        raise Invalid(f"the condition {text!r} is invalid: brands can be compared with = and != only")
+    return OPERATORS[compare](subject.brands[0].lower(), value.lower()) if subject.brands else None
+
+
+def _version(have: str, compare: str, value: str, text: str) -> bool | None:
+    want = _numbers(value)
+    if want is None:
+        raise Invalid(f"the condition {text!r} is invalid: {value!r} is no version")
+    own = _numbers(have)
+    return None if own is None else OPERATORS[compare](own, want)
+
+
+def _numbers(text: str) -> dotted.Numbers | None:
+    """As upstream reads a version: several dots are one, and zeros at the end say nothing."""
+    parts = [part for part in text.split(".") if part]
+    if not parts or text.startswith(".") or not all(part.isascii() and part.isdigit() for part in parts):
+        return None
+    if any(len(part) > LONGEST for part in parts):  # Python refuses some, and no version is so long
+        return None
+    found = [int(part) for part in parts]
+    while found and not found[-1]:
+        found.pop()
+    return tuple(found)

@@ -1,0 +1,160 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an image needs of a host, as values: the words of a catalogue's `requires`."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import chips, dotted
+
+# native: machine code of just this GPU. same-major: of an earlier minor version. ptx: compiled by the driver at its first start.
+# unstated: the catalogue does not say what code the image has.
+Code = Literal["native", "same-major", "ptx", "unstated"]
+BEST: tuple[Code, ...] = ("native", "same-major", "ptx", "unstated")
+
+TARGET = re.compile(r"(\d{1,2}\.\d)([af]?)", re.ASCII)
+BOUND = re.compile(r"(<=|>=|!=|=|<|>)?\s*(\d[\d.]*)", re.ASCII)
+SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(MiB|GiB|MB|GB)", re.ASCII)
+BYTES: Mapping[str, int] = {"MiB": 1 << 20, "GiB": 1 << 30, "MB": 10**6, "GB": 10**9}
+OPERATORS: Mapping[str, Callable[[dotted.Numbers, dotted.Numbers], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dc.dataclass(frozen=True)
+class Target:
+    """A GPU that code was made for: `8.0`, `9.0a` (that GPU alone), `10.0f` (its family).
+
+    https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/index.html#gpu-feature-list
+    """
+
+    numbers: dotted.Numbers
+    suffix: str = ""
+
+    def __str__(self) -> str:
+        return dotted.written(self.numbers) + self.suffix
+
+
+@dc.dataclass(frozen=True)
+class Compute:
+    real: tuple[Target, ...] = ()
+    ptx: tuple[Target, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [("machine code", self.real), ("PTX", self.ptx)]
+        return " and ".join(f"{what} for {', '.join(map(str, targets))}" for what, targets in parts if targets)
+
+
+@dc.dataclass(frozen=True)
+class Bound:
+    operator: str
+    version: dotted.Numbers
+    text: str
+
+
+@dc.dataclass(frozen=True)
+class Requires:
+    """None, () and '' where the image needs nothing of it."""
+
+    driver: tuple[Bound, ...] = ()
+    cuda: dotted.Numbers | None = None
+    compute: Compute | None = None
+    cpu_arch: tuple[str, ...] = ()
+    cpu_level: str = ""
+    cpu_march: str = ""
+    memory: int = 0  # MiB
+    mig: bool | None = None
+    glibc: dotted.Numbers | None = None
+    exact_driver: str = ""
+
+
+@dc.dataclass(frozen=True)
+class Image:
+    """An entry of a catalogue. compat: the branches of drivers for which it has a libcuda of its own. environment: what its config says."""
+
+    name: str
+    reference: str
+    digest: str = ""
+    weight: int = 0
+    requires: Requires = Requires()
+    compat: tuple[int, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    heeded: bool = True  # whether what its own NVIDIA_REQUIRE_* demand counts
+    inspected: str = ""  # a file with what a tool has printed of it
+    tags: str = ""  # a pattern: it stands for the images of a repository whose tags match
+
+
+def target(text: str) -> Target | None:
+    found = TARGET.fullmatch(text)
+    return Target(dotted.known(found[1]), found[2]) if found else None
+
+
+def bounds(text: str) -> tuple[Bound, ...] | None:
+    """`>=525.60.13, <580`: all of them hold. A bare version is the oldest one."""
+    found = []
+    for part in text.split(","):
+        match = BOUND.fullmatch(part.strip())
+        version = dotted.parse(match[2]) if match else None
+        if not match or version is None:
+            return None
+        found.append(Bound(match[1] or ">=", version, match[2]))
+    return tuple(found)
+
+
+def within(version: dotted.Numbers, wanted: tuple[Bound, ...]) -> bool:
+    return all(OPERATORS[bound.operator](version, bound.version) for bound in wanted)
+
+
+def impossible(wanted: tuple[Bound, ...]) -> bool:
+    """Whether no version is within. Between two different versions there always is one."""
+    exact = [bound.version for bound in wanted if bound.operator == "="]
+    if exact:
+        return not within(exact[0], wanted)
+    lowest = max((b.version for b in wanted if b.operator.startswith(">")), default=None)
+    highest = min((b.version for b in wanted if b.operator.startswith("<")), default=None)
+    if lowest is None or highest is None or lowest < highest:
+        return False
+    return lowest > highest or not within(lowest, wanted)
+
+
+def mebibytes(text: str) -> int | None:
+    """`40GiB`, `80 GB`."""
+    found = SIZE.fullmatch(text.strip())
+    return int(float(found[1]) * BYTES[found[2]]) >> 20 if found else None
+
+
+def runs(compute: Compute, capability: dotted.Numbers, *, jit: bool) -> Code | None:
+    """The best code that an image has for a GPU. jit: whether the driver compiles the image's PTX."""
+    if any(_exactly(item, capability) for item in compute.real):
+        return "native"
+    if any(_of_family(item, capability) for item in compute.real if item.suffix != "a"):
+        return "same-major"
+    return "ptx" if jit and any(_compiles(item, capability) for item in compute.ptx) else None
+
+
+def _exactly(item: Target, capability: dotted.Numbers) -> bool:
+    return item.numbers == capability
+
+
+def _of_family(item: Target, capability: dotted.Numbers) -> bool:
+    """Machine code runs on GPUs of its major version from its own minor version on, and not between a desktop and a system on a chip."""
+    if {item.numbers, capability} & chips.INTEGRATED:
+        return item.numbers == capability
+    return item.numbers[0] == capability[0] and item.numbers <= capability
+
+
+def _compiles(item: Target, capability: dotted.Numbers) -> bool:
+    if item.suffix == "a":
+        return item.numbers == capability
+    return item.numbers <= capability and (not item.suffix or item.numbers[0] == capability[0])

@@ -1,0 +1,178 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module image_select and the filter of the same name: both give what is chosen, and say in a sentence what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleError
+from ansible_collections.gpufleet.nvidia.plugins.action import catalogues
+from ansible_collections.gpufleet.nvidia.plugins.action import image_select as action_plugin
+from ansible_collections.gpufleet.nvidia.plugins.filter.image_select import image_select
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu
+
+from tests.unit import gpus
+from tests.unit.running_host import Host, Node
+
+CATALOGUE = """\
+schema: 1
+images:
+  - name: cuda12
+    image: registry.example.org/team/app:12
+    digest: sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+    requires: {cuda: "12.4"}
+  - name: cuda13
+    image: registry.example.org/team/app:13
+    requires: {cuda: "13.0"}
+"""
+A100 = {"driver": "550.54.14", "gpus": [{"model": "NVIDIA A100-SXM4-80GB", "device": "0x20b2"}]}
+OLD = {**A100, "driver": "470.256.02"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "catalogue.yml"
+    path.write_text(CATALOGUE)
+    return str(path)
+
+
+def run(**options: Any) -> dict[str, Any]:
+    """What a task's user gets: the result of the action, or of its failure."""
+    action = action_plugin.ActionModule.__new__(action_plugin.ActionModule)
+    action._task = types.SimpleNamespace(args=options, check_mode=False, diff=False, async_val=0)
+    action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
+    try:
+        found: dict[str, Any] = action.run(task_vars={})
+    except AnsibleError as error:
+        return {"failed": True, "msg": str(error)}
+    return found
+
+
+def test_the_module_and_the_filter_choose_the_same(file: str) -> None:
+    found = run(catalogue=file, facts=A100)
+    assert found["choices"][0]["chosen"]["reference"] == "registry.example.org/team/app@sha256:" + "a" * 64
+    assert found["changed"] is False
+    assert {key: found[key] for key in ("fits", "choices", "problem")} == image_select(A100, file)
+
+
+def test_nothing_that_fits_is_a_failure_unless_it_shall_be_reported(file: str) -> None:
+    said = "no image of the catalogue fits. The nearest is cuda12: it needs CUDA 12.4, and driver 470.256.02 brings CUDA 11.4"
+    found = run(catalogue=file, facts=OLD)
+    assert found["failed"]
+    assert said in found["msg"]
+    assert not run(catalogue=file, facts=OLD, nothing_fits="report").get("failed")
+    with pytest.raises(AnsibleError, match="The nearest is cuda12"):
+        image_select(OLD, file)
+    assert said in image_select(OLD, file, nothing_fits="report")["problem"]
+
+
+def test_a_wrong_value_of_the_filter_is_said(file: str) -> None:
+    with pytest.raises(AnsibleError, match="gpus is all or each"):
+        image_select(A100, file, gpus="some")
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    made = Node()
+    if made.refused:
+        pytest.skip(f"no process may have a root of its own here: {made.refused}")
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def host(node: Node) -> Iterator[Host]:
+    made = Host(node)
+    machine = {"architecture": "x86_64", "vendor": "GenuineIntel", "flags": ["sse2"], "library": "glibc 2.36"}
+    made.program("/", json.dumps(machine))  # the probe is a child of this Python
+    yield made
+    made.close()
+
+
+def with_gpu(host: Host) -> None:
+    """Two GPUs with driver 550.163.01, as files; device nodes and libraries are not asked for the choice."""
+    for path, content in gpus.host(1).items():
+        if path.startswith(("/proc/", "/sys/")):
+            host.write(path, content)
+    host.write(f"/sys/bus/pci/devices/{gpus.BUSES[0]}/device", "0x2330\n")
+
+
+def test_a_host_is_looked_at_in_one_operation(host: Host, file: str) -> None:
+    with_gpu(host)
+    found = host.task("image_select", catalogue=file)
+    assert found["choices"][0]["chosen"]["name"] == "cuda12", found
+    assert (found["facts"]["driver"], found["facts"]["glibc"], found["changed"]) == ("550.163.01", "2.36", False)
+    assert found["facts"]["gpus"][0]["compute_capability"] == "9.0"
+    assert len(host.wire) == 2, "one request, one answer"
+
+
+def test_a_host_without_a_gpu_is_told_why(host: Host, file: str) -> None:
+    found = host.task("image_select", catalogue=file)
+    assert found["failed"]
+    assert "no driver is known on this host. No NVIDIA GPU among the PCI devices" in found["msg"]
+
+
+def test_a_catalogue_is_judged_before_the_host_is_looked_at(host: Host, tmp_path: Path) -> None:
+    path = tmp_path / "catalogue.yml"
+    path.write_text(CATALOGUE.replace("cuda:", "cuda_version:"))
+    found = host.task("image_select", catalogue=str(path))
+    assert "there is no field cuda_version" in found["msg"]
+    assert host.wire == []
+
+
+FILES = [
+    # content (None: there is no file), the sentence
+    (None, "this catalogue cannot be read (No such file or directory)"),
+    (b"\xff\xfe", "it is no UTF-8 text"),
+    (b"images: [", "this file is no YAML"),
+    (
+        b"schema: 1\nimages:\n  - name: a\n    image: a\n    requires: {cuda: 12.4}\n",
+        ":5: images[0].requires.cuda: 12.4 is a number and no text",
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), FILES)
+def test_a_catalogue_that_is_none_is_said(tmp_path: Path, content: bytes | None, said: str) -> None:
+    path = tmp_path / "catalogue.yml"
+    if content is not None:
+        path.write_bytes(content)
+    found = run(catalogue=str(path), facts=A100)
+    assert found["failed"]
+    assert str(path) in found["msg"]
+    assert said in found["msg"]
+    with pytest.raises(AnsibleError, match="image_select"):
+        image_select(A100, str(path))
+
+
+def test_a_pipe_is_no_catalogue_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "it is no file" in run(catalogue=str(tmp_path / "pipe"), facts=A100)["msg"]
+
+
+def test_archspec_is_used_where_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Found:
+        vendor, features, ancestors = "GenuineIntel", {"avx2"}, ()
+
+    class Library:
+        TARGETS = {"haswell": Found()}
+
+    catalogues.targets.cache_clear()
+    monkeypatch.setattr(catalogues.importlib, "import_module", lambda _name: Library)
+    assert catalogues.targets() == {"haswell": cpu.Target("GenuineIntel", frozenset({"avx2"}))}
+    catalogues.targets.cache_clear()
+    monkeypatch.setattr(catalogues.importlib, "import_module", missing)
+    assert catalogues.targets() == {}
+    catalogues.targets.cache_clear()
+
+
+def missing(_name: str) -> None:
+    raise ImportError

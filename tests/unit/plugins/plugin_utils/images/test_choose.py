@@ -1,0 +1,320 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which image a host gets: the hosts of a mixed cluster against the images that are built for them, row by row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import catalogue, choose, cpu, facts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.document import Document, read
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import Image
+from hypothesis import given
+from hypothesis import strategies as st
+
+GENERIC = frozenset({"sse2"})
+HASWELL = GENERIC | {"avx2", "bmi2"}
+BROADWELL = HASWELL | {"rdseed", "adx"}
+SKYLAKE = BROADWELL | {"avx512f"}
+TARGETS = {
+    "x86_64": cpu.Target("generic", frozenset()),
+    "haswell": cpu.Target("GenuineIntel", HASWELL, ("x86_64",)),
+    "broadwell": cpu.Target("GenuineIntel", BROADWELL, ("haswell", "x86_64")),
+    "skylake_avx512": cpu.Target("GenuineIntel", SKYLAKE, ("broadwell", "haswell", "x86_64")),
+}
+K80, M60, A100, H100, RTX = (
+    {"name": "k80", "model": "Tesla K80", "device": "0x102d"},
+    {"name": "m60", "model": "Tesla M60", "device": "0x13f2"},
+    {"name": "a100", "model": "NVIDIA A100-SXM4-80GB", "device": "0x20b2", "mig": False},
+    {"name": "h100", "model": "NVIDIA H100 80GB HBM3", "device": "0x2330", "mig": False},
+    {"name": "rtx", "model": "NVIDIA GeForce RTX 4090", "device": "0x2684", "mig": False},
+)
+
+
+def images(*entries: dict[str, Any]) -> tuple[Image, ...]:
+    full = [{"image": f"registry.example.org/{entry['name']}:1", **entry} for entry in entries]
+    return catalogue.parsed(Document({"schema": 1, "images": full}), TARGETS)
+
+
+def host(driver: str, *gpus: dict[str, Any], flags: frozenset[str] = BROADWELL, **more: Any) -> facts.Host:
+    own = {"arch": "x86_64", "vendor": "GenuineIntel", "flags": sorted(flags)}
+    return facts.parsed({"driver": driver, "gpus": list(gpus), "cpu": own, **more}, TARGETS)
+
+
+def outcome(found: tuple[Image, ...], of: facts.Host, across: choose.Across = "all") -> dict[str, Any]:
+    return choose.result(found, of, across, TARGETS)
+
+
+# One application for the nodes of a cluster that grew: by CPU and by CUDA, for the GPUs of its time.
+OLD = {"compute_capability": {"real": ["3.7", "5.2"]}}
+SOURCE = images(
+    {"name": "generic-cuda9.0", "requires": {"cuda": "9.0", **OLD}},
+    {"name": "generic-cuda9.2", "requires": {"cuda": "9.2", **OLD}},
+    {"name": "broadwell-cuda9.0", "requires": {"cuda": "9.0", "cpu_march": "broadwell", **OLD}},
+    {"name": "broadwell-cuda9.2", "requires": {"cuda": "9.2", "cpu_march": "broadwell", **OLD}},
+    {"name": "skylake512-cuda9.0", "requires": {"cuda": "9.0", "cpu_march": "skylake_avx512", **OLD}},
+    {"name": "skylake512-cuda9.2", "requires": {"cuda": "9.2", "cpu_march": "skylake_avx512", **OLD}},
+)
+CLUSTER = [
+    # driver, GPU, CPU, the image that this node gets
+    ("390.30", K80, BROADWELL, "broadwell-cuda9.0"),
+    ("396.44", K80, BROADWELL, "broadwell-cuda9.2"),
+    ("390.30", M60, SKYLAKE, "skylake512-cuda9.0"),
+    ("396.44", M60, SKYLAKE, "skylake512-cuda9.2"),
+    ("396.44", K80, GENERIC, "generic-cuda9.2"),
+    ("390.30", M60, HASWELL, "generic-cuda9.0"),
+    ("375.26", K80, BROADWELL, ""),
+    ("396.44", A100, BROADWELL, ""),
+]
+
+
+@pytest.mark.parametrize(("driver", "gpu", "flags", "name"), CLUSTER)
+def test_a_node_of_a_cluster_that_grew_gets(driver: str, gpu: dict[str, Any], flags: frozenset[str], name: str) -> None:
+    found = outcome(SOURCE, host(driver, gpu, flags=flags))
+    assert found["choices"][0]["chosen"].get("name", "") == name
+    assert found["fits"] is bool(name)
+    assert bool(found["problem"]) is not bool(name)
+
+
+def test_skylake_code_on_a_broadwell_is_an_illegal_instruction() -> None:
+    reasons = {r["name"]: r["reasons"] for r in outcome(SOURCE, host("396.44", K80))["choices"][0]["rejected"]}
+    wanted = "it is compiled for skylake_avx512, which this CPU cannot stand in for: it would end with an illegal instruction"
+    assert reasons["skylake512-cuda9.2"] == [wanted]
+    assert reasons["broadwell-cuda9.0"] == ["it fits, and broadwell-cuda9.2 is preferred: its CUDA is older"]
+
+
+EXACT = images(
+    {"name": "with-390.30", "requires": {"exact_driver": "390.30", **OLD}},
+    {"name": "with-396.44", "requires": {"exact_driver": "396.44", **OLD}},
+)
+
+
+@pytest.mark.parametrize(("kernel", "other"), [("390.30", "396.44"), ("396.44", "390.30")])
+def test_an_image_with_its_own_driver_wants_the_kernel_module_of_just_that_version(kernel: str, other: str) -> None:
+    (found,) = outcome(EXACT, host(kernel, K80, engines=[{"engine": "e", "injection": "legacy"}]))["choices"]
+    assert found["chosen"]["name"] == f"with-{kernel}"
+    assert f"the kernel module of this host is {kernel}" in found["rejected"][0]["reasons"][0]
+    (engine,) = found["engines"]
+    assert (engine["inject"], engine["environment"]) == ("device-nodes", {"NVIDIA_VISIBLE_DEVICES": "void"})
+
+
+NEEDS = [
+    # what an image needs, a host, a part of the reason why it does not get it ('' where it does)
+    ({"cuda": "12.4"}, host("550.54.14", A100), ""),
+    ({"cuda": "12.4"}, host("525.60.13", A100), ""),
+    ({"cuda": "12.4"}, host("520.61.05", A100), "driver 520.61.05 brings CUDA 11.8: drivers from 525.60.13 on run it"),
+    ({"cuda": "12.4"}, host("", A100), "no driver is known"),
+    ({"cuda": "12.4"}, host("550.54.14"), "none is known on this host"),
+    ({"cuda": "9.2"}, host("390.30", K80), "drivers from 396.26 on run it"),
+    ({"driver": ">=525, <580"}, host("535.104.05"), ""),
+    ({"driver": ">=525, <580"}, host("580.65.06"), "it needs a driver >=525, <580, and this host has 580.65.06"),
+    ({"driver": "535"}, host(""), "no driver is known"),
+    ({"compute_capability": {"real": ["8.0"]}}, host("550.54.14", A100), ""),
+    ({"compute_capability": {"real": ["8.0"]}}, host("550.54.14", RTX), ""),
+    ({"compute_capability": {"real": ["8.9"]}}, host("550.54.14", A100), "it has machine code for 8.9, and this GPU is 8.0"),
+    ({"compute_capability": {"real": ["9.0a"]}}, host("550.54.14", H100), ""),
+    ({"compute_capability": {"real": ["8.0"]}}, host("550.54.14", {"name": "x"}), "compute capability of this GPU is not known"),
+    ({"compute_capability": {"ptx": ["8.0"]}, "cuda": "12.4"}, host("550.54.14", H100), ""),
+    ({"compute_capability": {"ptx": ["8.0"]}, "cuda": "12.4"}, host("535.54.03", H100), "its PTX needs a driver that brings its CUDA"),
+    ({"compute_capability": {"ptx": ["9.0"]}, "cuda": "12.4"}, host("550.54.14", A100), "it has PTX for 9.0, and this GPU is 8.0"),
+    ({"memory": "70GB"}, host("550.54.14", A100), ""),
+    ({"memory": "80GiB"}, host("550.54.14", {**A100, "memory": 81920}), ""),
+    ({"memory": "90GB"}, host("550.54.14", A100), "it needs 85830 MiB of memory on a GPU, and this one has 76293 MiB"),
+    ({"memory": "16GB"}, host("550.54.14", RTX), "that of this one is not known"),
+    ({"mig": True}, host("550.54.14", {**A100, "mig": True}), ""),
+    ({"mig": True}, host("550.54.14", A100), "with MIG devices, and this one has none"),
+    ({"mig": False}, host("550.54.14", {**A100, "mig": True}), "without MIG devices, and this one has some"),
+    ({"mig": False}, host("390.30", K80), "is not known"),
+    ({"cpu_arch": "amd64"}, host("550.54.14"), ""),
+    ({"cpu_arch": ["arm64"]}, host("550.54.14"), "it is for aarch64, and this host is x86_64"),
+    ({"cpu_level": "x86-64-v3"}, host("550.54.14", cpu={"level": "x86-64-v4"}), ""),
+    ({"cpu_level": "x86-64-v3"}, host("550.54.14", cpu={"level": "x86-64-v2"}), "it needs a CPU of x86-64-v3, and this one is x86-64-v2"),
+    ({"cpu_level": "x86-64-v2"}, host("550.54.14"), "it lacks cmov"),
+    ({"cpu_level": "x86-64-v2"}, host("550.54.14", cpu={}), "the level of this CPU is not known"),
+    ({"cpu_march": "haswell"}, host("550.54.14", cpu={"arch": "x86_64"}), "archspec is not installed"),
+    ({"cpu_march": "haswell"}, host("550.54.14", cpu={"march": ["haswell"]}), ""),
+    ({"glibc": "2.34"}, host("550.54.14", glibc="2.36"), ""),
+    ({"glibc": "2.34"}, host("550.54.14", glibc="2.28"), "it needs glibc 2.34 on the host, and this host has 2.28"),
+    ({"glibc": "2.34"}, host("550.54.14"), "that of this host is not known"),
+]
+
+
+@pytest.mark.parametrize(("needs", "of", "why"), NEEDS)
+def test_what_an_image_needs(needs: dict[str, Any], of: facts.Host, why: str) -> None:
+    found = outcome(images({"name": "app", "requires": needs}), of)
+    assert found["fits"] is not bool(why), found
+    assert why in found["problem"]
+
+
+RANKS = [
+    # what the better image and the worse one need, on an H100 with driver 550.54.14
+    ({"compute_capability": {"real": ["9.0"]}}, {"compute_capability": {"ptx": ["9.0"]}, "cuda": "12.4"}),
+    ({"compute_capability": {"ptx": ["9.0"]}, "cuda": "12.4"}, {"cuda": "12.4"}),
+    ({"compute_capability": {"real": ["9.0"]}, "cuda": "12.0"}, {"compute_capability": {"ptx": ["8.0"]}, "cuda": "12.4"}),
+    ({"cpu_march": "broadwell", "cuda": "11.0"}, {"cpu_march": "haswell", "cuda": "12.0"}),
+    ({"cpu_march": "haswell"}, {}),
+    ({"cuda": "12.4"}, {"cuda": "12.3"}),
+    ({"cuda": "12.6"}, {"cuda": "12.4"}),
+]
+
+
+@pytest.mark.parametrize(("better", "worse"), RANKS)
+def test_of_two_images_that_fit_one_is_preferred(better: dict[str, Any], worse: dict[str, Any]) -> None:
+    both = images({"name": "a-worse", "requires": worse, "weight": 9}, {"name": "b-better", "requires": better})
+    (found,) = outcome(both, host("550.54.14", H100))["choices"]
+    assert found["chosen"]["name"] == "b-better", found
+
+
+def test_same_major_code_comes_between_native_code_and_ptx() -> None:
+    three = images(
+        {"name": "ptx", "requires": {"compute_capability": {"ptx": ["8.9"]}, "cuda": "12.4"}},
+        {"name": "major", "requires": {"compute_capability": {"real": ["8.0"]}}},
+        {"name": "native", "requires": {"compute_capability": {"real": ["8.9"]}}},
+    )
+    choice = choose.chosen(three, host("550.54.14", RTX), host("550.54.14", RTX).gpus, TARGETS)
+    assert [(f.image.name, f.code) for f in choice.ranked] == [("native", "native"), ("major", "same-major"), ("ptx", "ptx")]
+
+
+def test_weight_then_name_decide_between_equals() -> None:
+    found = outcome(images({"name": "b"}, {"name": "a"}, {"name": "c", "weight": 1}), host("550.54.14", A100))["choices"][0]
+    assert [found["chosen"]["name"], *(r["name"] for r in found["rejected"])] == ["c", "a", "b"]
+    assert [r["reasons"][0].partition(": ")[2] for r in found["rejected"]] == ["its weight is less", "its weight is less"]
+
+
+COMPAT = {"name": "forward", "requires": {"cuda": "12.4", "compute_capability": {"ptx": ["8.0"]}}, "forward_compat": [470, 535]}
+FORWARD = [
+    # driver, GPU, injection, whether it fits, a part of the note or of the reason
+    ("470.256.02", A100, "native-cdi", True, "the CDI spec has to have the hook enable-cuda-compat"),
+    ("470.256.02", A100, "legacy", True, "the NVIDIA runtime does that by itself"),
+    ("535.104.05", A100, "native-cdi", True, "enable-cuda-compat"),
+    ("470.256.02", RTX, "native-cdi", False, "a libcuda of its own is for GPUs of data centres: this one is not"),
+    ("450.80.02", A100, "native-cdi", False, "its own libcuda is for drivers 470, 535"),
+]
+
+
+@pytest.mark.parametrize(("driver", "gpu", "injection", "fits", "said"), FORWARD)
+def test_forward_compatibility(driver: str, gpu: dict[str, Any], injection: str, fits: bool, said: str) -> None:
+    found = outcome(images(COMPAT), host(driver, gpu, engines=[{"engine": "e", "injection": injection}]))
+    assert found["fits"] is fits, found
+    notes = "".join(found["choices"][0]["engines"][0]["notes"]) if fits else found["problem"]
+    assert said in notes
+
+
+def test_a_newer_cuda_with_its_own_libcuda_is_not_preferred() -> None:
+    both = images(COMPAT, {"name": "older", "requires": {"cuda": "11.4", "compute_capability": {"ptx": ["8.0"]}}})
+    assert outcome(both, host("470.256.02", A100))["choices"][0]["chosen"]["name"] == "older"
+
+
+REQUIRE = {"environment": {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}, "requires": {"cuda": "12.4"}}
+OWN = [
+    # heed_require, injection, fits, what is set
+    (True, "legacy", False, {}),
+    (True, "native-cdi", False, {}),
+    (False, "legacy", True, {"NVIDIA_DISABLE_REQUIRE": "true"}),
+    (False, "oci-hook", True, {"NVIDIA_DISABLE_REQUIRE": "true"}),
+    (False, "native-cdi", True, {}),
+]
+
+
+@pytest.mark.parametrize(("heeded", "injection", "fits", "variables"), OWN)
+def test_what_an_image_says_of_itself(heeded: bool, injection: str, fits: bool, variables: dict[str, str]) -> None:
+    """Driver 535 runs CUDA 12.4 by minor-version compatibility, which the image's own condition knows nothing of."""
+    entry = {"name": "app", "heed_require": heeded, **REQUIRE}
+    found = outcome(images(entry), host("535.104.05", RTX, engines=[{"engine": "e", "injection": injection}]))
+    assert found["fits"] is fits
+    assert fits or "NVIDIA_REQUIRE_CUDA=cuda>=12.4 is not met by cuda 12.2" in found["problem"]
+    assert not fits or found["choices"][0]["engines"][0]["environment"] == variables
+
+
+MIXED = images({"name": "for-all", "requires": {"compute_capability": {"real": ["8.0", "9.0"]}}}, {"name": "h", "requires": {
+    "compute_capability": {"real": ["9.0"]}, "cpu_march": "broadwell"}})  # fmt: skip
+
+
+def test_a_host_with_different_gpus_gets_one_image_for_all_or_one_for_each() -> None:
+    of = host("550.54.14", A100, H100)
+    (both,) = outcome(MIXED, of)["choices"]
+    assert (both["chosen"]["name"], both["gpus"]) == ("for-all", ["a100", "h100"])
+    assert "GPU a100 (NVIDIA A100-SXM4-80GB): it has machine code for 9.0, and this GPU is 8.0" in both["rejected"][0]["reasons"]
+    each = outcome(MIXED, of, "each")["choices"]
+    assert [(c["gpus"], c["chosen"]["name"]) for c in each] == [(["a100"], "for-all"), (["h100"], "h")]
+
+
+PINNED = [
+    ("registry.example.org:5000/team/app:1.2", "sha256:" + "a" * 64, "registry.example.org:5000/team/app@sha256:" + "a" * 64),
+    ("registry.example.org/team/app:1.2", "", "registry.example.org/team/app:1.2"),
+]
+
+
+@pytest.mark.parametrize(("reference", "digest", "pinned"), PINNED)
+def test_an_image_with_a_digest_is_named_by_it(reference: str, digest: str, pinned: str) -> None:
+    assert choose.pinned(Image("app", reference, digest)) == pinned
+
+
+# ---------------------------------------------------------------- what holds for all catalogues and hosts
+
+CUDAS = st.sampled_from(["9.0", "11.8", "12.0", "12.4", "13.0"])
+CODE = st.lists(st.sampled_from(["3.7", "5.2", "8.0", "8.6", "9.0", "9.0a"]), max_size=3)
+REQUIRES = st.fixed_dictionaries(
+    {"cuda": CUDAS},
+    optional={
+        "compute_capability": st.fixed_dictionaries({"real": CODE, "ptx": CODE}).filter(lambda c: c["real"] or c["ptx"]),
+        "driver": st.sampled_from([">=390", ">=525, <580", "<550"]),
+        "cpu_march": st.sampled_from(["haswell", "broadwell", "skylake_avx512"]),
+        "memory": st.sampled_from(["10GB", "70GB", "100GB"]),
+        "mig": st.booleans(),
+        "glibc": st.sampled_from(["2.28", "2.36"]),
+    },
+)
+ENTRY = st.fixed_dictionaries({"requires": REQUIRES}, optional={"weight": st.integers(0, 2), "forward_compat": st.just([470, 535])})
+ENTRIES = st.lists(ENTRY, min_size=1, max_size=5).map(lambda found: [{"name": f"i{n}", **entry} for n, entry in enumerate(found)])
+GPUS = st.lists(st.sampled_from([K80, A100, H100, RTX, {**A100, "mig": True}]), min_size=1, max_size=3)
+DRIVERS = st.sampled_from(["390.30", "470.256.02", "535.104.05", "550.54.14", "580.65.06", ""])
+HOSTS = st.builds(
+    lambda driver, gpus, flags: host(driver, *gpus, flags=flags, glibc="2.31"), DRIVERS, GPUS, st.sampled_from([HASWELL, SKYLAKE])
+)
+
+
+@given(ENTRIES, HOSTS, st.randoms())
+def test_the_order_of_the_catalogue_does_not_matter(entries: list[dict[str, Any]], of: facts.Host, random: Any) -> None:
+    mixed = list(entries)
+    random.shuffle(mixed)
+    assert outcome(images(*entries), of) == outcome(images(*mixed), of)
+
+
+@given(ENTRIES, HOSTS)
+def test_each_image_is_chosen_or_has_a_reason(entries: list[dict[str, Any]], of: facts.Host) -> None:
+    (found,) = outcome(images(*entries), of)["choices"]
+    assert sorted([*filter(None, [found["chosen"].get("name")]), *(r["name"] for r in found["rejected"])]) == [e["name"] for e in entries]
+    assert all(r["reasons"] and all(r["reasons"]) for r in found["rejected"])
+
+
+@given(ENTRIES, HOSTS)
+def test_what_is_chosen_has_all_that_it_needs(entries: list[dict[str, Any]], of: facts.Host) -> None:
+    """Judged here by words of the catalogue, and not by the code that chooses."""
+    name = outcome(images(*entries), of)["choices"][0]["chosen"].get("name")
+    for entry in entries:
+        if entry["name"] != name:
+            continue
+        needs = entry["requires"]
+        major = int(needs["cuda"].partition(".")[0])
+        runs_it = {"390.30": [9], "470.256.02": [9, 11], "535.104.05": [9, 11, 12], "550.54.14": [9, 11, 12], "580.65.06": [9, 11, 12, 13]}
+        assert major in runs_it[of.driver] or int(of.driver[:3]) in entry.get("forward_compat", [])
+        assert needs.get("glibc", "2.28") == "2.28"
+        assert needs.get("cpu_march") in (None, *(of.cpu.names or ()))
+        assert all(needs.get("memory", "0GB") in ("0GB", "10GB", "70GB") and gpu.memory for gpu in of.gpus if "memory" in needs)
+        assert all(needs.get("mig") in (None, gpu.mig) for gpu in of.gpus)
+
+
+@given(ENTRIES, HOSTS, st.sampled_from([K80, A100, H100, RTX]))
+def test_another_gpu_never_widens_the_choice(entries: list[dict[str, Any]], of: facts.Host, more: dict[str, Any]) -> None:
+    (another,) = host("", more).gpus
+    both = [choose.chosen(images(*entries), of, gpus, TARGETS).ranked for gpus in (of.gpus, (*of.gpus, another))]
+    before, after = ({fit.image.name for fit in ranked} for ranked in both)
+    assert after <= before
+
+
+def test_facts_of_the_file_are_read_as_those_of_a_variable() -> None:
+    text = "schema: 1\nimages:\n  - name: a\n    image: registry.example.org/a:1\n"
+    assert catalogue.parsed(read(text, "c.yml"), {}) == images({"name": "a", "image": "registry.example.org/a:1"})
