@@ -19,9 +19,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import handed_on
 
 SPEC = arguments.spec("node")
-# Once for a run, before Ansible makes a process for each host's task: the lists of what may leave a host, and the trees that they are
-# searched as, are the same for all of them.
+# Once for a run, before Ansible makes a process for each host's task, what is the same for all of them: the lists of what may leave a host,
+# the trees that they are searched as, and the programs that a plan may bring.
 node.questions(Policy())
+transport.probe_source("nvml")
+transport.resident_sources()
 
 
 def planner(policy: Policy, obs: Observation, done: bool = True) -> base.Outcome:

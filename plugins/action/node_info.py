@@ -10,7 +10,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import work
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gpu_users, work
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
@@ -31,12 +31,14 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     entries = list(kept.get("journal") or ())
     shown = {"journal": entries, "history": [journal.history(entry) for entry in entries]}
     runs = work.as_result(policy, obs, plan.whole, kubelet=seen.kubelet.present)
-    return base.Outcome(plan, {**node.info(seen, plan, obs, policy.state), **shown, "work": runs, "problem": problem, "known_bad": known})
+    sharing = gpu_users.as_result(policy, obs, seen.driver)
+    more = {**shown, "work": runs, "problem": problem, "known_bad": known, "sharing": sharing}
+    return base.Outcome(plan, {**node.info(seen, plan, obs, policy.state), **more})
 
 
 def questions(policy: Policy) -> list[queries.Question]:
     """All that is needed for the plan and for a drain, and the journal as people read it."""
-    return [*node.questions(policy), *work.questions(policy), queries.originals(JOURNAL_DIR, listing=True)]
+    return [*node.questions(policy), *work.questions(policy), *gpu_users.questions(policy), queries.originals(JOURNAL_DIR, listing=True)]
 
 
 class ActionModule(ActionBase):

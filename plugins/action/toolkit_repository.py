@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
 
 SPEC = arguments.spec("toolkit_repository")
@@ -22,14 +24,23 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         args = arguments.of_task(self, SPEC)
+        archive = args.pop("bundle_file") or ""
+
+        def plan(policy: Policy, obs: Observation) -> base.Outcome:
+            if archive and policy.state == "present":
+                archives.require_file(archive)
+                note = f"No repository is added: the packages come from {archive}, and the module node brings those that are missing"
+                return base.Outcome(Plan(advice=(note,)))
+            return base.Outcome(
+                repository.plan(obs, url=args["url"], key=args["key"], expected=args["key_fingerprint"], state=policy.state)
+            )
+
         return base.converge(
             self,
             task_vars or {},
             arguments.policy(args, single=True),
-            lambda _policy: repository.questions(url=args["url"] or ""),
-            lambda policy, obs: base.Outcome(
-                repository.plan(obs, url=args["url"], key=args["key"], expected=args["key_fingerprint"], state=policy.state)
-            ),
+            lambda policy: [] if archive and policy.state == "present" else repository.questions(url=args["url"] or ""),
+            plan,
             reason="gpufleet.nvidia.toolkit_repository",
             way=args["transport"],
         )

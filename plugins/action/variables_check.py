@@ -14,9 +14,10 @@ from ansible import context
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, outside
+from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, base, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import change_ref
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
@@ -33,7 +34,10 @@ def options_of_roles() -> dict[str, dict[str, Any]]:
 
 KNOWN = options_of_roles()
 # Options whose values can be judged by their spec alone. Others are not even read here: the value may be a look-up that costs time.
-JUDGED = {name: spec for name, spec in KNOWN.items() if "choices" in spec or spec["type"] not in ("str", "path")}
+# Settings of the run are judged once, below, where an empty text is none.
+JUDGED = {
+    name: spec for name, spec in KNOWN.items() if name not in names.RUN and ("choices" in spec or spec["type"] not in ("str", "path"))
+}
 # Settings of the run that only some playbooks read, or only at their end.
 JUDGED_RUN = {
     "gpufleet_fleet_policy": {key: arguments.spec("rollout_gate")["fleet_policy"][key] for key in ("type", "choices")},
@@ -60,7 +64,8 @@ class ActionModule(ActionBase):
         # An empty text is a question of AWX's surveys that nobody answered.
         found += wrong_values({name: value for name, value in of_run.items() if value not in ("", None)}, JUDGED_RUN) + wrong_ticket(of_run)
         found += unusable(of_run.get("gpufleet_report_dir")) + wrong_number("gpufleet_max_lost", of_run.get("gpufleet_max_lost"))
-        found += names.grouped({host: wrong_of_host(hostvars[host]) for host in hosts})
+        read = {host: [] if ARCHIVE in args["written"] else wrong_archive(hostvars[host]) for host in hosts}
+        found += names.grouped({host: [*wrong_of_host(hostvars[host]), *read[host]] for host in hosts})
         if tagged(variables, context.CLIARGS.get("args") or ()):
             found.append(names.TAGS)
         return {"changed": False, **({"failed": True, "msg": ". ".join([*found, "Nothing was done"])} if found else {})}
@@ -112,7 +117,33 @@ VERSIONS = sorted(name for name in KNOWN if name.endswith("_version"))
 
 
 def wrong_of_host(variables: Mapping[str, Any]) -> list[str]:
-    return [*(wrong_values(variables) or wrong_drain(variables)), *wrong_versions(variables)]
+    return [*(wrong_values(variables) or wrong_drain(variables)), *wrong_versions(variables), *wrong_cluster(variables)]
+
+
+def wrong_cluster(variables: Mapping[str, Any]) -> list[str]:
+    """What is wrong with what a host says of its cluster and of its node there."""
+    try:
+        given = {name: variables[name] for name in settings.RULES if name in variables}
+    except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
+        return []
+    return settings.problems(given)
+
+
+ARCHIVE = "gpufleet_bundle_file"
+
+
+def wrong_archive(variables: Mapping[str, Any]) -> list[str]:
+    """Why the archive that a host's packages come from cannot be read. state: absent needs none."""
+    try:
+        file, state = (variables.get(name) for name in (ARCHIVE, "gpufleet_state"))
+    except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
+        return []
+    try:
+        if file and state != "absent":
+            archives.require_file(str(file))
+    except PlanError as error:
+        return [str(error)]
+    return []
 
 
 def wrong_versions(variables: Mapping[str, Any]) -> list[str]:

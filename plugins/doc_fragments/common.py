@@ -227,6 +227,14 @@ options:
     elements: str
     choices: [envvar, volume-mounts, cdi-annotations, cdi-cri]
     default: []
+  device_plugin_prefix:
+    description:
+      - The prefix of annotations that the Kubernetes device plugin writes on all nodes of this cluster alike. The GPU Operator sets
+        V(cdi.k8s.io/), and where an engine cannot resolve CDI devices the NVIDIA runtime then answers that prefix as well.
+      - Empty means that the plugin is set for each group of hosts, see M(gpufleet.nvidia.kubernetes_objects).
+    type: str
+    choices: ['', cdi.k8s.io/]
+    default: ''
 """
 
     # What is installed, and where it comes from.
@@ -405,7 +413,6 @@ options:
     default: false
 """
 
-    # Whether the driver's device nodes are minded as well.
     # Metrics of a host.
     METRICS_DIR = r"""
 options:
@@ -422,6 +429,7 @@ options:
     default: ""
 """
 
+    # Whether the driver's device nodes are minded as well.
     DEVICE_NODES = r"""
 options:
   device_nodes:

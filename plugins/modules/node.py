@@ -44,6 +44,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_refresh
   - gpufleet.nvidia.common.device_nodes
+  - gpufleet.nvidia.sharing
   - gpufleet.nvidia.common.metrics_dir
   - gpufleet.nvidia.common.cdi_devices
   - gpufleet.nvidia.common.cdi_roots
@@ -62,6 +63,16 @@ EXAMPLES = r"""
 - name: Install the toolkit on hosts without a network, from an archive that gpufleet.nvidia.bundle has made
   gpufleet.nvidia.node:
     bundle_file: gpufleet-bundle.tar
+
+- name: Let containers take turns on one GPU, and keep a second process from another one
+  gpufleet.nvidia.node:
+    sharing:
+      "0000:17:00.0":
+        time_slicing:
+          interval: short
+      "0000:43:00.0":
+        dedicated:
+          exclusive: true
 
 - name: Take everything back
   gpufleet.nvidia.node:

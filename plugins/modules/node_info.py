@@ -38,6 +38,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_refresh
   - gpufleet.nvidia.common.device_nodes
+  - gpufleet.nvidia.sharing
   - gpufleet.nvidia.common.metrics_dir
   - gpufleet.nvidia.common.cdi_devices
   - gpufleet.nvidia.common.cdi_roots
@@ -149,6 +150,58 @@ work:
       description: Numbers of the processes that hold device nodes of GPUs, without the services that only watch them.
       type: list
       elements: str
+      returned: always
+sharing:
+  description: The GPUs that O(sharing) names, and who uses them now. Empty where the option is not set, or is refused.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - gpu: GPU-11111111-0000-5000-8000-000000000001
+      bus: "0000:17:00.0"
+      policy: dedicated (exclusive)
+      compute_mode: EXCLUSIVE_PROCESS
+      users:
+        - name: container 0f3b7c1d9a2e
+          pids: [4711]
+      violation: ""
+  contains:
+    gpu:
+      description: The GPU's UUID.
+      type: str
+      returned: always
+    bus:
+      description: Its PCI address.
+      type: str
+      returned: always
+    policy:
+      description: What the option says of it.
+      type: str
+      returned: always
+    compute_mode:
+      description: The mode that the driver has for it now.
+      type: str
+      returned: always
+    users:
+      description:
+        - Containers, by the beginning of their identifier, and other control groups whose processes hold the GPU's device node open.
+        - A container that was given the GPU and has not opened it yet is not among them.
+      type: list
+      elements: dict
+      returned: always
+      contains:
+        name:
+          description: The container or control group.
+          type: str
+          returned: always
+        pids:
+          description: Its processes.
+          type: list
+          elements: int
+          returned: always
+    violation:
+      description: Why this is not what the policy allows, empty where it is. Null where a process could not be looked into.
+      type: str
       returned: always
 advice:
   description: What a person should know or do.

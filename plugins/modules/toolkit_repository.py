@@ -42,6 +42,11 @@ options:
         means the known fingerprint of NVIDIA's key.
     type: str
     default: ""
+  bundle_file:
+    description:
+      - An archive on the controller, made by M(gpufleet.nvidia.bundle), that the packages come from. Then no repository is added, and
+        M(gpufleet.nvidia.node) brings the packages where some are missing. With O(state=absent) this option counts for nothing.
+    type: path
 notes:
   - dnf 4 and zypper are tested on Debian hosts that have these tools, not on Red Hat's and SUSE's systems. dnf5 has not been tested.
 seealso:

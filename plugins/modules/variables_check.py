@@ -20,6 +20,7 @@ description:
     knows any host, so it would silently ignore the setting there.
   - Fails if a value is none of those that the roles accept, or if the settings of the drain cannot be used together, for all hosts in one
     message.
+  - Fails if the archive of packages that C(gpufleet_bundle_file) names is no file of this controller that can be read.
   - Fails if a playbook of this collection is run with C(--tags) or C(--skip-tags), since their tasks have no tags.
   - Every playbook of this collection begins with this task. It runs once, on the controller only, whatever the number of hosts.
 extends_documentation_fragment:
@@ -31,6 +32,12 @@ options:
     description:
       - Names of your own variables that begin with C(gpufleet_), results that your tasks register among them.
       - The playbooks take them from the variable C(gpufleet_own_variables).
+    type: list
+    elements: str
+    default: []
+  written:
+    description:
+      - Names of variables that say which file this run writes. Without them, C(gpufleet_bundle_file) has to be a file that can be read.
     type: list
     elements: str
     default: []

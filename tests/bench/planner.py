@@ -85,7 +85,8 @@ def vary(seen: Observation, number: int) -> Observation:
 
 def other(uuid: str, number: int) -> str:
     found = hashlib.sha256(f"{uuid}{number}".encode()).hexdigest()
-    return f"GPU-{found[:8]}-{found[8:12]}-{found[12:16]}-{found[16:20]}-{found[20:32]}"
+    # It begins as before: a spec names devices in the order of their UUIDs, and one in another order would be compared the long way.
+    return f"{uuid[:12]}-{found[8:12]}-{found[12:16]}-{found[16:20]}-{found[20:32]}"
 
 
 def speed(what: str, aim: float, seen: dict[str, Observation]) -> Speed:

@@ -15,6 +15,7 @@ import hashlib
 import io
 import json
 import os
+import stat
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import tr
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import host, listed, manifest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
+STEP = "Name a file of this controller in bundle_file (gpufleet_bundle_file)"
 BLOCK = 1 << 20
 COPYRIGHT = 1 << 20  # bytes of a copyright file that are read
 
@@ -56,8 +58,7 @@ def judged(file: str) -> manifest.Manifest:
                 return manifest.parsed(known.read_text(encoding="utf-8"))
             text = _verified(stream)
     except OSError as error:
-        step = "Name a file of this controller in bundle_file (gpufleet_bundle_file)"
-        raise manifest.refused(file, error.strerror or type(error).__name__, step) from None
+        raise manifest.refused(file, error.strerror or type(error).__name__, STEP) from None
     except ValueError as error:
         raise manifest.refused(file, str(error)) from None
     with contextlib.suppress(OSError):
@@ -65,6 +66,17 @@ def judged(file: str) -> manifest.Manifest:
         spare.write_text(text, encoding="utf-8")
         spare.replace(known)
     return manifest.parsed(text)
+
+
+def require_file(file: str) -> None:
+    """PlanError where this is no file that can be read. What is in it takes time to judge, and is judged where it is needed."""
+    path = Path(file).expanduser()
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for who writes into it
+            raise manifest.refused(file, "it is no regular file", STEP)
+        path.open("rb").close()
+    except OSError as error:
+        raise manifest.refused(file, error.strerror or type(error).__name__, STEP) from None
 
 
 def require(policy: Policy) -> None:

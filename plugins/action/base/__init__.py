@@ -27,11 +27,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import diff as diff_
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal as past
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results as differences_
 
 SCHEMA = 1
+EARLIER_SHOWN = 4  # parts that a message names of what was done before the one that failed; `actions` has all
 PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine again after 5
 # A normal host needs one look; an import, a socket, a probe or the loader's cache may cost one more each. What ends a plan that would ask
 # forever is that it asks nothing new; this bound is for a host that goes on answering with something new to ask for.
@@ -128,15 +129,16 @@ def look(
     asked = [with_source(q) for q in unique if q.get("kind") not in OF_CONTROLLER]
     if not asked:
         return before
-    request = {"schema": SCHEMA, "root": wanted.root, **queries.with_lists_once(asked)}
+    request = {"schema": SCHEMA, "root": wanted.root, **queries.sent(asked)}
     answer = transport.exchange(action, "observe", request, task_vars, way)
     require_root(wanted, answer.get("host") or {})
     if wanted.root == "/" and (answer.get("host") or {}).get("uid", 0) != 0:
         raise AnsibleActionFail(
             "not root on the node: only root can read the sockets and configurations of engines. Set ansible_become: true for this host"
         )
-    queries.note_lists(answer.get("answers") or {}, unique)
-    return before.with_answers(answer)
+    answers = queries.named(answer.get("answers") or {}, asked)
+    queries.note_lists(answers, unique)
+    return before.with_answers({**answer, "answers": answers})
 
 
 def require_root(wanted: Policy, host: Mapping[str, Any]) -> None:
@@ -335,7 +337,7 @@ def with_earlier(last: dict[str, Any], whole: Plan, done: Done, restart: str) ->
     if "diff" in last:
         shaped["diff"] = [*diffs(earlier), *last["diff"]]
     if last.get("failed"):
-        shaped["msg"] = f"{last['msg']}. What was done before stays in place: {'; '.join(before)}"
+        shaped["msg"] = f"{last['msg']}. What was done before stays in place: {names.few(before, EARLIER_SHOWN, '; ')}"
     return shaped
 
 
@@ -354,7 +356,7 @@ def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, r
         check=check,
         alone=here,
         expect=transactions.Expected(plan.expect_files, plan.expect_units),
-        changes=archives.filled(plan.changes),
+        changes=transactions.admitted(archives.filled(plan.changes)),
         causes=causes.table(),
         probation=PROBATION,
         pending=pending,

@@ -49,6 +49,7 @@ class Calls:
 
     action: ActionBase
     variables: Mapping[str, Any]
+    delegate: str = "gpufleet_drain_delegate"  # the variable that says where the task runs
 
     def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
         """Run a module there. check: in check mode, whatever the task is in: the callers know what only reads, and what is only tried."""
@@ -58,8 +59,8 @@ class Calls:
             return dict(self.action._execute_module(module_name=name, module_args=dict(arguments), task_vars=dict(self.variables)))
         except AnsibleConnectionFailure as error:
             # Not "unreachable", which a play may ignore: the change would go on, on a host that nobody has drained.
-            step = "See gpufleet_drain_delegate for where the task runs"
-            raise drain.OutOfReach("the machine that drains hosts cannot be reached", why=last_line(str(error)), next=step) from None
+            step = f"See {self.delegate} for where the task runs"
+            raise drain.OutOfReach("the machine where the task runs cannot be reached", why=last_line(str(error)), next=step) from None
         finally:
             task.check_mode = before
 
@@ -70,7 +71,7 @@ class Calls:
         # Not expanded: a word may hold what a host says of itself, and a variable of this machine's may be a secret.
         result = self.module("ansible.builtin.command", {"argv": words, "expand_argument_vars": False})
         if "rc" not in result:
-            raise PlanError(f"{argv[0]} cannot be run", why=said(result), next="See gpufleet_drain_delegate for where it runs")
+            raise PlanError(f"{argv[0]} cannot be run", why=said(result), next=f"See {self.delegate} for where it runs")
         return int(result["rc"]), str(result.get("stdout") or ""), str(result.get("stderr") or result.get("msg") or "")
 
 

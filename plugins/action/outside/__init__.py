@@ -33,29 +33,29 @@ KINDS = {".html": "text/html; charset=utf-8", ".json": "application/json"}
 ADDRESS_SECONDS = 60
 
 
-def directory(name: str) -> Path:
+def directory(name: str, setting: str = DIRECTORY) -> Path:
     """A directory as it may be written to, made where it is missing."""
-    place = judged(name)
+    place = judged(name, setting)
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        step = f"Name a directory that this user can make in {DIRECTORY}"
+        step = f"Name a directory that this user can make in {setting}"
         raise PlanError("this directory cannot be made", where=str(place), why=error.strerror or "", next=step) from None
     return place
 
 
-def judged(name: str) -> Path:
+def judged(name: str, setting: str = DIRECTORY) -> Path:
     """A directory that can be used; PlanError where it is none, or is reached through a link that somebody else has made."""
     place = Path(name).expanduser().absolute()
     for part in (*reversed(place.parents), place):
         with contextlib.suppress(FileNotFoundError):
             found = part.lstat()
             if not part.is_dir():
-                what = f"{DIRECTORY} names no directory"
+                what = f"{setting} names no directory"
                 raise PlanError(what, where=str(place), why=f"{part} is none", next="Name a directory, which is made where it is missing")
             if stat.S_ISLNK(found.st_mode) and found.st_uid not in (0, os.geteuid()):
                 why = f"{part} is a link of the user {found.st_uid}, who could turn it to any other place"
-                raise PlanError(f"{DIRECTORY} is not used", where=str(place), why=why, next="Name a directory of your own")
+                raise PlanError(f"{setting} is not used", where=str(place), why=why, next="Name a directory of your own")
     return place
 
 

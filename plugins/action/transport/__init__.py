@@ -33,24 +33,23 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     name: tuple(parts.split())
     for name, parts in {
         "observe": (
-            "projection.selection causes host_files trust commands projection.yaml_scalars projection.placeholders "
+            "projection.selection failures host_files trust commands projection.yaml_scalars projection.placeholders "
             "projection.yaml_scan projection.documents keyed projection.json_places projection.toml_places "
-            "projection.projector projection.contents rpc.grpc_wire rpc.cri rpc.cri_queries rpc.unix_http system process_queries "
-            "journal journal_queries projection.leaves file_queries observe"
+            "projection.projector projection.contents rpc.grpc_wire rpc.cri rpc.cri_queries rpc.unix_http system process_trust "
+            "process_queries journal journal_queries projection.leaves file_queries observe"
         ),
         "transaction": (
-            "host_files trust commands keyed projection.selection causes rpc.unix_http system journal rpc.grpc_wire rpc.cri "
-            "transaction.health transaction.journal_writer transaction.deadline transaction.container_snapshot "
+            "host_files trust commands keyed projection.selection causes failures rpc.unix_http system journal rpc.grpc_wire "
+            "rpc.cri transaction.health transaction.journal_writer transaction.deadline transaction.container_snapshot "
             "projection.placeholders projection.json_places projection.toml_places projection.projector transaction.edits "
             "transaction.preconditions transaction.staging transaction.swap transaction.rollback transaction.executor "
             "transaction.launcher transaction.request transaction.entry"
         ),
         "acknowledge": (
-            "host_files trust commands keyed projection.selection causes rpc.unix_http system journal "
-            "transaction.journal_writer transaction.acknowledge"
+            "host_files trust commands keyed failures rpc.unix_http system journal transaction.journal_writer transaction.acknowledge"
         ),
         "container_check": (
-            "host_files trust rpc.unix_http container_test.http_api container_test.cri_messages projection.selection causes "
+            "host_files trust rpc.unix_http container_test.http_api container_test.cri_messages projection.selection causes failures "
             "commands rpc.grpc_wire rpc.cri container_test.entry"
         ),
     }.items()

@@ -149,6 +149,8 @@ def glob(root, pattern, folders=None):
         paths = matched
         if len(paths) > host_files.MAX_ENTRIES:
             raise host_files.NodeError("too-large", "%s: matches more than %d files" % (pattern, host_files.MAX_ENTRIES))
+    if "*" in parts[-1] or "?" in parts[-1]:  # then these names are from a listing
+        return paths
     return [path for path in paths if host_files.lstat(root, folders.spot(path)) is not None]
 
 
@@ -177,7 +179,7 @@ def list_paths(root, patterns):
             if there is None:  # gone since it was listed
                 continue
             real = host_files.resolve(root, spot)[0] if stat.S_ISLNK(there.st_mode) else spot
-            item = host_files.lstat(root, real)
+            item = there if real == spot else host_files.lstat(root, real)
             there = item or there
             entry = {"path": path, "real": real if item else None, "type": host_files.kind_of(there), "mode": stat.S_IMODE(there.st_mode)}
             found.append(entry if spot == path else dict(entry, spot=spot))

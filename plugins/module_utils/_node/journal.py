@@ -293,11 +293,13 @@ def damaged(directory, path, why):
 def is_stray(base, path):
     """Whether a place is such a name. One that is young may be in use by someone whose entry was removed just now."""
     named = re.match(BESIDE + r"\Z", os.path.basename(path))
+    if not named:  # before it is looked at: so are nearly all of those in a directory
+        return False
     try:
         state = os.lstat(path)
     except OSError:
         return False
-    if not named or not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mtime > time.time() - STRAY_AFTER:
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mtime > time.time() - STRAY_AFTER:
         return False
     token = named.group(1)
     return not any(name.endswith("-" + token) for name in names(base, "open")) and not at_work(base, token)

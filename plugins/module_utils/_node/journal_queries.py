@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What an observation reports on the journal. Node side: standard library only, Python 3.6."""
 
-import fnmatch
 import os
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, journal, keyed, system
@@ -54,7 +53,7 @@ def _original_shown(root, base, meta, cap, keep):
     shown = {key: value for key, value in meta.items() if key not in ("xattrs", "path")}
     shown.update(content=None, directory=journal.original_dir(base, meta["path"])[len(root) :], now=None, trouble=None)
     if found[1] is not None and len(found[1].data) <= cap:
-        wanted = [entry["keep"] for entry in keep or () if fnmatch.fnmatchcase(meta["path"], entry["path"])]
+        wanted = [entry["keep"] for entry in keep or () if meta["path"].endswith(entry["ends"])]
         shown.update(contents.shown(found[1].data, wanted[0], meta["path"]) if wanted else {})
     for name in ("sha256_before", "sha256_after"):
         shown[name] = keyed.digest(shown[name])

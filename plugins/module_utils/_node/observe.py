@@ -21,8 +21,8 @@ import threading
 import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import (
-    causes,
     commands,
+    failures,
     file_queries,
     host_files,
     journal_queries,
@@ -121,7 +121,7 @@ def _ask(root, question, alarm):
     except (TypeError, ValueError, AttributeError, re.error) as exc:
         return host_files.NodeError("bad-question", "a %s query with an invalid value: %s" % (kind, exc)).answer()
     except Exception as exc:  # one question must not take the others with it
-        return host_files.NodeError("failed", causes.fault(exc)).answer()
+        return host_files.NodeError("failed", failures.fault(exc)).answer()
 
 
 class _Alarm(object):
@@ -383,7 +383,7 @@ def _processes(_root, question):
 
 
 def _holders(_root, question):
-    return process_queries.holders(question["pattern"], question.get("services") or ())
+    return process_queries.holders(question["pattern"], question.get("services") or (), bool(question.get("groups")))
 
 
 def _cri(_root, question):

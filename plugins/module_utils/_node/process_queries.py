@@ -9,7 +9,7 @@ import os
 import re
 import stat
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, system, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, process_trust, system, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 
 MAX_PROCESSES = 1024
@@ -29,7 +29,7 @@ def processes(names, flags=None, environment=None):
         name = next((name for name, pattern in wanted if called and pattern.fullmatch(called)), None)
         if name is None:
             continue
-        roots = trust.is_root(pid)
+        roots = process_trust.is_root(pid)
         if not roots:
             others.update({} if roots is None else {name: others.get(name, 0) + 1})
             continue
@@ -49,7 +49,7 @@ def processes(names, flags=None, environment=None):
 def _judged(found, flags, environment):
     if not found:
         return []
-    judge = trust.Judge(_units_of_processes)
+    judge = process_trust.Judge(_units_of_processes)
     ticks = float(os.sysconf("SC_CLK_TCK"))
     booted = re.search(r"^btime (\d+)$", host_files.read_text("", "/proc/stat", 16 * host_files.MIB) or "", re.MULTILINE)
     _units_of_processes(sorted({unit for unit in map(judge.unit, found) if unit}))  # one call for all
@@ -67,7 +67,7 @@ def _judged(found, flags, environment):
 
 
 def _described(process, judge):
-    group, unit = trust.service(process.groups, judge.first)
+    group, unit = process_trust.service(process.groups, judge.first)
     return {
         "pid": process.pid,
         "ppid": process.ppid,
@@ -98,8 +98,10 @@ def _environment(process):
     return said if system.started(process.pid) == process.start else []
 
 
-def holders(pattern, services=()):
+def holders(pattern, services=(), groups=False):
     """The numbers of the processes that hold a device open whose path matches, of any account.
+
+    groups: also, for each of them, the group `device` of every path that matched, and the control group that it runs in.
 
     services: names of programs that do not count where the host's systemd has started them as a service. A process may call itself as it
     likes, so its own name says nothing. A process that ends meanwhile holds nothing. Those that cannot be looked into are counted: each
@@ -116,7 +118,22 @@ def holders(pattern, services=()):
         except OSError as exc:
             if exc.errno not in (errno.ENOENT, errno.ESRCH):
                 closed += 1
-    return {"pids": [pid for pid in found if not _is_service(pid, services)], "closed": closed}
+    at_work = [pid for pid in found if not _is_service(pid, services)]
+    held = {"held": [entry for entry in (_held(pid, wanted) for pid in at_work) if entry]} if groups else {}
+    return dict(held, pids=at_work, closed=closed)
+
+
+def _held(pid, wanted):
+    """[number, devices, control group] of a process; None where it has ended by now."""
+    try:
+        matches = (wanted.match(os.readlink(link)) for link in _open_files(pid) if _device(link, wanted))
+        devices = sorted({match.group("device") for match in matches if match})
+        group, _unit = process_trust.service(trust.proc_text("/proc/%d/cgroup" % pid), trust.proc_text("/proc/1/cgroup"))
+    except OSError as exc:
+        if exc.errno not in (errno.ENOENT, errno.ESRCH):
+            raise
+        return None
+    return [pid, devices, group]
 
 
 def _open_files(pid):
@@ -150,7 +167,7 @@ def _is_service(pid, names):
     try:
         process = trust.process(pid)
         file_ = os.stat("/proc/%d/exe" % pid)
-        judge = trust.Judge(_units_of_processes)
+        judge = process_trust.Judge(_units_of_processes)
         # Read once more at the end: what was judged is what runs.
         known = os.path.basename(process.exe) in names and not trust.running_file(file_, process.exe) and judge.leads(process)
         return known and trust.process(pid) == process

@@ -9,7 +9,7 @@ Node side: standard library only, Python 3.6. Everything here reads; nothing cha
 import os
 import re
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, failures, host_files
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import unix_http
 
 UNIT_PROPERTIES = (
@@ -156,7 +156,8 @@ def units(names, properties=None):
         for name in unit.get("Names", "").split() + [unit.get("Id", "")]:
             shown[name] = unit
     if not shown.keys() & set(names) and answer["rc"]:
-        raise host_files.NodeError("failed", "systemctl show: " + (causes.of_manager(answer["stderr"]) or "exit status %s" % answer["rc"]))
+        said = failures.of_manager(answer["stderr"]) or "exit status %s" % answer["rc"]
+        raise host_files.NodeError("failed", "systemctl show: " + said)
     states = {name: shown.get(name, {"LoadState": "not-found", "ActiveState": "inactive"}) for name in names}
     if set(OF_PROCESSES) <= set(wanted):
         heard.update(states)

@@ -46,7 +46,7 @@ def path(root, wanted, groups=()):
     What is not there is nobody's: the directory where it would be has to be root's.
     """
     real, links = host_files.resolve(root, wanted)
-    return _first(spot(root, place, groups) for place in links + [real])
+    return first(spot(root, place, groups) for place in links + [real])
 
 
 def spot(root, place, groups=(), whole=True):
@@ -117,7 +117,7 @@ def _has_acl(place):
         return exc.errno not in host_files.NO_ATTRIBUTE
 
 
-def _first(doubts):
+def first(doubts):
     return next((doubt for doubt in doubts if doubt), None)
 
 
@@ -178,7 +178,6 @@ def require_program(wanted):
 # groups: /proc/PID/cgroup
 Process = collections.namedtuple("Process", "pid ppid start uids exe deleted argv users pids root groups")
 _DELETED = " (deleted)"
-_GENERATIONS = 64
 
 
 class Gone(Exception):
@@ -213,17 +212,9 @@ def named(pid):
         return None
 
 
-def is_root(pid):
-    """Whether a process is root's through and through: real, effective, saved and file system's. None when it is gone."""
-    try:
-        return _uids(_text("/proc/%d/status" % pid)) == (0, 0, 0, 0)
-    except (OSError, ValueError):
-        return None
-
-
 def _read_process(pid, place):
-    fields = _text("stat", place).rpartition(")")[2].split()  # the name before may contain anything, a ")" too
-    status = _text("status", place)
+    fields = proc_text("stat", place).rpartition(")")[2].split()  # the name before may contain anything, a ")" too
+    status = proc_text("status", place)
     exe = os.readlink("exe", dir_fd=place)
     root = os.stat("root", dir_fd=place)
     numbers = re.search(r"^NSpid:(.*)$", status, re.MULTILINE)
@@ -231,18 +222,18 @@ def _read_process(pid, place):
         pid=pid,
         ppid=int(fields[1]),
         start=int(fields[19]),
-        uids=_uids(status),
+        uids=uids_of(status),
         exe=_plain(exe),
         deleted=exe.endswith(_DELETED),
-        argv=tuple(_text("cmdline", place).split("\0")[:-1]),
+        argv=tuple(proc_text("cmdline", place).split("\0")[:-1]),
         users=os.readlink("ns/user", dir_fd=place),
         pids=len(numbers.group(1).split()) if numbers else 1,  # a kernel older than 4.1 does not say
         root=(root.st_dev, root.st_ino),
-        groups=_text("cgroup", place),
+        groups=proc_text("cgroup", place),
     )
 
 
-def _text(name, place=None, cap=256 * 1024):
+def proc_text(name, place=None, cap=256 * 1024):
     fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=place)
     try:
         with os.fdopen(fd, "rb", closefd=False) as stream:
@@ -251,115 +242,12 @@ def _text(name, place=None, cap=256 * 1024):
         os.close(fd)
 
 
-def _uids(status):
+def uids_of(status):
     return tuple(int(word) for word in re.search(r"^Uid:(.*)$", status, re.MULTILINE).group(1).split()) if "\nUid:" in status else ()
 
 
 def _plain(exe):
     return exe[: -len(_DELETED)] if exe.endswith(_DELETED) else exe
-
-
-def service(groups, first):
-    """(control group, outermost unit) of a process, both below the group of the host's first process; ("", None) where none is known.
-
-    The outermost: a user's own manager has units as well, and calls them as it likes. systemd's own hierarchy is 0::, name=systemd, or
-    both,
-    where one of them may say "/" only.
-    """
-    tops, found = _hierarchies(first), []
-    for name, group in _hierarchies(groups).items():
-        top = tops.get(name, "/")
-        top = (os.path.dirname(top) if top.endswith("/init.scope") else top).rstrip("/")
-        if (group == top or group.startswith(top + "/")) and ".." not in group.split("/"):
-            found.append(group[len(top) :] or "/")
-        else:
-            found.append("/..")  # in addition to the host's own
-    group = max(found, key=len) if found else ""
-    units = {next((part for part in path.split("/") if part.endswith((".service", ".scope"))), None) for path in found if path != "/"}
-    return group, units.pop() if len(units) == 1 else None
-
-
-def _hierarchies(groups):
-    found = {}
-    for line in groups.splitlines():
-        fields = line.split(":", 2)
-        if len(fields) == 3 and fields[1] in ("", "name=systemd"):
-            found[fields[1]] = fields[2]
-    return found
-
-
-def _users():
-    """The host's own user namespace: its first process's. Ours, where even root may not look at that one (some containers)."""
-    try:
-        return os.readlink("/proc/1/ns/user")
-    except OSError:
-        return os.readlink("/proc/self/ns/user")
-
-
-class Judge(object):
-    """The rule for processes of one look. show: a function from names of units to their properties, as systemd reports them."""
-
-    def __init__(self, show):
-        self.show = show
-        self.first = _text("/proc/1/cgroup")
-        self.root = os.stat("/")
-        self.users = _users()
-
-    def unit(self, found):
-        return service(found.groups, self.first)[1]
-
-    def doubt(self, found):
-        """None for a process that root's systemd has started as a service of this very host, else the first rule that it breaks."""
-        return self._own(found) or self._service(found)
-
-    def leads(self, found):
-        """Whether a process, of whatever account, is the main one of a service of this very host."""
-        unit = self.unit(found)
-        return not (self._own(found, anybodys=True) or self._service(found)) and self.show([unit])[unit]["MainPID"] == str(found.pid)
-
-    def _own(self, found, anybodys=False):
-        if found.uids != (0, 0, 0, 0) and not anybodys:
-            return self._no(found, "user", "is not root's through and through", "Run it as root")
-        if found.users != self.users:
-            return self._no(found, "user namespace", "lives in a user namespace of its own", "Run it as a service of the host's systemd")
-        if found.pids != 1:
-            return self._no(found, "PID namespace", "lives in a PID namespace of its own", "Run it as a service of the host's systemd")
-        if found.root != (self.root.st_dev, self.root.st_ino):
-            return self._no(found, "root directory", "has another root directory", "Run it as a service of the host's systemd")
-        return None
-
-    def _service(self, found):
-        unit = self.unit(found)
-        if unit is None or not unit.endswith(".service") or unit.startswith("user@"):
-            why = "runs in %s, not in a service of the host's systemd" % (unit or "no unit")
-            return self._no(found, "service", why, "Run it as such a service")
-        shown = self.show([unit]).get(unit) or {}
-        if not self._descends(found, shown.get("MainPID", "")):
-            return self._no(found, "main process", "is neither the main process of %s nor its descendant" % unit, "Restart the service")
-        files = [shown.get("FragmentPath", "")] + shown.get("DropInPaths", "").split()
-        # A unit that is masked is a link to /dev/null, which says nothing, no matter who writes to it.
-        doubt = _first(path("", name) for name in files if name and os.path.realpath(name) != os.devnull)
-        return doubt._replace(row="unit", why=doubt.why + " (a file of %s)" % unit) if doubt else None
-
-    @staticmethod
-    def _descends(found, main):
-        """By parents who are root's, each. A process whose parent has ended belongs to the host's first, and to nobody's service."""
-        for _generation in range(_GENERATIONS):
-            if str(found.pid) == main:
-                return True
-            if found.ppid <= 1 or not main.isdigit():
-                return False
-            try:
-                found = process(found.ppid)
-            except Gone:
-                return False
-            if found.uids != (0, 0, 0, 0):
-                return False
-        return False
-
-    @staticmethod
-    def _no(found, row, why, remedy):
-        return Doubt(row, "process %d (%s)" % (found.pid, found.exe), why, remedy)
 
 
 @contextlib.contextmanager
@@ -411,7 +299,7 @@ answered = {}  # socket: the process that called listen() there, when it was las
 def socket_path(wanted):
     """The rule for a socket's place, before anything is sent to it: its directories are root's, and so is the socket; its mode is free."""
     real, links = host_files.resolve("", wanted)
-    doubt = _first(spot("", place, whole=False) for place in links + [real])
+    doubt = first(spot("", place, whole=False) for place in links + [real])
     if doubt:
         return doubt._replace(row="socket")
     found = host_files.lstat("", real)

@@ -42,6 +42,7 @@ MODES: Mapping[str, RuntimeMode] = {
     "jit-cdi": "jit-cdi",
 }
 INJECTIONS = tuple(MODES)
+BY_RUNTIME = "the NVIDIA runtime does it in cdi mode"
 NO_PLUGIN = Strategies()
 # From the package nvidia-container-toolkit-operator-extensions (packaging/debian of the toolkit).
 MODE_BINARY = {"cdi": "nvidia-container-runtime.cdi", "legacy": "nvidia-container-runtime.legacy"}
@@ -77,7 +78,7 @@ def decide(
         refused=refused,
         skipped=skipped,
         runtime_mode=mode,
-        annotation_prefixes=(RUNTIME_PREFIX,),
+        annotation_prefixes=tuple(dict.fromkeys([RUNTIME_PREFIX, *(p for d in decisions for p in d.annotation_prefixes)])),
         isolation=isolation,
         low_level_runtimes=one_list([i for i in managed if handed_over(i, decisions)], low_level or {}),
         packages=packages(decisions),
@@ -103,7 +104,7 @@ def no_gpu(policy: Policy, driver: Driver) -> str:
     if driver.state != "none" or policy.single:
         return ""
     if policy.no_gpu == "fail":
-        next_step = "Set no_gpu to skip or prepare, or take the host out of the group"
+        next_step = "Set no_gpu (gpufleet_no_gpu) to skip or prepare, or take the host out of the group"
         raise PlanError("no NVIDIA GPU on this host", why=driver.evidence, next=next_step)
     return "" if policy.no_gpu == "prepare" else f"no GPU: {driver.evidence}"
 
@@ -155,10 +156,12 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
     handler = "" if injection == "oci-hook" else (policy.handlers[0].name if policy.handlers else "nvidia")
     default, default_why = choose_default(policy, instance, injection, handler, kubelet)
+    why += ", as default handler" if default and why.endswith(BY_RUNTIME) else ""
     strategy, strategy_why = device_list_strategy(policy, instance, injection, kubelet)
-    plugin_prefix = {"native-cdi": ENGINE_PREFIX, "nvidia-runtime": RUNTIME_PREFIX}.get(injection, "")
+    answered = runtime_prefixes(policy) if injection == "nvidia-runtime" else (RUNTIME_PREFIX,)
+    plugin_prefix = {"native-cdi": ENGINE_PREFIX, "nvidia-runtime": answered[-1]}.get(injection, "")
     enable = injection == "native-cdi" and not instance.cdi.enabled
-    prefixes = () if instance.detects else (RUNTIME_PREFIX,)  # a handler that a manager renders by itself passes no annotation on
+    prefixes = () if instance.detects else answered  # a handler that a manager renders by itself passes no annotation on
     reasons = (
         Reason("injection", injection, why, evidence),
         Reason("default", str(default).lower(), default_why),
@@ -182,6 +185,15 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
         hook=injection == "oci-hook",
         reasons=reasons,
     )
+
+
+def runtime_prefixes(policy: Policy) -> tuple[str, ...]:
+    """The prefixes that the NVIDIA runtime answers for an engine that cannot resolve CDI devices itself.
+
+    The GPU Operator has its plugin write `cdi.k8s.io/` on all nodes (gpu-operator, transformDevicePluginCtrForCDI). Where no engine answers
+    that, the runtime may.
+    """
+    return (RUNTIME_PREFIX, ENGINE_PREFIX) if policy.device_plugin_prefix == ENGINE_PREFIX else (RUNTIME_PREFIX,)
 
 
 def class_why(handler: str, engine: traits.Traits) -> str:
@@ -208,9 +220,11 @@ def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str
     if instance.cdi.able:
         switch = "" if instance.cdi.enabled else " once CDI is switched on"
         return "native-cdi", f"{name} resolves CDI devices itself{switch}"
+    if instance.detects:
+        return "nvidia-runtime", f"{name} resolves no CDI devices as its manager configures it, so the NVIDIA runtime does it in cdi mode"
     if not engine.kubernetes:
-        return "nvidia-runtime", f"{name} cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode ({engine.asks_handler})"
-    return "nvidia-runtime", f"{name} cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode, as default handler"
+        return "nvidia-runtime", f"{name} cannot resolve CDI devices, so {BY_RUNTIME} ({engine.asks_handler})"
+    return "nvidia-runtime", f"{name} cannot resolve CDI devices, so {BY_RUNTIME}"
 
 
 def forced(policy: Policy, instance: Instance) -> Injection:
@@ -280,6 +294,7 @@ def device_list_strategy(policy: Policy, instance: Instance, injection: Injectio
     if not engine.kubernetes:
         return (), f"no kubelet uses {engine.title}, so no device plugin does"
     if policy.device_plugin_strategy:
+        device_plugin.require_answered(policy, instance, injection, kubelet)
         return policy.device_plugin_strategy, "declared by the option device_plugin_strategy"
     if injection == "nvidia-runtime" and instance.detects:
         return ("envvar",), "the handler that the manager of this containerd renders passes no annotations on"
@@ -326,7 +341,8 @@ def isolate(policy: Policy, decisions: list[Decision], plugin: Strategies = NO_P
         return "strict", Reason("isolation", "strict", "forced by the option isolation")
     if policy.isolation == "compatible":
         return "compatible", Reason("isolation", "compatible", "forced by the option isolation")
-    by_env = [d for d in decisions if d.default or "envvar" in d.device_list_strategy]
+    by_mounts = [d for d in decisions if "volume-mounts" in d.device_list_strategy]
+    by_env = [d for d in decisions if d not in by_mounts and (d.default or "envvar" in d.device_list_strategy)]
     if by_env:
         why = "workloads request GPUs by NVIDIA_VISIBLE_DEVICES here, so the variable has to work for unprivileged containers as well"
         return "compatible", Reason("isolation", "compatible", why)
@@ -335,6 +351,9 @@ def isolate(policy: Policy, decisions: list[Decision], plugin: Strategies = NO_P
         allowed = f"users who may run containers in {asking.title} can do anything on the host anyway"
         why = f"{asking.asks_variable} request GPUs by NVIDIA_VISIBLE_DEVICES, and {allowed}"
         return "compatible", Reason("isolation", "compatible", why)
+    if by_mounts:
+        why = "the device plugin requests devices by mounts, so the variable works for privileged containers only"
+        return "strict", Reason("isolation", "strict", why, device_plugin.DECLARED)
     pods = device_plugin.isolation(plugin, decisions)
     if pods:
         return "strict" if pods.value == "strict" else "compatible", pods

@@ -108,6 +108,7 @@ class Policy:
     cdi_compat32: bool = False
     cdi_sockets: bool = False
     device_plugin_strategy: tuple[str, ...] = ()  # declared by the user: lets `auto` take the default away on a live cluster
+    device_plugin_prefix: str = ""  # of the annotations that the plugin writes on all nodes alike; empty: each host has its own
     packages: Literal["present", "ignore"] = "present"
     toolkit_repository: str = "nvidia"  # nvidia: where nothing configured has the packages; an address: always; empty: never
     toolkit_key: str = ""  # of that repository, armored text; empty: NVIDIA's own is fetched by the controller
@@ -129,6 +130,7 @@ class Policy:
     cdi_above_cap: Literal["drop", "refuse"] = "drop"
     cdi_missing_nodes: Literal["fail", "allow"] = "fail"
     device_nodes: Literal["ignore", "present"] = "ignore"
+    sharing: Mapping[str, Any] | None = None  # None: not looked at; empty: what an earlier run set is taken back
     cdi_refresh: Literal["converge", "watch"] = "converge"
     metrics_dir: str = ""  # empty: no metrics
     single: bool = False  # a single-resource module: does what its options say, no host-wide decision
@@ -289,7 +291,7 @@ class HostDecision:
 class Difference:
     """One entry of a plan as a person reads it."""
 
-    what: str  # file | package | unit | node | module
+    what: str  # file | package | unit | node | module | mode
     path: str
     key: str
     before: Any
@@ -370,8 +372,14 @@ class Plan:
         return [r.unit for r in self.acts_on(restart) if r.action not in ("start", "reload")]
 
 
-def merge(plans: list[Plan]) -> Plan:
+NOTHING = Plan()
+
+
+def merge(every: list[Plan]) -> Plan:
     """The sum of several resources' plans as one transaction; a unit is restarted once however many ask for it."""
+    plans = [plan for plan in every if plan != NOTHING]  # on a converged host that is nearly all of them
+    if not plans:
+        return NOTHING
     restarts: dict[str, Restart] = {}
     for plan in plans:
         for r in plan.restarts:

@@ -62,6 +62,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
     repository,
     toolkit_config,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import resource as sharing
 
 # A new engine is one more file and one more row.
 ENGINES = {traits.CONTAINERD: containerd, traits.CRIO: crio, traits.DOCKER: docker, traits.PODMAN: podman}
@@ -117,6 +118,7 @@ def questions(policy: Policy) -> list[queries.Question]:
         metrics,
         gpu_operator,
         programs,
+        sharing,
     )
     rooms = [q for room in every for q in room.questions(policy)]
     return [*own, *engines, *rooms, *repository.host_questions(policy)]
@@ -177,7 +179,8 @@ def with_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instan
     if engine.kubernetes or not engine.handlers or instance.refusal or instance.engine in policy.engines or not kubernetes:
         return instance
     what = f"{engine.title} {instance.version} is left alone on a host of Kubernetes, whose pods do not run in it"
-    return dc.replace(instance, refusal=Refusal(what, f"Set engines: [auto, {instance.engine}] to have it configured as well"))
+    way = f"Set engines: [auto, {instance.engine}] (gpufleet_engines) to have it configured as well"
+    return dc.replace(instance, refusal=Refusal(what, way))
 
 
 def require_engine(policy: Policy, seen: Seen) -> None:
@@ -189,9 +192,8 @@ def require_engine(policy: Policy, seen: Seen) -> None:
             "reads CDI specs",
             next=f"Install an engine first, or {ELSEWHERE}",
         )
-    stopped = [
-        i for i in seen.instances if i.refusal and ((not i.running and i.manager == PACKAGE.name) or i.manager == processes.UNVERIFIED)
-    ]
+    served = (PACKAGE.name, *(m.name for m in known_managers.served()))
+    stopped = [i for i in seen.instances if i.refusal and ((not i.running and i.manager in served) or i.manager == processes.UNVERIFIED)]
     if stopped and len(stopped) == len(seen.instances):
         raise refused(stopped[0])
     silent = [i for i in seen.instances if i.silent]
@@ -253,6 +255,8 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
             lambda: cdi(policy, obs, seen, probe_source, nodes(), (residents or {}).get("cdi_guard", "")),
             lambda: Plan() if installing.commands else others(),
             lambda: device_plugin.advise(policy, record),
+            lambda: Plan(advice=(*consumers.advice(obs), *podman.advice(policy, obs))),
+            lambda: sharing.plan(policy, obs, seen.driver, seen.kubelet, (residents or {}).get(sharing.PROGRAM_NAME, "")),
         ]
     )
     recorded = decision_file.plan(policy, obs, record, seen.driver, taken_over(obs, parts))
@@ -337,7 +341,7 @@ def coming(plan: Plan) -> Plan:
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """Give back what was there before. Packages stay: other things on the host may have come to need them."""
-    rooms = (toolkit_config, oci_hook, resource, device_nodes, cdi_refresh, decision_file, metrics, repository)
+    rooms = (toolkit_config, oci_hook, resource, device_nodes, sharing, cdi_refresh, decision_file, metrics, repository)
     return take_back.plan(policy, obs, CONFIGURED, [room.plan_absent(policy, obs) for room in rooms])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted as sharing
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
 SOCKET_LENGTH = 107  # sun_path of unix(7), less the end
@@ -131,6 +132,7 @@ def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
         raise PlanError("bundle_file is set besides toolkit_repository", why=why, next="Leave out one of the two")
     for name in ("url", "toolkit_repository"):
         check_no_credentials(name, str(options.get(name) or ""))
+    sharing.check(options.get("sharing"), str(options.get("root") or "/"), str(options.get("cdi_driver_root") or "/"))
     for name, value in (options.get("handlers") or {}).items():
         check_name(str(name), docker or _without_kubernetes(options.get("engines") or ()))
         check_handler(str(name), value or {})

@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import admin_groups
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places, output_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 
 Question = dict[str, Any]
-# Of files from before our first change, by their names: what is asked of them where they cannot be given back whole.
+# Of files from before our first change, by how their names end: what is asked of them where they cannot be given back whole.
 ORIGINALS = [
-    {"path": "*.toml", "keep": containerd_places.keep()},
-    {"path": "*.json", "keep": file_places.keep("json", file_places.DAEMON_JSON)},
+    {"ends": ".toml", "keep": containerd_places.keep()},
+    {"ends": ".json", "keep": file_places.keep("json", file_places.DAEMON_JSON)},
 ]
 
 # A line such as `containerd github.com/containerd/containerd v1.7.24`, `crio version 1.34.0` or `Kubernetes v1.31.4`.
@@ -27,7 +27,9 @@ def file(path: str, keep: Keep | None = None, *, content: bool = True, max: int 
     """keep: what of the content may travel."""
     if not content:  # who wants the content must not be given an answer without one
         return {"id": f"stat:{path}", "kind": "file", "path": path, "content": False, "max": max}
-    return {"id": f"file:{path}", "kind": "file", "path": path, "content": True, "max": max, "keep": _listed(path, keep)}
+    asked: Question = {"id": f"file:{path}", "kind": "file", "path": path, "content": True, "max": max, "keep": _listed(path, keep)}
+    groups = admin_groups.of(path)
+    return {**asked, "groups": list(groups)} if groups else asked
 
 
 def together(questions: list[Question]) -> list[Question]:
@@ -40,26 +42,32 @@ def together(questions: list[Question]) -> list[Question]:
     return list(found.values())
 
 
-def with_lists_once(questions: Sequence[Question]) -> dict[str, Any]:
-    """Questions as they are sent: each list of what may travel once, and its number where it stands. Many have the same one."""
+def sent(questions: Sequence[Question]) -> dict[str, Any]:
+    """Questions as they travel: each by its number, which its answer comes back with (`named`), and each list of what may travel once.
+
+    An id says in words what a question says in its keys, and would travel in both directions.
+    """
     lists: list[Any] = []
-    numbers: dict[str, int] = {}
 
     def number(keep: Any) -> int:
-        text = json.dumps(keep)
-        if text not in numbers:
-            numbers[text] = len(lists)
+        if keep not in lists:  # most are the same object, and two that differ do so soon; to make their texts takes longer than the plan
             lists.append(keep)
-        return numbers[text]
+        return lists.index(keep)
 
-    def numbered(question: Question) -> Question:
+    def numbered(at: int, question: Question) -> Question:
+        short = {**question, "id": str(at)}
         if "keep" not in question:
-            return question
+            return short
         if question["kind"] == "originals":
-            return {**question, "keep": [{**entry, "keep": number(entry["keep"])} for entry in question["keep"]]}
-        return {**question, "keep": number(question["keep"])}
+            return {**short, "keep": [{**entry, "keep": number(entry["keep"])} for entry in question["keep"]]}
+        return {**short, "keep": number(question["keep"])}
 
-    return {"questions": [numbered(question) for question in questions], "keeps": lists}
+    return {"questions": [numbered(at, question) for at, question in enumerate(questions)], "keeps": lists}
+
+
+def named(answers: Mapping[str, Any], questions: Sequence[Question]) -> dict[str, Any]:
+    """The answers to questions that were sent, by their ids. What has another number answers none of them."""
+    return {question["id"]: answers[str(at)] for at, question in enumerate(questions) if str(at) in answers}
 
 
 def note_lists(answers: Mapping[str, Any], questions: list[Question]) -> None:
@@ -179,9 +187,13 @@ def processes(names: list[str], flags: Mapping[str, str] | None = None, environm
     return {**q, "environment": dict(environment)} if environment else q
 
 
-def holders(name: str, pattern: str, services: Sequence[str] = ()) -> Question:
-    """The numbers of the processes that hold a device open whose path matches. services: programs that do not count as a service's own."""
-    return {"id": f"holders:{name}", "kind": "holders", "pattern": pattern, "services": list(services)}
+def holders(name: str, pattern: str, services: Sequence[str] = (), *, groups: bool = False) -> Question:
+    """The numbers of the processes that hold a device open whose path matches. services: programs that do not count as a service's own.
+
+    groups: which device, by the group `device` of the pattern, and in which control group.
+    """
+    q: Question = {"id": f"holders:{name}", "kind": "holders", "pattern": pattern, "services": list(services)}
+    return {**q, "groups": True} if groups else q
 
 
 def cri(socket: str, method: str = "Status", *, timeout: int = 5) -> Question:
@@ -232,8 +244,8 @@ def fetched(url: str) -> Question:
 
 # Where the executor puts the new and the old file of a transaction: above the directories that we write to, or in them.
 STRAY_GLOBS = (
-    "/etc", "/etc/ansible", "/etc/apt", "/etc/containerd", "/etc/crio", "/etc/docker", "/etc/systemd", "/etc/systemd/system", "/run",
-    "/run/cdi", "/usr/local", "/usr/local/libexec", "/usr/share/containers", "/usr/share/containers/oci", "/var/lib",
+    "/etc", "/etc/ansible", "/etc/apt", "/etc/containerd", "/etc/crio", "/etc/docker", "/etc/systemd", "/etc/systemd/system", "/etc/udev",
+    "/run", "/run/cdi", "/usr/local", "/usr/local/libexec", "/usr/share/containers", "/usr/share/containers/oci", "/var/lib",
 )  # fmt: skip
 
 

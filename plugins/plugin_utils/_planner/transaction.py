@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, cast
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import admin_groups
+
 SCHEMA = 1
 UNIT_TIMEOUT = 120  # seconds within which a unit has to act
 
@@ -27,6 +29,7 @@ class _Path(TypedDict):
 class _Changing(_Path, total=False):
     expect: str | None  # the digest of the file as it was seen, None where it was not there
     forget: bool  # keep no original of it any more
+    groups: Sequence[str]  # whose members may write to its directories as well (admin_groups.py)
 
 
 class Reference(TypedDict):
@@ -107,6 +110,8 @@ class Command(_Argv, total=False):
     undo: list[str] | None
     undo_within: float  # seconds, of what is not undone while the host boots
     accepts: list[int]  # exit statuses that are no failure, besides 0
+    undo_accepts: list[int]  # the same of `undo`, where they are others
+    undo_leaves: bool  # whether a part of what the command brought may stay
 
 
 class Words(TypedDict):
@@ -265,6 +270,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: plain(inner) for key, inner in value.items()}
     return [plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def admitted(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """Changes with the groups that the node lets write beside root there."""
+    groups = [(change, admin_groups.of(change["path"])) for change in changes]
+    return tuple(cast(Change, {**change, "groups": list(names)}) if names else change for change, names in groups)
 
 
 def forgetting(change: Change) -> Change:

@@ -29,6 +29,7 @@ RUN: Mapping[str, str] = {
     "gpufleet_table_columns": "{...}",
     "gpufleet_change_ref": "CHG0012345",
     "gpufleet_report_dir": "/srv/www/gpu-fleet",
+    "gpufleet_image_dir": "/srv/www/gpu-fleet",
     "gpufleet_report_publish": "https://files.example.org/gpu-fleet/",
     "gpufleet_report_from": "[north/report.json, south/report.json]",
     "gpufleet_rollout_class": "[gpu.model, rack]",
@@ -54,15 +55,24 @@ RUN: Mapping[str, str] = {
     "gpufleet_rollout_host_timeout": "600",
 }
 
-# Of single hosts, read by a rollout: in which groups only so many may be out of service.
-OF_HOSTS = frozenset({"gpufleet_cluster", "gpufleet_slurm_partition"})
+# Of single hosts. Read by a rollout: in which groups only so many may be out of service; and by what is rendered for a cluster.
+OF_HOSTS = frozenset(
+    {
+        *("gpufleet_cluster", "gpufleet_slurm_partition"),
+        *("gpufleet_kubernetes_device_ids", "gpufleet_kubernetes_hook", "gpufleet_kubernetes_mig_strategy"),
+    }
+)
+
+# Of single hosts, read by the playbook images.
+OF_IMAGES = frozenset({"gpufleet_image_catalogue", "gpufleet_image_gpus", "gpufleet_image_registry", "gpufleet_image_registry_auth_file"})
 
 # What roles and playbooks register.
 RESULTS = frozenset(
     f"{PREFIX}{name}"
     for name in (
         *("node_info", "node_result", "verify_result", "cdi_result", "toolkit_result", "fleet", "shown", "totals"),
-        *("awx_result", "bundle_result"),
+        *("image", "image_fleet"),
+        *("awx_result", "bundle_result", "kubernetes_result"),
         *("drain_check", "drain_result", "undrain_result", "keep_result"),
         *("rollout", "rollout_settings", "rollout_plan", "rollout_step", "rollout_failure", "rollout_end", "rollout_status"),
         *("rollout_asked", "rollout_ready", "rollout_answer"),
@@ -83,7 +93,7 @@ def problems(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], kno
 
     hosts: each host's gpufleet_ variables; run: what a play's own keywords see; known: the names of the roles' options.
     """
-    unknown = _unknown(hosts, {*known, *RUN, *RESULTS, *OF_HOSTS, OWN}, set(own))
+    unknown = _unknown(hosts, {*known, *RUN, *RESULTS, *OF_HOSTS, *OF_IMAGES, OWN}, set(own))
     return [
         *unknown,
         *([FOR_OWN] if unknown else []),

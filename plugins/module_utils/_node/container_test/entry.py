@@ -16,7 +16,7 @@ import tempfile
 import time
 import uuid
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, failures, host_files
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test.cri_messages import MESSAGES
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test.http_api import Api, Failed, ended
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri, grpc_wire
@@ -211,7 +211,7 @@ class _Check(object):
         except Failed as exc:
             answer["error"] = {"step": exc.step, "message": exc.message}
         except (KeyError, TypeError, ValueError, OSError) as exc:
-            answer["error"] = {"step": "request", "message": causes.fault(exc)}
+            answer["error"] = {"step": "request", "message": failures.fault(exc)}
         answer["seconds"] = round(time.monotonic() - started, 3)
         return answer
 

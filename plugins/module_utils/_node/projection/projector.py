@@ -199,9 +199,10 @@ def _bytewise(pattern):
 
 # --- formats that are read line by line -------------------------------------------------------------------------------
 
-_YAML_LINE = re.compile(r"([A-Za-z_][\w.-]*):[ \t]+(?:\"([^\"\\]*)\"|'([^']*)'|([^\s\"'#&*!|>%@`{\[][^\s#]*))[ \t]*\Z")
-_ENV_LINE = re.compile(r"([A-Za-z_]\w*)=(?:\"([^\"\\$`]*)\"|'([^']*)'|([^\s\"'\\$`]*))[ \t]*\Z")
-_FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=|[ \t]+)([^\s\"'\\]+)(?=[\s\"']|\Z)")
+# As texts, which `re` compiles when a file of such a format is met for the first time: most looks meet none.
+_YAML_LINE = r"([A-Za-z_][\w.-]*):[ \t]+(?:\"([^\"\\]*)\"|'([^']*)'|([^\s\"'#&*!|>%@`{\[][^\s#]*))[ \t]*\Z"
+_ENV_LINE = r"([A-Za-z_]\w*)=(?:\"([^\"\\$`]*)\"|'([^']*)'|([^\s\"'\\$`]*))[ \t]*\Z"
+_FLAG = r"--([A-Za-z][\w-]*)(?:=|[ \t]+)([^\s\"'\\]+)(?=[\s\"']|\Z)"
 
 
 def _by_line(rule):
@@ -209,7 +210,7 @@ def _by_line(rule):
         work, at = _Work(data, places), 0
         for line in re.findall(r"[^\n]*\n|[^\n]+", work.text):
             body = line.rstrip("\r\n")
-            found = rule.match(body)
+            found = re.match(rule, body)
             if body and not (found and _listed_text(places, found.group(1), found.group(2) or found.group(3) or found.group(4) or "")):
                 work.replace(at, at + len(body), placeholders.comment(body))
             at += len(line)
@@ -226,7 +227,7 @@ def _listed_text(places, name, value):
 def _flags(data, places, _comments):
     """Everything but the listed flags becomes spaces: words are separated by them."""
     work, at = _Work(data, places), 0
-    shown = [found.span() for found in _FLAG.finditer(work.text) if _listed_text(places, found.group(1), found.group(2))]
+    shown = [found.span() for found in re.finditer(_FLAG, work.text) if _listed_text(places, found.group(1), found.group(2))]
     for start, end in shown + [(len(work.text), len(work.text))]:
         if at < start:
             work.replace(at, start, re.sub(r"[^\r\n]", " ", work.text[at:start]))
@@ -234,8 +235,8 @@ def _flags(data, places, _comments):
     return work.done()
 
 
-_YAML_KEY = re.compile(r"[\"']?([A-Za-z_][\w.-]*)[\"']?:(?:[ \t]|\Z)")
-_YAML_REMARK = re.compile(r"[ \t]#.*\Z")
+_YAML_KEY = r"[\"']?([A-Za-z_][\w.-]*)[\"']?:(?:[ \t]|\Z)"
+_YAML_REMARK = r"[ \t]#.*\Z"
 
 
 def _yaml_lines(data, places, _comments):
@@ -244,9 +245,9 @@ def _yaml_lines(data, places, _comments):
     work, at, above = _Work(data, places), 0, _Above(places)
     for line in re.findall(r"[^\n]*\n|[^\n]+", work.text):
         body = line.rstrip("\r\n")
-        plain = _YAML_REMARK.sub("", body).rstrip(" \t")
+        plain = re.sub(_YAML_REMARK, "", body).rstrip(" \t")
         path = above.path(plain)
-        found = _YAML_LINE.match(plain.lstrip(" "))
+        found = re.match(_YAML_LINE, plain.lstrip(" "))
         if path and (above.opens(path, plain) or (found and _listed_value(places, path, found))):
             if len(plain) < len(body):
                 work.replace(at + len(plain), at + len(body), " " + placeholders.comment(body[len(plain) + 1 :]))
@@ -270,7 +271,7 @@ class _Above(object):
     def path(self, line):
         """The path of the key on this line, None where it has none that counts."""
         indent = len(line) - len(line.lstrip(" "))
-        found = _YAML_KEY.match(line.lstrip(" "))
+        found = re.match(_YAML_KEY, line.lstrip(" "))
         if line and not indent:
             self.key, self.indent = (found.group(1) if found else None), 0
             return [self.key] if found else None

@@ -28,6 +28,7 @@ _PATH = r"/(?!/)[\w./+@%,:~-]*"
 # Text with a shape, each a strict rule for the whole value. None has room for spaces, quotes, "=" or an URL's "user:password@".
 _TEXT = {
     "name": _NAME,
+    "name or variable": r"%s|\$\{[A-Z_]{1,64}\}" % _NAME,
     "path": _PATH,
     "program": "%s|%s" % (_NAME, _PATH),
     "address": r"(?:unix://)?" + _PATH,

@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 SERVICE, PATH = "nvidia-cdi-refresh.service", "nvidia-cdi-refresh.path"
 REFRESH_FILE = "/var/run/cdi/nvidia.yaml"
+LEAVE_IT = "set cdi_owner: toolkit (gpufleet_cdi_owner) to leave the spec to it"
 REFRESH_ENV = "/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env"
 REFRESH_PACKAGE = "nvidia-container-toolkit-base"
 UNIT_FILES = (f"/lib/systemd/system/{SERVICE}", f"/usr/lib/systemd/system/{SERVICE}")
@@ -145,7 +146,7 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     if not found.present or planned.empty:
         return planned
     unit = next((path for path in UNIT_FILES if obs.exists(path)), UNIT_FILES[0])
-    left = Leftover("nvidia-cdi-refresh", unit, (), True, "adopted", why, "set cdi_owner: toolkit to leave the spec to it")
+    left = Leftover("nvidia-cdi-refresh", unit, (), True, "adopted", why, LEAVE_IT)
     return dc.replace(planned, leftovers=(left,))
 
 
@@ -162,7 +163,7 @@ def mask(obs: Observation, path: str, why: str) -> Plan:
             "a unit of your own is in the place where nvidia-cdi-refresh has to be masked",
             where=path,
             why=why,
-            next="Remove it, or set cdi_owner: toolkit",
+            next="Remove it, or set cdi_owner: toolkit (gpufleet_cdi_owner)",
         )
     return dc.replace(owned_file.write(file, "", after="masked", why=why), expect_files={path: None})
 

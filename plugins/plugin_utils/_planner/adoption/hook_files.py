@@ -78,7 +78,7 @@ def adopted(path: str, found: str) -> Leftover:
 
 
 def kept(path: str, found: str) -> Leftover:
-    step = f"set adopt: auto, or rm {path}: a hook in addition to CDI injects GPUs twice"
+    step = f"set adopt: auto (gpufleet_adopt), or rm {path}: a hook in addition to CDI injects GPUs twice"
     return Leftover(tool(found), path, (), True, "kept", "adopt: never leaves it in place", step)
 
 

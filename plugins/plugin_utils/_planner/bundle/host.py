@@ -43,7 +43,7 @@ def require(policy: Policy, described: manifest.Manifest, key: str, now: str) ->
         raise manifest.refused(
             policy.bundle_file, f"the fingerprint of its key is {found}, and its manifest says {described.key.fingerprint}"
         )
-    repository.require_expected(found, policy.toolkit_key_fingerprint or repository.FINGERPRINT)
+    repository.require_expected(found, policy.toolkit_key_fingerprint or repository.FINGERPRINT, policy.bundle_file)
     if described.key.expires and described.key.expires <= now:
         step = "Make it again with gpufleet.nvidia.bundle, which takes the renewed key"
         raise manifest.refused(policy.bundle_file, f"its key expired at {described.key.expires}, and no package manager takes it", step)
@@ -125,7 +125,7 @@ def installing(policy: Policy, obs: Observation, plan: Plan) -> Plan:
         return plan
     own = [command for command in plan.commands if command["argv"][:2] != ["apt-get", "update"]]
     back = set(installed(obs)) <= set(of_host(policy, obs).source.versions)
-    own = own if back else [_without_undo(command) for command in own]
+    own = [command if back or "install" not in (command.get("undo") or ()) else _without_undo(command) for command in own]
     apt = any("apt-get" in command["argv"] for command in own)
     return dc.replace(plan, commands=(*((refresh(),) if apt else ()), *own))
 

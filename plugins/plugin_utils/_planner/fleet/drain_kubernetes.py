@@ -23,7 +23,11 @@ MIRROR = "kubernetes.io/config.mirror"
 ENDED = ("Succeeded", "Failed")
 # API-initiated eviction: a disruption budget answers 429 with this sentence; a budget that is judged right now answers 429, too.
 BUDGET = re.compile(r"disruption budget|Too Many Requests|TooManyRequests", re.IGNORECASE)
-CONFLICT = re.compile(r'"code": ?409\b|the object has been modified|testing (value|path) \S+ failed')
+# A patch whose `test` fails ends with 422 and with this sentence alone: the API keeps what the library says of it to itself
+# (apiserver's handlers/patch.go, NewGenericServerResponse). What is wrong with a value has a sentence of its own.
+CONFLICT = re.compile(
+    r'"code": ?409\b|the object has been modified|testing (value|path) \S+ failed|rejected our request due to an error in our request'
+)
 STATUS = re.compile(r'\{"kind": ?"Status".*\}', re.DOTALL)
 NO_LIBRARY = re.compile(r"Failed to import the required Python library \(kubernetes\)")
 UNREACHABLE = re.compile(r"Max retries exceeded|Connection refused|timed out|Name or service not known", re.IGNORECASE)
@@ -211,12 +215,12 @@ def refused_by_budget(result: Mapping[str, Any]) -> bool:
     return BUDGET.search(str(result.get("msg") or "")) is not None
 
 
-def failure(result: Mapping[str, Any], doing: str) -> PlanError:
-    """A module's failure as one sentence that names the setting."""
+def failure(result: Mapping[str, Any], doing: str, delegate: str = "gpufleet_drain_delegate", rights: str = "docs/drain.md") -> PlanError:
+    """A module's failure as one sentence that names the setting. delegate: the variable that says where the task runs."""
     text = str(result.get("msg") or "")
     if NO_LIBRARY.search(text):
         why = "the Python library kubernetes is missing where the task runs"
-        return PlanError(f"cannot {doing}", why=why, next="Install it for the Python of gpufleet_drain_delegate (the controller)")
+        return PlanError(f"cannot {doing}", why=why, next=f"Install it for the Python of {delegate} (the controller)")
     certificate = CERTIFICATE.search(text)
     if certificate:
         return PlanError(f"cannot {doing}", why=certificate[0][:200], next=f"Check the cluster's CA in the file of {ACCESS}")
@@ -228,7 +232,7 @@ def failure(result: Mapping[str, Any], doing: str) -> PlanError:
         step = "Let them end, or see gpufleet_kubernetes_force and gpufleet_kubernetes_delete_emptydir_data"
         return PlanError(f"cannot {doing}", why=message(result), next=step)
     if "Forbidden" in text or "forbidden" in text:
-        step = f"Give the account of {ACCESS} that right, see docs/drain.md"
+        step = f"Give the account of {ACCESS} that right, see {rights}"
         return PlanError(f"cannot {doing}", why=message(result), next=step)
     if "Unauthorized" in text:
         return PlanError(f"cannot {doing}", why="the API does not know this account", next=f"Check {ACCESS}")

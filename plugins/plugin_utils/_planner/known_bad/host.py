@@ -9,7 +9,6 @@ Where there is no plan, since it was refused, the host is judged as it is.
 from __future__ import annotations
 
 import dataclasses as dc
-import re
 from collections.abc import Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
@@ -105,9 +104,8 @@ def modules(obs: Observation) -> list[str]:
     """The kernel modules of the driver on disk, of the running kernel where one of them is for it."""
     question = mismatch.questions()[0]
     listed = [str(f.get("path")) for f in obs.attempt(question).get("files") or ()] if obs.asked(question) else []
-    kernel = re.escape(str(obs.host.get("kernel") or ""))
     installed = [path for path in listed if path.startswith("/lib/modules/")]
-    return [path for path in installed if re.match(rf"/lib/modules/{kernel}/", path)] or installed
+    return [path for path in installed if path.startswith(f"/lib/modules/{obs.host.get('kernel') or ''}/")] or installed
 
 
 def old_reader(look: Look) -> bool | None:
@@ -135,7 +133,10 @@ def drop_in_stays(look: Look) -> bool | None:
 
 
 def adds_repository(look: Look) -> bool:
-    if look.plan is None or look.policy.toolkit_repository != repository.NVIDIA:
+    """That of NVIDIA, with its key: also out of an archive, which takes the place of an address."""
+    policy = look.policy
+    own_key = repository.plain(policy.toolkit_key_fingerprint) not in ("", repository.FINGERPRINT)
+    if look.plan is None or (own_key if policy.bundle_file else policy.toolkit_repository != repository.NVIDIA):
         return False
     return bool(repository.PATHS & {str(change["path"]) for change in look.plan.whole.changes})
 

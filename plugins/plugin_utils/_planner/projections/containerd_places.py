@@ -53,6 +53,9 @@ PLACES: Mapping[Path, str] = {
     GRPC_V4: "address",
     **{(*names, *path): shape for names in TABLES for path, shape in _CRI_PLACES.items()},
     **{(*V2_NAMES, key): "key" for key in SERVER_KEYS},
+    # In a template they are ${RUNTIME} and ${RUNTIME_TYPE} until it is filled in.
+    (*V2_NAMES, "containerd", "default_runtime_name"): "name or variable",
+    (*V2_NAMES, "containerd", "runtimes", "*", "runtime_type"): "name or variable",
 }
 # A handler's own properties count only where it is copied.
 OF_HANDLERS = tuple((*names, "containerd", "runtimes", "*", "**") for names in TABLES)

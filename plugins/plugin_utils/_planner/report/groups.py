@@ -55,7 +55,12 @@ def group(hosts: Sequence[str], results: outcomes.Results, width: int, check: bo
             found += layout.hang(place, width, 2)
         found += one([(host, results[host]["differences"][n]) for host in hosts], width)
     verb = "restarted" if not check and "would_restart" not in first else "restart"
-    return [*found, *(line for unit in units(first) for line in layout.hang(f"{verb} {unit}", width, 2))]
+    return [*found, *(line for unit in units(first) for line in layout.hang(interruption(first, unit, verb), width, 2))]
+
+
+def interruption(result: outcomes.Result, unit: str, verb: str) -> str:
+    """A manager that takes its files up by itself (k0s) restarts its engine, and its own unit goes on."""
+    return f"{unit} restarts its engine by itself" if f"wait {unit}" in (result.get("actions") or ()) else f"{verb} {unit}"
 
 
 def of_whole_file(difference: Difference) -> str:

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Driver, HostDecision, Instance, Plan
 
 EVERY = " (every container)"
@@ -18,9 +20,10 @@ STATES = {"not-loaded": "driver not loaded", "broken": "driver broken"}
 def row(instances: Iterable[Instance], record: HostDecision, plan: Plan, driver: Driver) -> dict[str, str]:
     """What a host's result carries for the table: engine, gpus, injection, restarted, why."""
     found = tuple(instances)
-    versions = {i.key: i.version for i in found}
-    engines = [f"{shown(d.engine)} {d.engine_version}" for d in record.decisions]
-    engines += [f"{shown(i.engine)} {versions[i.key]}".strip() for i in found if i.key not in {d.instance for d in record.decisions}]
+    by_key = {i.key: i for i in found}
+    decided = [d.instance for d in record.decisions]
+    engines = [f"{shown(d.engine)} {d.engine_version}{rendered_by(by_key.get(d.instance))}" for d in record.decisions]
+    engines += [f"{shown(i.engine)} {i.version}".strip() + rendered_by(i) for i in found if i.key not in decided]
     return {
         "engine": ", ".join(dict.fromkeys(engines)) or "none",
         "gpus": gpus(driver),
@@ -35,6 +38,12 @@ def gpus(driver: Driver) -> str:
     models = Counter(g.model.removeprefix("NVIDIA ") or "GPU" for g in driver.gpus)
     counted = [f"{number} x {model}" for model, number in models.items()]
     return ", ".join([*counted, *filter(None, [STATES.get(driver.state) or driver.version])]) or "none"
+
+
+def rendered_by(instance: Instance | None) -> str:
+    """` (k3s)`: whose containerd it is, where that is not the distribution's package."""
+    manager = known.of_name(instance.manager) if instance else PACKAGE
+    return "" if manager is PACKAGE else f" ({manager.title})"
 
 
 def shown(engine: str) -> str:

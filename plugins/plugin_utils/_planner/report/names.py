@@ -32,6 +32,9 @@ def runs(names: Iterable[str], limit: int = SHOWN) -> list[tuple[str, int]]:
         families.setdefault(key, []).append(int(digits) if digits else -1)
     for (before, after, width), numbers in families.items():
         parts = stretches(numbers)
+        if len(numbers) == len(parts) == 2:  # k0s, k3s are easier to read than k[0,3]s
+            found += [(spelled(before, after, width, [part]), 1) for part in parts]
+            continue
         for some_ in (parts[n : n + limit] for n in range(0, len(parts), limit)):
             found.append((spelled(before, after, width, some_), sum(last - first + 1 for first, last in some_)))
     return found

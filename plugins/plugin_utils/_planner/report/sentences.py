@@ -13,6 +13,7 @@ OWN = re.compile(r"\S*\d\S*")
 
 
 LONGEST_LINE = 300
+FEW, SHORT = 2, 60  # so many values of so many characters are shown as they are
 
 
 def last_line(*outputs: str) -> str:
@@ -27,7 +28,7 @@ def key(sentence: str, host: str = "") -> str:
 
 
 def common(sentences: Iterable[str]) -> str:
-    """One sentence for all. Words that differ become `[N values]`; sentences of other shapes are counted."""
+    """One sentence for all. Words that differ become `[one or other]`, or `[N values]`; sentences of other shapes are counted."""
     found = list(dict.fromkeys(" ".join(s.split()) for s in sentences))
     if len(found) < 2:
         return "".join(found)
@@ -39,5 +40,8 @@ def common(sentences: Iterable[str]) -> str:
 
 
 def word(column: tuple[str, ...]) -> str:
-    different = len(set(column))
-    return column[0] if different == 1 else f"[{different} values]"
+    values = list(dict.fromkeys(column))
+    if len(values) == 1:
+        return values[0]
+    few = len(values) <= FEW and all(len(value) <= SHORT for value in values)
+    return f"[{' or '.join(values)}]" if few else f"[{len(values)} values]"

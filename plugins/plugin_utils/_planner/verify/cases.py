@@ -340,7 +340,8 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
 def advice(engine: str, injection: str, text: str, manager: str = "") -> str:
     """What to do next about one error or problem; '' when nothing is known."""
     if re.search(r"image .* is not on this host", text):
-        return f"load it: {known.place(manager).load_image or traits.of(engine).load_image}; or set the option image to another one"
+        way = known.place(manager).load_image or traits.of(engine).load_image
+        return f"load it: {way}; or set the option image (gpufleet_verify_image) to another one"
     for pattern, only, sentence in ADVICE:
         if only in ("", engine, f"{engine} {injection}") and re.search(pattern, text):
             return sentence

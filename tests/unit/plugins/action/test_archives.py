@@ -37,7 +37,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_packed_is_read(tmp_path: Path) -> None:
     place = tmp_path / "bundle.tar"
     place.write_bytes(bundles.archive())
-    assert archives.judged(str(place)) == bundles.told(bundles.content())
+    assert archives.judged(str(place)) == bundles.described(bundles.content())
     name = f"apt/x86_64/{DEB}"
     assert archives.taken(str(place), [name]) == {name: bundles.content()[name]}
 
@@ -61,7 +61,7 @@ def test_the_same_files_make_the_same_bytes(files: dict[str, bytes], chance: obj
 def repacked(change: Callable[[dict[str, bytes]], object]) -> bytes:
     """An archive whose files were changed, while its manifest was not."""
     files = bundles.content()
-    text = manifest.text(bundles.told(files)).encode()
+    text = manifest.text(bundles.described(files)).encode()
     change(files)
     return archives.packed({**files, manifest.NAME: text})
 
@@ -145,7 +145,7 @@ def test_no_cut_goes_unnoticed_where_it_takes_bytes(at: int) -> None:
         text = archives._verified(io.BytesIO(data))
     except ValueError:
         return
-    assert text == manifest.text(bundles.told(bundles.content()))
+    assert text == manifest.text(bundles.described(bundles.content()))
     assert bundles.archive()[at:].strip(b"\0") == b""
 
 
@@ -160,7 +160,7 @@ def test_one_process_of_a_run_reads_it_for_all(tmp_path: Path, monkeypatch: pyte
     place.write_bytes(bundles.archive())
     archives.judged(str(place))
     monkeypatch.setattr(archives, "_verified", lambda _stream: pytest.fail("it was read again"))
-    assert archives.judged(str(place)) == bundles.told(bundles.content())
+    assert archives.judged(str(place)) == bundles.described(bundles.content())
 
 
 def test_an_archive_that_changes_while_hosts_do_is_not_used(tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ def test_a_run_without_changes_notes_on_the_host_what_it_has_told_and_runs_no_tr
 
     def exchange(_action: Any, program: str, request: dict[str, Any], *_more: Any) -> dict[str, Any]:
         asked.append((program, request))
-        return {"host": {"uid": 0}, "answers": {"originals": {"originals": {}, **journal_says}}}
+        return {"host": {"uid": 0}, "answers": {"0": {"originals": {}, **journal_says}}}
 
     monkeypatch.setattr(base.transport, "exchange", exchange)
     action: Any = SimpleNamespace(_task=SimpleNamespace(check_mode=check, diff=False))
@@ -271,7 +271,7 @@ def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(mo
         if program == "transaction":
             return {"recovered": [{"id": "a1", "reason": "gpufleet.nvidia.node", "outcome": "rolled_back", "why": "the executor died"}]}
         unfinished = [left] if len(sent) == 1 else []
-        return {"host": {"uid": 0}, "answers": {"originals": {"originals": {}, "unfinished": unfinished, "outcomes": [], "pending": []}}}
+        return {"host": {"uid": 0}, "answers": {"0": {"originals": {}, "unfinished": unfinished, "outcomes": [], "pending": []}}}
 
     monkeypatch.setattr(base.transport, "exchange", exchange)
     action: Any = SimpleNamespace(_task=SimpleNamespace(check_mode=False, diff=False))

@@ -8,12 +8,14 @@ from __future__ import annotations
 import dataclasses as dc
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, node_check, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import facts, look
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Kubelet, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases, handed_on
@@ -169,3 +171,32 @@ def test_a_proof_holds_for_every_option_that_it_is_made_by() -> None:
 def test_a_name_that_no_terminal_shows_as_it_is_is_not_handed_on() -> None:
     case = {"name": "containerd: one", "socket": "/run/a\x1b.sock"}
     assert handed_on.offer(Policy(), lambda: handed_on.Proof([case], "", {})) is None
+
+
+OFFERED = facts.parsed({"driver": "535.104.05", "gpus": [{"model": "Tesla V100-SXM2-16GB", "device": "0x1db1"}]}, {})
+IMAGES = [
+    # what the image says, whether containers are started
+    ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.0"}, True),
+    (["NVIDIA_REQUIRE_CUDA=cuda>=12.4"], False),
+]
+
+
+@pytest.mark.parametrize(("environment", "started"), IMAGES)
+def test_an_image_that_does_not_fit_is_said_before_a_container_is_started(
+    environment: Any, started: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(monkeypatch)
+    monkeypatch.setattr(base, "look", lambda *_arguments: None)
+    monkeypatch.setattr(look, "seen", lambda *_arguments: (OFFERED, ""))
+    result = stage.run(image_environment=environment)
+    assert (bool(result.get("failed")), len(stage.sent)) == (not started, int(started))
+    assert result["requirements"]["met"] is started
+    assert started or "NVIDIA_REQUIRE_CUDA=cuda>=12.4 is not met by cuda 12.2" in result["msg"]
+
+
+def test_a_file_that_describes_no_image_is_said_before_the_host_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    monkeypatch.setattr(base, "observe_and_plan", lambda *_arguments: pytest.fail("the host was looked at"))
+    (tmp_path / "image.json").write_text("{")
+    with pytest.raises(AnsibleActionFail, match="this describes no image .it is no JSON"):
+        stage.run(image_environment=str(tmp_path / "image.json"))

@@ -101,6 +101,14 @@ def test_a_part_that_fails_ends_the_run_and_what_was_done_before_it_is_named(
     assert says in told["msg"]
 
 
+def test_of_many_things_that_were_done_before_the_message_names_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive writes a dozen files."""
+    monkeypatch.setattr(base, "EARLIER_SHOWN", 1)
+    said = Host(monkeypatch, DONE, DONE, BROKEN).converge()
+    assert said["msg"].endswith("What was done before stays in place: write /etc/key; and 1 more")
+    assert said["actions"] == ["write /etc/key", "install tool", "edit /etc/own"]
+
+
 def test_a_host_that_moved_on_is_planned_anew_once(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = {"conflict": [{"path": "/etc/key"}]}
     host = Host(monkeypatch, moved)

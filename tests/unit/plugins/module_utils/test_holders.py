@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import process_queries, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import process_queries, process_trust, trust
 
 from .conftest import ask
 
@@ -40,6 +40,16 @@ def test_who_holds_a_device(device):
         child.kill()
         child.wait()
     assert held(pattern) == [os.getpid()]
+
+
+def test_which_device_and_in_which_control_group(device):
+    pattern, slave = device
+    named = pattern.replace("/pts/", "/pts/(?P<device>").replace("$", ")$")
+    answer = ask(kind="holders", pattern=named, groups=True)
+    group = process_trust.service(pathlib.Path("/proc/self/cgroup").read_text(), pathlib.Path("/proc/1/cgroup").read_text())[0]
+    assert answer["held"] == [[os.getpid(), [os.path.basename(os.ttyname(slave))], group]]
+    assert answer["pids"] == [os.getpid()]
+    assert "held" not in ask(kind="holders", pattern=pattern)
 
 
 def test_a_file_that_is_no_device_is_none(tmp_path):
@@ -126,7 +136,7 @@ CASES = [
 @pytest.mark.parametrize("fields, unit, watches", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_what_only_watches_is_a_service_of_the_hosts_systemd(watcher, monkeypatch, fields, unit, watches):
     pattern, path, child = watcher
-    real, first = trust.process, trust._text("/proc/1/cgroup")
+    real, first = trust.process, trust.proc_text("/proc/1/cgroup")
     top = first.splitlines()[-1].split(":", 2)[2].rsplit("/init.scope", 1)[0].rstrip("/")
     own = dict({"groups": SERVICE}, **fields)
     own["groups"] = own["groups"].replace("0::", "0::" + top)
@@ -138,7 +148,7 @@ def test_what_only_watches_is_a_service_of_the_hosts_systemd(watcher, monkeypatc
 
 def test_a_program_that_somebody_else_may_write_watches_nothing(watcher, monkeypatch):
     pattern, path, child = watcher
-    monkeypatch.setattr(trust.Judge, "leads", lambda self, found: True)
+    monkeypatch.setattr(process_trust.Judge, "leads", lambda self, found: True)
     assert child.pid not in held(pattern, services=["watcher"])
     path.chmod(0o777)
     assert child.pid in held(pattern, services=["watcher"])
@@ -149,7 +159,7 @@ CALLS_ITSELF = "import sys; open('/proc/self/comm', 'w').write('watcher'); print
 
 def test_a_name_that_a_process_gives_itself_counts_for_nothing(device, monkeypatch):
     """prctl(PR_SET_NAME) and argv[0] are anybody's."""
-    monkeypatch.setattr(trust.Judge, "leads", lambda self, found: True)
+    monkeypatch.setattr(process_trust.Judge, "leads", lambda self, found: True)
     pattern, slave = device
     words = ["watcher", "-c", CALLS_ITSELF]
     child = subprocess.Popen(words, executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=slave)

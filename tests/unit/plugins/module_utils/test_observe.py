@@ -262,7 +262,7 @@ def test_a_list_of_what_may_travel_is_sent_once_and_named_by_its_number(tmp_path
     (tmp_path / "a").write_text("x = 1\ny = 2\n")
     lists = [{"format": "toml", "places": [[["x"], "int"]]}, {"format": "whole"}]
     asked = [{"id": str(n), "kind": "file", "path": str(tmp_path / "a"), "keep": n} for n in (0, 1, 2, -1)]
-    asked.append({"id": "o", "kind": "originals", "dir": str(tmp_path / "journal"), "keep": [{"path": "*", "keep": 0}]})
+    asked.append({"id": "o", "kind": "originals", "dir": str(tmp_path / "journal"), "keep": [{"ends": "", "keep": 0}]})
     found = observe.run({"schema": 1, "root": "/", "questions": asked, "keeps": lists})["answers"]
     assert "x = 1" in found["0"]["content"]
     assert "y = 2" not in found["0"]["content"]

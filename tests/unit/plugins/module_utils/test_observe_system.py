@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import system, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import process_trust, system, trust
 
 from .conftest import answer, ask, status_message, tree, wire_version
 
@@ -159,7 +159,7 @@ def test_processes(monkeypatch):
     assert own[0]["unverified"] in ROWS_OF_A_TEST
     assert own[0]["argv"] == []
     assert "environment" not in own[0]
-    monkeypatch.setattr(trust.Judge, "doubt", lambda self, found: None)
+    monkeypatch.setattr(process_trust.Judge, "doubt", lambda self, found: None)
     own = own_process(environment={"PATH": "name"})
     assert own[0]["verified"] is True
     assert own[0]["ppid"] == os.getppid()

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, process_queries, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, process_queries, process_trust, trust
 
 from .conftest import VERSION
 
@@ -43,7 +43,7 @@ def judge(monkeypatch, others=(), first="0::/init.scope\n"):
             raise trust.Gone()
         return known[pid]
 
-    made = trust.Judge(lambda names: UNITS)
+    made = process_trust.Judge(lambda names: UNITS)
     made.first, made.users, made.root = first, HOST, os.stat_result((0, ROOT[1], ROOT[0]) + (0,) * 7)
     monkeypatch.setattr(trust, "process", look)
     return made
@@ -137,7 +137,7 @@ def test_process_is_named_by_its_program_never_by_what_it_calls_itself(tmp_path)
     child = subprocess.Popen(["an-engine", "60"], executable="/bin/sleep")
     try:
         assert trust.named(child.pid) == os.path.basename(os.path.realpath("/bin/sleep"))
-        assert trust.is_root(child.pid)
+        assert process_trust.is_root(child.pid)
         assert process_queries.processes(["an-engine"])["processes"] == []
     finally:
         child.kill()

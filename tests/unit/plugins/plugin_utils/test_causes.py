@@ -46,12 +46,14 @@ LINES = {
     "E: Failed to fetch https://user:pw@mirror/dists/InRelease  401  Unauthorized": "a repository cannot be reached",
     "E: Could not get lock /var/lib/dpkg/lock-frontend": "another package manager is running",
     "All matches were filtered out by exclude filtering for argument: libnvidia-container1-1.20.1":
-        "the package libnvidia-container1-1.20.1 is held at another version on this host (dnf versionlock, or exclude= in dnf's "
-        "configuration)",
+        "the package libnvidia-container1-1.20.1 is excluded on this host, or held at another version (dnf versionlock list, exclude= in "
+        "dnf.conf); release it, or set toolkit_version (gpufleet_toolkit_version) to what it is held at",
     "E: Held packages were changed and -y was used without --allow-change-held-packages.":
-        "a package is held on this host (apt-mark showhold, zypper locks)",
+        "a package is held on this host (apt-mark showhold, zypper locks); release it, or set toolkit_version (gpufleet_toolkit_version) "
+        "to the version that it has",
     "  remove lock to allow installation of libnvidia-container1-1.20.1-1.x86_64[x]":
-        "a package is held on this host (apt-mark showhold, zypper locks)",
+        "a package is held on this host (apt-mark showhold, zypper locks); release it, or set toolkit_version (gpufleet_toolkit_version) "
+        "to the version that it has",
     "No provider of 'libnvidia-container1=1.99.0' found.": "no repository on this host has the package libnvidia-container1",
     "File 'repomd.xml' from repository 'NVIDIA' is unsigned, continue? [yes/no] (no): no":
         "the repository's metadata is not signed, as on a mirror that rebuilt it, and NVIDIA's packages carry no signature of their "
@@ -62,6 +64,13 @@ LINES = {
         "no space is left for the packages",
     "  At least 12MB more space needed on the / filesystem.": "no space is left for the packages",
     "error: %prein(nvidia-container-toolkit-base-1.20.1-1.x86_64) scriptlet failed, exit status 1": "a script of a package failed",
+    # Of another package that is half configured, whose script dpkg runs again whatever is installed.
+    " installed brokenpkg package post-installation script subprocess returned error exit status 1":
+        "a script of the package brokenpkg failed, which dpkg tries again in every run; mend it (dpkg --configure -a) or remove it",
+    " subprocess installed post-installation script returned error exit status 1": "a script of a package failed",
+    "E: Package 'nvidia-container-toolkit-base' has no installation candidate":
+        "apt has no version of nvidia-container-toolkit-base to install: no repository has it, or a pin excludes it (apt-cache policy "
+        "nvidia-container-toolkit-base)",
     "System management is locked by the application with pid 716 (zypper).": "another package manager is running",
     "open /x: no space left on device": "no space is left on a file system",
     'level=fatal msg="login failed: password=hunter2"': "",

@@ -78,6 +78,24 @@ def test_the_matrix(row: tuple) -> None:
     assert d.annotation_prefixes == ("nvidia.cdi.k8s.io/",), "in every cell, so that it never answers what the engine answers"
 
 
+DETECTING = dc.replace(C16, manager="k3s", detects="this release reads no drop-ins")
+SAID_AS_DEFAULT = [
+    # engine, options, whether the reason in the table says that the handler is the default
+    (C16, {}, True),
+    (C16, {"set_as_default": "disabled"}, False),
+    (DETECTING, {}, False),
+    (dc.replace(DETECTING, default_handler="nvidia"), {}, True),
+    (C23, {"injection": "nvidia-runtime"}, False),
+    (C23, {}, False),
+]
+
+
+@pytest.mark.parametrize(("instance", "options", "default"), SAID_AS_DEFAULT)
+def test_the_reason_says_as_default_handler_only_where_it_is_that(instance: Instance, options: dict[str, str], default: bool) -> None:
+    (why,) = [r.why for r in decide.decide_one(Policy(**options), instance, NONE).reasons if r.what == "injection"]  # type: ignore[arg-type]
+    assert why.endswith(", as default handler") is default
+
+
 REFUSED = [
     (C16, {"injection": "native-cdi"}, "native-cdi cannot work with containerd 1.6.20"),
     (C23, {"injection": "oci-hook"}, "only CRI-O and Podman read OCI hook files"),
@@ -93,6 +111,14 @@ def test_a_force_that_cannot_work_is_refused_with_the_reason(instance: Instance,
         decide.decide_one(Policy(**options), instance, NONE)
     assert sentence in str(caught.value)
     assert caught.value.next, "an error says what to do next"
+
+
+def test_where_a_manager_renders_the_handler_the_reason_says_of_it_neither_default_nor_what_the_release_could_do() -> None:
+    off = dc.replace(C17.cdi, able=False, enabled=False)
+    d = decide.decide_one(Policy(), dc.replace(C17, cdi=off, manager="k3s", detects="it reads no drop-in"), NONE)
+    why = next(reason.why for reason in d.reasons if reason.what == "injection")
+    assert (d.injection, d.default) == ("nvidia-runtime", False)
+    assert why == "containerd 1.7.24 resolves no CDI devices as its manager configures it, so the NVIDIA runtime does it in cdi mode"
 
 
 LIVE = dc.replace(C23, default_handler="nvidia", handlers={"runc": "/usr/sbin/runc", "nvidia": "/usr/bin/nvidia-container-runtime"})

@@ -44,10 +44,19 @@ def test_no_question_about_a_command_asks_for_all_that_it_prints() -> None:
 
 def test_a_host_reads_the_questions_that_were_asked() -> None:
     asked = node.questions(Policy())
-    sent = json.loads(json.dumps(queries.with_lists_once(asked)))
-    assert [observe._with_list(question, sent["keeps"]) for question in sent["questions"]] == json.loads(json.dumps(asked))
+    sent = json.loads(json.dumps(queries.sent(asked)))
+    read = [observe._with_list(question, sent["keeps"]) for question in sent["questions"]]
+    assert [{**question, "id": known["id"]} for question, known in zip(read, asked, strict=True)] == json.loads(json.dumps(asked))
     assert len({json.dumps(keep) for keep in sent["keeps"]}) == len(sent["keeps"]), "each list once"
     assert 3 * len(json.dumps(sent)) < 2 * len(json.dumps(asked))
+
+
+def test_an_answer_is_that_of_the_question_which_was_sent_with_its_number(tmp_path: Path) -> None:
+    tmp_path.joinpath("there").write_text("")
+    asked = [queries.file(f"{tmp_path}/{name}", content=False) for name in ("there", "missing")]
+    answers = observe.run(queries.sent(asked))["answers"]
+    found = queries.named({**answers, "2": {}, f"stat:{tmp_path}/missing": {"exists": True}}, asked)
+    assert {name: answer["exists"] for name, answer in found.items()} == {f"stat:{tmp_path}/there": True, f"stat:{tmp_path}/missing": False}
 
 
 def test_a_list_of_paths_does_not_say_that_a_file_is_missing(tmp_path: Path) -> None:

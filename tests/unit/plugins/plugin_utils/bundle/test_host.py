@@ -28,7 +28,7 @@ POLICY = Policy(bundle_file="/srv/bundle.tar", toolkit_key_fingerprint=FINGERPRI
 PLACE = "/var/lib/gpufleet/bundle/apt"
 
 
-def told(*versions: str, form: str = "apt", machine: str = "x86_64", expires: str = "") -> manifest.Manifest:
+def described(*versions: str, form: str = "apt", machine: str = "x86_64", expires: str = "") -> manifest.Manifest:
     names = [(name, version, f"{name}_{version}.{'deb' if form == 'apt' else 'rpm'}") for version in versions for name in packages.FAMILY]
     indexes = ("InRelease", "Packages") if form == "apt" else ("repodata/repomd.xml", "repodata/repomd.xml.asc")
     source = manifest.Repository(form, machine, "https://m", indexes, tuple(manifest.Package(*name) for name in names))
@@ -63,7 +63,7 @@ def sent(plan: Plan) -> list[str]:
 
 
 def test_a_host_gets_the_signed_metadata_and_what_it_installs() -> None:
-    plan = bundle.needed(POLICY, host(told("1.20.1-1")), RECORD)
+    plan = bundle.needed(POLICY, host(described("1.20.1-1")), RECORD)
     assert sent(plan) == ["InRelease", "Packages", f"{BASE}_1.20.1-1.deb"]
     assert [change["path"] for change in plan.changes[-2:]] == [
         repository.FAMILIES["debian"].key_path,
@@ -75,13 +75,13 @@ def test_a_host_gets_the_signed_metadata_and_what_it_installs() -> None:
 
 
 def test_apt_tries_the_metadata_where_it_is_staged() -> None:
-    plan = bundle.needed(POLICY, host(told("1.20.1-1")), RECORD)
+    plan = bundle.needed(POLICY, host(described("1.20.1-1")), RECORD)
     assert [item["name"] for item in plan.stage_files][-2:] == ["bundle/InRelease", "bundle/Packages"]
     assert (f"file://{PLACE}", "file://{stage}/bundle") in plan.substitute
 
 
 def test_rpm_hosts_get_their_own_part() -> None:
-    plan = bundle.needed(POLICY, host(told("1.20.1-1", form="rpm"), os="fedora"), RECORD)
+    plan = bundle.needed(POLICY, host(described("1.20.1-1", form="rpm"), os="fedora"), RECORD)
     assert [str(c["path"]) for c in plan.changes[:3]] == [
         f"{bundle.DIRECTORY}/rpm/{name}" for name in ("repodata/repomd.xml", "repodata/repomd.xml.asc", f"{BASE}_1.20.1-1.rpm")
     ]
@@ -89,14 +89,14 @@ def test_rpm_hosts_get_their_own_part() -> None:
 
 def test_an_old_archive_goes() -> None:
     there = {f"{BASE}_1.20.1-1.deb": 10, "InRelease": 9, f"{BASE}_1.19.1-1.deb": 10}
-    plan = bundle.needed(POLICY, host(told("1.20.1-1"), there=there), RECORD)
+    plan = bundle.needed(POLICY, host(described("1.20.1-1"), there=there), RECORD)
     assert sent(plan) == ["InRelease", "Packages", f"{BASE}_1.20.1-1.deb"]
     assert [str(c["path"]) for c in plan.changes if c["op"] == "remove"] == [f"{PLACE}/{BASE}_1.19.1-1.deb"]
     assert plan.differences[0].before == "3 files, 29 bytes"
 
 
 def test_what_has_to_be_known_of_a_host_is_one_look_more() -> None:
-    full = host(told("1.20.1-1", form="rpm"), os="fedora")
+    full = host(described("1.20.1-1", form="rpm"), os="fedora")
     first = {packages.QUESTION["id"], queries.archive(POLICY.bundle_file)["id"]}
     with pytest.raises(NeedMore) as caught:
         bundle.needed(POLICY, Observation(full.host, {name: full.answers[name] for name in first}), RECORD)
@@ -114,7 +114,7 @@ NOTHING: dict[str, tuple[Policy, dict[str, str]]] = {
 
 @pytest.mark.parametrize(("policy", "installed"), NOTHING.values(), ids=NOTHING)
 def test_nothing_is_sent_where_nothing_is_installed(policy: Policy, installed: dict[str, str]) -> None:
-    assert bundle.needed(policy, host(told("1.20.1-1"), installed), RECORD).empty
+    assert bundle.needed(policy, host(described("1.20.1-1"), installed), RECORD).empty
 
 
 BOTH = dc.replace(RECORD, packages=(BASE, TOOLKIT))
@@ -129,13 +129,13 @@ VERSIONS: dict[str, tuple[Policy, dict[str, str], str]] = {
 @pytest.mark.parametrize(("policy", "installed", "version"), VERSIONS.values(), ids=VERSIONS)
 def test_the_version_is_one_that_the_archive_has(policy: Policy, installed: dict[str, str], version: str) -> None:
     """The signed metadata lists others as well, which no host could install."""
-    obs = host(told("1.19.1-1", "1.20.1-1"), installed)
+    obs = host(described("1.19.1-1", "1.20.1-1"), installed)
     assert bundle.pinned(policy, obs, BOTH).toolkit_version == version
     assert f"{TOOLKIT}_{version}.deb" in sent(bundle.needed(policy, obs, BOTH))
 
 
 def test_apt_reads_the_lists_of_the_archive_alone() -> None:
-    obs = host(told("1.20.1-1"))
+    obs = host(described("1.20.1-1"))
     plan = bundle.installing(POLICY, obs, packages.plan(bundle.pinned(POLICY, obs, RECORD), obs, RECORD))
     refresh, install = [command["argv"] for command in plan.commands]
     assert refresh[:2] == ["apt-get", "update"]
@@ -147,16 +147,16 @@ def test_apt_reads_the_lists_of_the_archive_alone() -> None:
 def test_there_is_a_way_back_where_the_archive_has_it(versions: tuple[str, ...], way_back: bool) -> None:
     """A failed installation is undone by the packages from before, which have to be on the host for that."""
     policy = dc.replace(POLICY, toolkit_version="1.20.1")
-    obs = host(told(*versions), {BASE: "1.19.1-1"})
+    obs = host(described(*versions), {BASE: "1.19.1-1"})
     command = bundle.installing(policy, obs, packages.plan(bundle.pinned(policy, obs, RECORD), obs, RECORD)).commands[-1]
     assert ("undo" in command) is way_back
     assert (f"{BASE}_1.19.1-1.deb" in sent(bundle.needed(policy, obs, RECORD))) is way_back
 
 
 REFUSED: dict[str, tuple[Policy, Observation, str]] = {
-    "another format": (POLICY, host(told("1.20.1-1", form="rpm")), "it is for rpm/x86_64, and this host is apt/x86_64"),
-    "another architecture": (POLICY, host(told("1.20.1-1", machine="aarch64")), "it is for apt/aarch64, and this host is apt/x86_64"),
-    "another version": (POLICY, host(told("1.20.1-1"), {BASE: "1.18.0-1"}), "has the toolkit's packages in version 1.18.0-1"),
+    "another format": (POLICY, host(described("1.20.1-1", form="rpm")), "it is for rpm/x86_64, and this host is apt/x86_64"),
+    "another architecture": (POLICY, host(described("1.20.1-1", machine="aarch64")), "it is for apt/aarch64, and this host is apt/x86_64"),
+    "another version": (POLICY, host(described("1.20.1-1"), {BASE: "1.18.0-1"}), "has the toolkit's packages in version 1.18.0-1"),
 }
 
 
@@ -169,16 +169,17 @@ def test_an_archive_that_is_not_for_this_host(policy: Policy, obs: Observation, 
 
 NOW = "2026-11-22T20:00:00Z"
 BEFORE: dict[str, tuple[Policy, manifest.Manifest, str]] = {
-    "a key that nobody vouches for": (dc.replace(POLICY, toolkit_key_fingerprint=""), told("1.20.1-1"), "not the expected one"),
-    "a key that has expired": (POLICY, told("1.20.1-1", expires="2026-11-22T19:59:59Z"), "its key expired at 2026-11-22T19:59:59Z"),
+    "a key that nobody vouches for": (dc.replace(POLICY, toolkit_key_fingerprint=""), described("1.20.1-1"), "not the expected one"),
+    "a key that has expired": (POLICY, described("1.20.1-1", expires="2026-11-22T19:59:59Z"), "its key expired at 2026-11-22T19:59:59Z"),
+    "a key that expires now": (POLICY, described("1.20.1-1", expires="2026-11-22T20:00:00Z"), "its key expired"),
     "another key than it says": (
         POLICY,
-        dc.replace(told("1.20.1-1"), key=manifest.Key(bundles.FINGERPRINT)),
+        dc.replace(described("1.20.1-1"), key=manifest.Key(bundles.FINGERPRINT)),
         f"the fingerprint of its key is {FINGERPRINT}, and its manifest says {bundles.FINGERPRINT}",
     ),
     "a version that it has not": (
         dc.replace(POLICY, toolkit_version="1.21"),
-        told("1.19.1-1", "1.20.1-1"),
+        described("1.19.1-1", "1.20.1-1"),
         r"toolkit_version \(gpufleet_toolkit_version\) is 1.21, and apt/x86_64 has 1.19.1-1, 1.20.1-1",
     ),
 }
@@ -186,9 +187,10 @@ BEFORE: dict[str, tuple[Policy, manifest.Manifest, str]] = {
 
 @pytest.mark.parametrize(("policy", "archive", "says"), BEFORE.values(), ids=BEFORE)
 def test_what_is_refused_before_any_host_is_looked_at(policy: Policy, archive: manifest.Manifest, says: str) -> None:
-    with pytest.raises(PlanError, match=says):
+    with pytest.raises(PlanError, match=says) as caught:
         bundle.require(policy, archive, KEY, NOW)
+    assert caught.value.where == policy.bundle_file
 
 
 def test_an_archive_that_is_good_for_now() -> None:
-    bundle.require(POLICY, told("1.20.1-1", expires="2026-11-22T20:00:01Z"), KEY, NOW)
+    bundle.require(POLICY, described("1.20.1-1", expires="2026-11-22T20:00:01Z"), KEY, NOW)

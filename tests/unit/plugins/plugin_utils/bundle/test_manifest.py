@@ -18,22 +18,22 @@ from hypothesis import strategies as st
 from tests.unit import bundles, schemas
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[5] / "docs/bundle.schema.json").read_text())
-TOLD = bundles.told(bundles.content())
+DESCRIBED = bundles.described(bundles.content())
 
 
 def plain() -> Any:
-    return json.loads(manifest.text(TOLD))
+    return json.loads(manifest.text(DESCRIBED))
 
 
 def test_what_is_written_is_read_and_is_as_its_schema_says() -> None:
-    assert manifest.parsed(manifest.text(TOLD)) == TOLD
+    assert manifest.parsed(manifest.text(DESCRIBED)) == DESCRIBED
     assert schemas.judged(plain(), SCHEMA) == []
     assert schemas.judged({**plain(), "schema": 2, "more": 1}, SCHEMA)
 
 
 def test_a_key_that_expires_says_when() -> None:
-    told = manifest.Manifest(manifest.Key(bundles.FINGERPRINT, "2027-01-31T00:00:00Z"), TOLD.repositories, TOLD.files)
-    assert manifest.parsed(manifest.text(told)).key.expires == "2027-01-31T00:00:00Z"
+    other = manifest.Manifest(manifest.Key(bundles.FINGERPRINT, "2027-01-31T00:00:00Z"), DESCRIBED.repositories, DESCRIBED.files)
+    assert manifest.parsed(manifest.text(other)).key.expires == "2027-01-31T00:00:00Z"
 
 
 def deb(table: Any) -> Any:

@@ -159,3 +159,18 @@ def test_a_budget_is_no_refusal_for_good() -> None:
     said = "Failed to delete pod team/p due to: Cannot evict pod as it would violate the pod's disruption budget."
     assert k8s.refused_by_budget({"msg": said})
     assert not k8s.refused_by_budget({"msg": api(403, "pods is forbidden")})
+
+
+# What kubernetes.core says of answers of a real API server 1.34.
+REJECTED = '{"kind":"Status","status":"Failure","message":"%s","reason":"Invalid","details":{},"code":422}'
+CONFLICTS = [
+    (REJECTED % "the server rejected our request due to an error in our request", True),
+    ('{"kind":"Status","message":"Operation cannot be fulfilled on nodes: the object has been modified","code":409}', True),
+    (REJECTED % 'Node \\"gpu1\\" is invalid: metadata.taints[0].effect: Invalid value: \\"x\\"', False),
+    ('{"kind":"Status","message":"nodes is forbidden","reason":"Forbidden","code":403}', False),
+]
+
+
+@pytest.mark.parametrize(("said", "faster"), CONFLICTS)
+def test_that_somebody_was_faster_is_read_of_the_answer(said: str, faster: bool) -> None:
+    assert k8s.conflict({"failed": True, "msg": f"Failed to patch existing object: b'{said}'"}) is faster

@@ -220,6 +220,10 @@ REPOSITORIES = [
     (Policy(), NOTHING, False),
     (Policy(), None, False),
     (Policy(toolkit_repository="https://mirror.example.org/deb"), ADDED, False),
+    (Policy(bundle_file="b.tar"), ADDED, True),
+    (Policy(bundle_file="b.tar", toolkit_repository="https://mirror.example.org/deb"), ADDED, True),
+    (Policy(bundle_file="b.tar", toolkit_key_fingerprint=f" {repository.FINGERPRINT.lower()}"), ADDED, True),
+    (Policy(bundle_file="b.tar", toolkit_key_fingerprint="A" * 40), ADDED, False),
 ]
 
 

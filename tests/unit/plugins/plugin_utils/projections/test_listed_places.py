@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import cause
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri_queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import daemons as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver

@@ -10,9 +10,20 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Driver, Evidence, Gpu, Instance, Plan, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Cdi,
+    Driver,
+    Evidence,
+    Gpu,
+    Instance,
+    Plan,
+    Policy,
+    Restart,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, host_table, outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.fleet_hosts import View
+
+from tests.unit.records import record
 
 CDI = Cdi(True, True, (), "1.0.0", Evidence("cri-status", ""))
 CRIO = Instance("crio", "1.34.2", "/usr/bin/crio", "/run/crio.sock", "/etc/crio/crio.conf", "crio.service", "package", True, CDI)
@@ -109,14 +120,20 @@ def test_sixty_alike_hosts_are_one_line_and_one_group() -> None:
     ]
 
 
+def test_a_manager_that_restarts_its_engine_by_itself_is_not_said_to_be_restarted() -> None:
+    """k0s: its unit goes on, with the kubelet in it."""
+    taken_up = {**planned(), "would_restart": ["k0sworker.service"], "actions": ["wait k0sworker.service"]}
+    assert fleet_hosts.lines({"gpu1": taken_up}, View(details=True))[-1] == "  k0sworker.service restarts its engine by itself"
+
+
 def test_values_that_differ_within_a_group_are_counted() -> None:
     results = {f"gpu{n}": planned(limit=10 * (n % 3), why=f"the file has {n % 3} of them") for n in range(6)}
     found = fleet_hosts.lines(results, View(width=160, details=True))
     assert found[found.index("    limit: 6 hosts differ in this value:") :] == [
         "    limit: 6 hosts differ in this value:",
-        "      0 -> 40 (2: gpu[0,3])",
-        "      10 -> 40 (2: gpu[1,4])",
-        "      20 -> 40 (2: gpu[2,5])",
+        "      0 -> 40 (2: gpu0, gpu3)",
+        "      10 -> 40 (2: gpu1, gpu4)",
+        "      20 -> 40 (2: gpu2, gpu5)",
         "      the file has [3 values] of them",
         "  restart containerd.service",
     ]
@@ -158,7 +175,10 @@ def test_advice_stands_below_the_table_once_with_its_hosts() -> None:
 
 def test_advice_that_differs_in_a_hosts_own_words_is_one_sentence() -> None:
     results = {f"gpu{n}": result(advice=[f"the transaction of 2026-01-0{n} on gpu{n} was rolled back"]) for n in (1, 2)}
-    assert fleet_hosts.lines(results, View())[-1] == "gpu[1-2]: the transaction of [2 values] on [2 values] was rolled back"
+    assert (
+        fleet_hosts.lines(results, View())[-1]
+        == "gpu[1-2]: the transaction of [2026-01-01 or 2026-01-02] on [gpu1 or gpu2] was rolled back"
+    )
 
 
 def test_what_comes_from_a_host_moves_no_cursor_and_forges_no_line() -> None:
@@ -272,6 +292,17 @@ def test_a_hosts_row() -> None:
     }
     assert host_table.row([], dc.replace(refused, skipped="no GPU: none on PCI"), Plan(), DRIVER)["why"] == "no GPU: none on PCI"
     assert host_table.row([], dc.replace(refused, refused=()), Plan(), DRIVER)["engine"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("manager", "text"),
+    [("package", "CRI-O 1.34.2"), ("k3s", "CRI-O 1.34.2 (k3s)"), ("microk8s", "CRI-O 1.34.2 (MicroK8s)"), ("nvidia-ctk", "CRI-O 1.34.2")],
+)
+@pytest.mark.parametrize("decided", [False, True])
+def test_a_row_says_whose_engine_it_is(manager: str, text: str, decided: bool) -> None:
+    instance = dc.replace(CRIO, manager=manager)
+    found = record(Policy(), instance) if decided else resource.record_of_options("none", "")
+    assert host_table.row([instance], found, Plan(), DRIVER)["engine"] == text
 
 
 DRIVERS = [

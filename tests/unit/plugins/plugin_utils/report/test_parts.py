@@ -25,7 +25,9 @@ from hypothesis import strategies as st
 NAMES = [
     (["gpu1"], "gpu1"),
     (["web"], "web"),
-    (["dock", "dock0", "dock2"], "dock, dock[0,2]"),
+    (["dock", "dock0", "dock2"], "dock, dock0, dock2"),
+    (["k0s", "k3s", "d20", "d28"], "d20, d28, k0s, k3s"),
+    (["k0s", "k3s", "k5s"], "k[0,3,5]s"),
     (["web.a.org", "web2.a.org"], "web2.a.org, web.a.org"),
     (["gpu10", "gpu9", "gpu8"], "gpu[8-10]"),
     (["gpu001", "gpu002", "gpu004"], "gpu[001-002,004]"),
@@ -90,8 +92,10 @@ def test_values_are_spelled_as_in_the_file(path: str, key: str, value: Any, text
 
 MERGED = [
     (["a b c"], "a b c"),
-    (["a 1 c", "a 2 c"], "a [2 values] c"),
-    (["a 1 c", "a 2 c", "quite other words here"], "a [2 values] c (and 1 other reason)"),
+    (["a 1 c", "a 2 c"], "a [1 or 2] c"),
+    (["a 1 c", "a 2 c", "a 3 c"], "a [3 values] c"),
+    ([f"a {9:061d} c", "a 2 c"], "a [2 values] c"),
+    (["a 1 c", "a 2 c", "quite other words here"], "a [1 or 2] c (and 1 other reason)"),
     ([], ""),
 ]
 

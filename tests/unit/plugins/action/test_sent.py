@@ -1,0 +1,43 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How much goes to a host: at most what ARCHITECTURE.md says, and not so much less that the page would be untrue."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+
+ROOT = Path(__file__).resolve().parents[4]
+PROGRAMS = {"a look": "observe", "a change": "transaction", "an acknowledgement": "acknowledge", "a proof": "container_check"}
+ROW = re.compile(r"^ *\| (an? [\w ]+) \| ([\d ]+) \| ([\d ]+) \| ([\d ]+) \|$", re.MULTILINE)
+ROWS = {name: [int(cell.replace(" ", "")) for cell in cells] for name, *cells in ROW.findall((ROOT / "ARCHITECTURE.md").read_text())}
+# zlib-ng, which some distributions have in zlib's place, compresses source text a little less.
+OTHER_ZLIB = 1.06 if "zlib-ng" in zlib.ZLIB_RUNTIME_VERSION else 1.0
+WHOLE_LOOK = 55_000  # loader, sources and questions
+
+
+def test_the_page_has_every_program() -> None:
+    assert set(ROWS) == set(PROGRAMS)
+    assert set(PROGRAMS.values()) == set(transport.PROGRAMS)
+
+
+@pytest.mark.parametrize("row", PROGRAMS)
+def test_a_program_is_as_small_as_the_page_says(row: str) -> None:
+    parts, lines, size = ROWS[row]
+    sent = transport.sources(PROGRAMS[row])
+    counted = sum(1 for _name, text in sent for line in text.splitlines() if line.strip())
+    assert len(sent) == parts
+    assert 0.94 * lines <= counted <= lines, f"{counted} lines: write the table in ARCHITECTURE.md again"
+    assert 0.94 * size <= len(transport.packed(PROGRAMS[row])) <= size * OTHER_ZLIB, "write the table in ARCHITECTURE.md again"
+
+
+def test_a_look_of_node_with_all_its_questions() -> None:
+    request = {"schema": 1, "root": "/", **queries.sent(queries.together(node.questions(Policy())))}
+    assert len(transport.script("observe", request, "gpufleet-" + "0" * 32 + ":", keep=True)) <= WHOLE_LOOK * OTHER_ZLIB
