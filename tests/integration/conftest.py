@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration import kube as clusters
 from tests.integration import story as stories
 from tests.lab.lab import Lab
 from tests.tools.onlab import Fleet
@@ -45,3 +46,10 @@ def boot(lab: Lab) -> Iterator[Boot]:
 def story(lab: Lab) -> stories.Story:
     """Everything that happens to the fleet happens once, the tests read."""
     return stories.tell(lab)
+
+
+@pytest.fixture(scope="session")
+def kube(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.Kube]:
+    """One Kubernetes for all files that a part of the tests has; its hosts are gone when these are done."""
+    yield clusters.start(lab, tmp_path_factory.mktemp("cluster"))
+    lab.down(list(clusters.KINDS))

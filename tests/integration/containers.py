@@ -60,13 +60,17 @@ Node = tuple[str, int, int]
 
 def start(lab: Lab, host: str, devices: Sequence[str], nodes: Sequence[Node] = (), more: str = "", *, account: str = "root") -> Inside:
     """Start a container with these CDI devices and try all these nodes in it; `more` is a script whose output is kept."""
-    numbers = [str(word) for node in nodes for word in node]
-    script = "\necho ==\n".join((container_test.SCRIPT, *PARTS, more))
-    inside = ["sh", "-c", script, "probe", "/dev/nvidia* /dev/nvidia-caps/* /dev/dri/*", *numbers]
-    done = lab.exec(host, command(lab.host(host).spec.kind, devices, inside, account))
+    done = lab.exec(host, command(lab.host(host).spec.kind, devices, trial(nodes, more), account))
     if done.returncode:
         return Inside(refused=(done.stderr or done.stdout).strip() or f"status {done.returncode}")
     return read(done.stdout)
+
+
+def trial(nodes: Sequence[Node], more: str = "") -> list[str]:
+    """The command in the container, whose output `read` understands."""
+    numbers = [str(word) for node in nodes for word in node]
+    script = "\necho ==\n".join((container_test.SCRIPT, *PARTS, more))
+    return ["sh", "-c", script, "probe", "/dev/nvidia* /dev/nvidia-caps/* /dev/dri/*", *numbers]
 
 
 def command(kind: str, devices: Sequence[str], inside: Sequence[str], account: str = "root") -> list[str]:

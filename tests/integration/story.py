@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The story of one fleet of all kinds, told once; the tests read what was there at each moment."""
+"""The story of one fleet of all engines, told once; the tests read what was there at each moment."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ def start_bystander(fleet: Fleet, host: str) -> None:
 
 def tell(lab: Lab) -> Story:
     """Everything that happens to the fleet happens here, once; the tests read."""
-    lab.up(fleets.ALL)
+    lab.up(fleets.ENGINES)
     fleet = Fleet(lab)
-    kinds = {name: host.spec.kind for name, host in lab.hosts().items() if name in fleets.read(fleets.ALL)["hosts"]}
+    kinds = {name: host.spec.kind for name, host in lab.hosts().items() if name in fleets.read(fleets.ENGINES)["hosts"]}
     for host, kind in kinds.items():
         if engine(kind) != "docker":
             start_bystander(fleet, host)

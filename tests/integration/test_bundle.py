@@ -52,6 +52,7 @@ def archive(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     variables = {"gpufleet_bundle_file": str(place), "gpufleet_toolkit_repository": found["url"], "gpufleet_toolkit_key": found["key"]}
     done = fleet.play("bundle", variables=variables)
     assert done.failed == {}, done.words
+    assert f"sha256 {hashlib.sha256(place.read_bytes()).hexdigest()}" in done.words
     return place
 
 
@@ -73,6 +74,15 @@ def test_the_examples_run(fleet: Fleet, tmp_path: Path) -> None:
     own = options(tmp_path / "bundle.tar", artefacts.nvidia_debs())
     suited = [{**task, **{name: value for name, value in of_lab.items() if name in task}, **own} for task in shown]
     assert [result.get("changed") for result in make(fleet, *suited)] == [True, False]
+
+
+def test_the_role_of_the_repository_adds_none_where_packages_come_from_the_archive(fleet: Fleet, archive: Path) -> None:
+    play = {"hosts": HOST, "gather_facts": False, "tasks": [{"ansible.builtin.import_role": {"name": "gpufleet.nvidia.toolkit"}}]}
+    run = fleet.play([play], variables={"gpufleet_bundle_file": str(archive)})
+    answer = run.of("toolkit_repository")[HOST]
+    assert (run.status, run.changed) == (0, {}), run.words
+    assert f"the packages come from {archive}" in answer["advice"][0]
+    assert fleet.shell(HOST, "ls /etc/apt/sources.list.d") == ""
 
 
 def replaced(name: str, old: bytes, new: bytes) -> Callable[[Path], None]:

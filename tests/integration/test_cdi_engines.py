@@ -259,8 +259,12 @@ def test_a_file_that_only_root_may_read_is_no_file_for_others(host: str, fleet: 
     assert start(fleet.lab, host, ["nvidia.com/gpu=0"], account=ROOTLESS).refused == ""
 
 
+# They read CDI specs for users' containers, and Debian has no package of a release that does: their rows are from the sources.
+NOT_HERE = {"apptainer", "singularity"}
+
+
 def test_every_engine_with_cdi_in_the_table_is_here() -> None:
-    assert {engine.name for engine in ENGINES.values()} == set(cdi_versions.MAX_CDI)
+    assert {engine.name for engine in ENGINES.values()} == set(cdi_versions.MAX_CDI) - NOT_HERE
 
 
 FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64")

@@ -22,8 +22,9 @@ from tests.lab import aptrepo, artefacts
 from tests.tools.onlab import ROOT, Fleet, repository
 
 OURS = "gpufleet.nvidia."
-# About no host: test_awx_objects.py, test_bundle.py and tests/unit/playbooks/test_report_page.py run their examples.
-ELSEWHERE = {"awx", "bundle", "fleet_report"}
+# About no host: test_awx_objects.py, test_bundle.py, and test_report_page.py and test_kubernetes.py in tests/unit/playbooks run their
+# examples.
+ELSEWHERE = {"awx", "bundle", "fleet_report", "kubernetes_objects"}
 MODULES = sorted({path.stem for path in (ROOT / "plugins/modules").glob("*.py")} - ELSEWHERE)
 README = (ROOT / "README.md").read_text()
 PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
@@ -57,6 +58,7 @@ PLAN = {
 PROGRAM = "printf '#!/bin/sh\\n' >/usr/bin/{0}; chmod 755 /usr/bin/{0}; "
 # The default is NVIDIA's public repository, which a test does not reach.
 MIRROR = {name: f"gpufleet_{name}" for name in ("toolkit_repository", "toolkit_key", "toolkit_key_fingerprint")}
+CATALOGUE = {"catalogue": "catalogue_of_the_lab"}
 OF_LAB = {"url" if name == "toolkit_repository" else name: variable for name, variable in MIRROR.items()}
 NEEDS: dict[str, Needs] = {
     "cdi_spec": Needs(),
@@ -69,6 +71,8 @@ NEEDS: dict[str, Needs] = {
     "fleet_table": Needs(before=(LOOK,)),
     "gpu_health": Needs(),
     "host_program": Needs(),
+    "image_report": Needs(options={**CATALOGUE, "directory": "directory_of_the_lab"}),
+    "image_select": Needs(options=CATALOGUE),
     "node": Needs(options=MIRROR),
     "node_check": Needs(options=MIRROR),
     "node_info": Needs(options=MIRROR),
@@ -96,7 +100,7 @@ def documented(module: str, name: str) -> Any:
 
 def plays(module: str) -> list[dict[str, Any]]:
     """The examples as plays: tasks together as one, since they register what later ones show."""
-    entries = documented(module, "EXAMPLES")
+    entries = [entry for entry in documented(module, "EXAMPLES") if "community.docker.docker_container" not in entry]  # not installed here
     if "hosts" in entries[0]:
         return [dict(entry) for entry in entries]
     return [{"hosts": NEEDS[module].host, "gather_facts": False, "tasks": [*NEEDS[module].before, *entries]}]
@@ -163,7 +167,10 @@ def test_examples_run(module: str, fleet: Fleet, archive: str) -> None:
     for play in shown:
         play["tasks"] = [suited(task, needs) for task in play["tasks"]]
     before = {host: fleet.tree(host) for host in HOSTS}
-    run = fleet.play(shown, [needs.host], variables={**repository(), "archive_of_the_lab": archive}, arguments=["--check", "--diff"])
+    image = {"name": "any", "image": "registry.example.org/team/any:1"}
+    places = {"archive_of_the_lab": archive, "directory_of_the_lab": str(Path(archive).with_name("images"))}
+    own = {**repository(), **places, "catalogue_of_the_lab": {"schema": 1, "images": [image]}}
+    run = fleet.play(shown, [needs.host], variables=own, arguments=["--check", "--diff"])
     assert (run.status, run.failed) == (0, {}), run.words
     answered = [entry for entry in run.entries if str(entry["task"]) == OURS + module]
     wanted = [task for play in shown for task in play["tasks"] if OURS + module in task]

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.lab
 # An edit of the main file, a drop-in beside it, and an engine of the other family; all of them are restarted.
 HOSTS = {"struck17": "containerd-1.7", "struck24": "containerd-2.4", "struckcrio": "crio-1.34"}
 # One of them has what nvidia-ctk 1.20 left under another name, so a file of another tool goes in the same transaction.
-THEIRS = fleets.read(fleets.ALL)["hosts"]["ctk21"]["files"]
+THEIRS = fleets.read(fleets.ENGINES)["hosts"]["ctk21"]["files"]
 LEFT = {"struck24": {path: text.replace("runtimes.nvidia", "runtimes.gpu") for path, text in THEIRS.items()}}
 # who takes it back, how the hands are struck: how many calls are tried, spread over all that there are
 SAMPLE = {

@@ -121,6 +121,8 @@ GO_TOOLS: dict[str, GoTool] = {
     "nvidia-toolkit-1.17": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.17.8"),)),
     # Our own stand-in for k3s and RKE2, of nothing but Go's standard library.
     "rancher": GoTool(static=True),
+    # Our own stand-in for NVIDIA's device plugin, of modules that the kubelet is made of, in the same versions.
+    "device-plugin": GoTool(static=True),
 }
 
 
@@ -135,7 +137,7 @@ def go_version() -> str:
 def go_tool(name: str) -> Path:
     """The directory with the programs of one entry of GO_TOOLS, built on first use."""
     tool, module = GO_TOOLS[name], HERE / "gomods" / name
-    own = sorted(path for path in module.iterdir() if path.suffix in (".go", ".tmpl"))  # of modules that fetch nothing
+    own = sorted(path for path in module.iterdir() if path.suffix in (".go", ".tmpl"))  # of modules that are our own
     key = digest(module / "go.mod", module / "go.sum", repr(tool), go_version(), *(["static"] if tool.static else []), *own)
     what = f"{name}: downloading its sources and compiling them with Go"
     return cached("bin", name, key, functools.partial(_build_go, tool, module), what)

@@ -18,7 +18,8 @@ from .kinds import KINDS
 
 FLEETS = Path(__file__).with_name("fleets")
 DEMO = FLEETS / "debian.json"  # engines as Debian packages them, so little has to be built
-ALL = FLEETS / "all.json"
+ENGINES = FLEETS / "engines.json"  # engines and their releases, one host each: what the tests of the main line boot
+ALL = FLEETS / "all.json"  # these, and every manager and package manager
 NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 OWN_KEYS = ("kind", "files")
 GPU_KEYS = ("gpus", "driver", "mig", "nvml", "switches", "channels")
@@ -50,14 +51,16 @@ class Spec:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The fleet file as it is."""
+    """The fleet file, with the hosts of another one where it names that: {"with": "engines", "hosts": {...}}."""
     try:
         fleet = json.loads(path.read_text())
     except (OSError, ValueError) as why:
         raise LabError(f"The fleet file {path} cannot be read: {why}.") from why
     if not isinstance(fleet, dict):
         raise LabError(f"The fleet file {path} must hold an object with the key 'hosts'.")
-    return fleet
+    if "with" not in fleet:
+        return fleet
+    return {"hosts": {**read(path.with_name(f"{fleet['with']}.json"))["hosts"], **(fleet.get("hosts") or {})}}
 
 
 def parse(fleet: Mapping[str, Any]) -> dict[str, Spec]:

@@ -171,6 +171,10 @@ def kill(host: Host) -> None:
     for _turn in cgroup.until(f"{host.spec.name} to be off"):
         if power(host).startswith("off"):
             break
+    # The kernel removes a network a moment after its last process, and the next boot wants the port's name for itself.
+    for _turn in cgroup.until(f"the port of {host.spec.name} to be gone"):
+        if f"vb-{host.machine}" not in network.ports(host.lab):
+            break
     for name in GROUPS:
         cgroup.make(f"{host.group}/{name}")
 

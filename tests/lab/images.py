@@ -24,6 +24,7 @@ PAUSE_COMMAND = ("/bin/sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait")
 # The names that the engines look for by default, so no test has to touch `sandbox_image`.
 PAUSE_NAMES = {
     "containerd-1.6": "registry.k8s.io/pause:3.6",
+    **dict.fromkeys(("containerd-1.6-dnf", "containerd-1.6-zypper"), "registry.k8s.io/pause:3.6"),
     "containerd-1.7": "registry.k8s.io/pause:3.8",
     "containerd-2.1": "registry.k8s.io/pause:3.10",
     "containerd-2.1-forky": "registry.k8s.io/pause:3.10",
@@ -32,6 +33,7 @@ PAUSE_NAMES = {
     "k3s-like": "registry.k8s.io/pause:3.10",
     "k3s-like-1.7": "registry.k8s.io/pause:3.10",
     "rke2-like": "registry.k8s.io/pause:3.10",
+    "microk8s-like": "registry.k8s.io/pause:3.10",
     "k0s-like": "registry.k8s.io/pause:3.10",
     "crio-1.34": "registry.k8s.io/pause:3.10",
     "crio-1.34-containerd-1.7": "registry.k8s.io/pause:3.10",

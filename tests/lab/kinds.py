@@ -177,6 +177,50 @@ WantedBy=multi-user.target
 """
 
 
+def _microk8s() -> Kind:
+    """MicroK8s in classic confinement: what stands for its launcher renders the template and becomes the containerd of another kind."""
+    snap, data = "/snap/microk8s", "/var/snap/microk8s"
+    return Kind(
+        suite="trixie",
+        packages=("runc", "containernetworking-plugins"),
+        tree="microk8s",
+        service="snap.microk8s.daemon-containerd.service",
+        state=(f"{data}/common/var/lib/containerd",),
+        lends="containerd-2.1",
+        renamed=tuple((name, f"{snap}/7234/bin/{name}") for name in ("containerd", "containerd-shim-runc-v2", "ctr")),
+        files=(("/etc/systemd/system/snap.microk8s.daemon-containerd.service", MICROK8S_UNIT),),
+        links=(
+            (f"{snap}/current", "7234"),
+            (f"{data}/current", "7234"),
+            (f"{snap}/7234/bin/runc", "/usr/local/sbin/runc"),
+            (f"{data}/7234/opt/cni/bin", "/opt/cni/bin"),
+        ),
+    )
+
+
+# As snapd writes it for a daemon with `stop-mode: sigterm`, as far as a service is concerned; and the hooks of the snap before it.
+MICROK8S_UNIT = """[Unit]
+Description=Service for snap application microk8s.daemon-containerd
+After=network.target
+
+[Service]
+Environment=SNAP=/snap/microk8s/7234 SNAP_DATA=/var/snap/microk8s/7234 SNAP_COMMON=/var/snap/microk8s/common
+ExecStartPre=/usr/local/sbin/lab-snap-configure
+ExecStart=/snap/microk8s/7234/run-containerd-with-args
+SyslogIdentifier=microk8s.daemon-containerd
+Restart=always
+WorkingDirectory=/var/snap/microk8s/7234
+KillMode=process
+KillSignal=SIGTERM
+TimeoutStartSec=300
+Type=notify
+NotifyAccess=all
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
 KINDS: dict[str, Kind] = {
     "containerd-1.6": Kind("bookworm", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
     "containerd-1.6-dnf": Kind("bookworm", (*CONTAINERD, *DNF), "containerd", "containerd.service", CONTAINERD_STATE),
@@ -199,6 +243,7 @@ KINDS: dict[str, Kind] = {
     "k3s-like-1.7": _rancher("k3s", "agent", "containerd-1.7", "old-template", K3S_HOME, K3S_UNIT.format("k3s-agent")),
     "rke2-like": _rancher("rke2", "agent", "containerd-2.3", "drop-ins", RKE2_HOME, RKE2_UNIT.format("rke2-agent")),
     "k0s-like": _k0s(),
+    "microk8s-like": _microk8s(),
     # No daemon: the socket unit stands for the engine, and the images come with it.
     "podman-4.3": Kind("bookworm", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),
     "podman-5.4": Kind("trixie", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),

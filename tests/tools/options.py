@@ -37,11 +37,17 @@ ENTRIES: Mapping[str, Mapping[str, str]] = {
     "drain": dict.fromkeys(("main", "check", "drain", "undrain", "keep"), "drain"),
     "awx": {"main": "awx"},
     "bundle": {"main": "bundle"},
+    "kubernetes": dict.fromkeys(("main", "drift"), "kubernetes_objects"),
 }
 # Options that carry another name as a variable, since there it has to say what of.
 NAMES: Mapping[str, Mapping[str, str]] = {
     "awx": {option: f"awx_{option}" for option in arguments.documentation("awx")["options"]},
-    "node_check": {"image": "verify_image", "timeout": "verify_timeout", "node_result": "verify_node_result"},
+    "node_check": {
+        "image": "verify_image",
+        "image_environment": "verify_image_environment",
+        "timeout": "verify_timeout",
+        "node_result": "verify_node_result",
+    },
     "toolkit_repository": {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"},
     "bundle": {
         **{option: f"bundle_{option}" for option in ("file", "versions", "architectures", "formats")},
@@ -57,9 +63,17 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "context": "kubernetes_context",
     },
 }
+NAMES = {
+    **NAMES,
+    "kubernetes_objects": {
+        **{option: f"kubernetes_{option}" for option in arguments.documentation("kubernetes_objects")["options"]},
+        "fleet_policy": "fleet_policy",
+    },
+}
 BY_HAND: Mapping[str, frozenset[str]] = {
     "cdi_spec": frozenset({"cdi_owner", "cdi_version", "state"}),
     "drain": frozenset({"drained", "results", "state"}),
+    "kubernetes_objects": frozenset({"results"}),
 }
 # Variables of a role that are no option of its module, since they are about its tasks.
 OF_TASKS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -68,6 +82,16 @@ OF_TASKS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "description": [
                 "The machine from which hosts are drained. Another one than the controller is a host of the inventory.",
                 "It needs C(scontrol) for Slurm, the Python library C(kubernetes) for Kubernetes, and the programs of your own commands.",
+            ],
+            "type": "str",
+            "default": "localhost",
+        },
+    },
+    "kubernetes": {
+        "gpufleet_kubernetes_delegate": {
+            "description": [
+                "The machine from which objects are applied. Another one than the controller is a host of the inventory.",
+                "It needs the Python library C(kubernetes).",
             ],
             "type": "str",
             "default": "localhost",

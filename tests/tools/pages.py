@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections", Path(__file__).parent):
     sys.path.insert(0, str(entry))
 
+import image_tables
 import options
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
@@ -36,6 +37,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import table as known_bad_table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, repository
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
@@ -43,13 +45,17 @@ from tests.lab.kinds import KINDS, Kind
 
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-NAMES = {"containerd": "containerd", "crio": "CRI-O", "docker": "Docker", "podman": "Podman"}
+NAMES = {
+    "containerd": "containerd", "crio": "CRI-O", "docker": "Docker", "podman": "Podman", "apptainer": "Apptainer",
+    "singularity": "SingularityCE",
+}  # fmt: skip
 SWITCHES = {
     "none": "none",
     "off": "yes, off unless `enable_cdi = true`",
     "on": "yes, on unless `enable_cdi = false`",
     "always": "yes, always on",
 }
+PROGRAMS = ("apt-get", "dnf", "zypper")  # of package managers
 MERGES = {"replace": "a drop-in replaces the whole table of a plugin", "deep": "a drop-in adds to the table of a plugin"}
 Row = Sequence[str]
 
@@ -213,11 +219,27 @@ def managers() -> str:
         done = one.instead
         if one.place:
             after = f"{one.title} restarts its containerd by itself" if one.place.takes_up else f"restart of {code(one.place.units)}"
-            done = f"a drop-in in {code(one.place.drop_ins)}; {after}"
+            template = f"its handler in `{one.config.rpartition('/')[2]}`, from which it makes the configuration"
+            done = f"{template if one.place.filled_in else f'a drop-in in {code(one.place.drop_ins)}'}; {after}"
         if one.place and one.place.detection:
             done += f". Without drop-ins: the handlers that it finds by itself, others in {code(one.place.detection.templates.values())}"
         rows.append([one.title, shown, done, f"imitated: {hosts}" if hosts else "a table of tests"])
     return table(["system", "recognised by", "what is done, or is to be done", "tested on"], rows)
+
+
+def package_managers() -> str:
+    """What NVIDIA's packages are installed with, and on which hosts of the lab that ran."""
+    rows = []
+    for name, family in repository.FAMILIES.items():
+        installer = installers.INSTALLERS[family.manager]
+        ids = code(known for known, of in repository.LIKE.items() if of == name)
+        own = [kind for kind, value in KINDS.items() if family.manager in value.packages]
+        tested = f"imitated: {code(own)}" if own else "every other host of the lab (Debian)"
+        words = {word: [program, word] for word in ("install", "remove") for program in installer.remove if program in PROGRAMS}
+        rows.append([family.manager, ids, f"`{family.list_path}`", *(f"`{' '.join(found)}`" for found in words.values()), tested])
+    rows.append(["dnf5", "Fedora from 41 on", "-", "not claimed", "-", "nothing"])
+    head = ["package manager", "`ID` or `ID_LIKE`", "source", "installation", "undo of a first one that fails", "tested on"]
+    return table(head, rows)
 
 
 # ---------------------------------------------------------------- docs/adoption.md
@@ -416,7 +438,7 @@ def named(link: str) -> str:
 TABLES: Mapping[str, Callable[[], str]] = {
     "caps": caps, "packaged": packaged, "needs": needs, "differences": differences, "checks": checks,
     "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds, "images": images,
-    "managers": managers,
+    "managers": managers, "package-managers": package_managers, "cuda": image_tables.drivers,
     "by-hand": by_hand, "docker-before": of_docker, "speed": speed, "variables": variables,
     "rollout-settings": rollout_settings, "other-owners": other_owners_,
     "known-bad-stops": lambda: known_bad(True), "known-bad-said": lambda: known_bad(False),

@@ -52,6 +52,7 @@ LAB = {
     "what leaves": ("bad_input", "failed_queries", "hidden_bytes", "what_leaves"),
     "story": ("absent", "check_mode", "main_line", "weeks_later"),
     "kubernetes": ("rollout_kubernetes",),
+    "pods": ("kubernetes_apply", "kubernetes_pods"),
     "adoption": ("faults_adoption", "gpu_operator_crio", "spelled_options", "example_projects"),
     "first day": ("first_day", "docker", "examples"),
     "ways": ("transport", "local_user", "oldest_core", "reports", "waves"),
@@ -64,7 +65,7 @@ LAB = {
     "cdi engines": ("cdi_engines", "cdi_mig"),
     "node_check": ("node_check",),
     "packages": ("rpm_hosts", "apt_upgrade", "bundle"),
-    "managers": ("k0s",),
+    "managers": ("k0s", "crio_hook", "microk8s"),
     "drain": ("drain_slurm",),
 }
 JUDGES = {

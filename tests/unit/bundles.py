@@ -96,7 +96,7 @@ def content() -> dict[str, bytes]:
     return {manifest.KEY: b"key\n", **{f"apt/x86_64/{name}": data for name, data in apt().items()}}
 
 
-def told(files: Mapping[str, bytes]) -> manifest.Manifest:
+def described(files: Mapping[str, bytes]) -> manifest.Manifest:
     """The manifest of such files."""
     names = sorted(name.removeprefix("apt/x86_64/") for name in files if name.startswith("apt/"))
     debs = [name for name in names if name.endswith(".deb")]
@@ -109,4 +109,4 @@ def told(files: Mapping[str, bytes]) -> manifest.Manifest:
 
 def archive() -> bytes:
     files = content()
-    return archives.packed({**files, manifest.NAME: manifest.text(told(files)).encode()})
+    return archives.packed({**files, manifest.NAME: manifest.text(described(files)).encode()})

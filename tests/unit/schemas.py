@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A judge for the JSON Schemas in docs/, without a library."""
+"""A judge for the JSON Schemas in docs/ and in tests/fixtures/, without a library."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ def judged(value: Any, schema: Any, where: str = "") -> list[str]:
         return [f"{where}: {value!r} is none of the values"]
     if "type" in schema and not isinstance(value, kinds[schema["type"]]):
         return [f"{where}: no {schema['type']}"]
+    if isinstance(value, int) and value < schema.get("minimum", value):
+        return [f"{where}: less than {schema['minimum']}"]
     if isinstance(value, list):
         few = [f"{where}: too short"] if len(value) < schema.get("minItems", 0) else []
         return few + [e for n, item in enumerate(value) for e in judged(item, schema.get("items", {}), f"{where}[{n}]")]

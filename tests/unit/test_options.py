@@ -29,24 +29,26 @@ PARTS = (*ENGINES, "cdi_spec", "device_nodes", "oci_hook", "toolkit_config", "to
 # Options, and the modules that have them.
 TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     # where, and which way
-    (("transport",), (*PROOF, *PARTS, "cdi_spec_info", "gpu_health")),
-    (("root",), (*HOST, *PARTS, "cdi_spec_info", "gpu_health")),  # a proof starts containers, and nothing runs beneath another root
+    (("transport",), (*PROOF, *PARTS, "cdi_spec_info", "gpu_health", "image_select")),
+    # a proof starts containers, and nothing runs beneath another root
+    (("root",), (*HOST, *PARTS, "cdi_spec_info", "gpu_health", "image_select")),
     (("state",), (*HOST, *PARTS, "drain")),
     # how the host is decided
-    (("device_plugin_strategy", "engines", "injection", "no_gpu"), PROOF),
+    (("device_plugin_prefix", "device_plugin_strategy", "engines", "injection", "no_gpu"), PROOF),
     (("isolation",), (*PROOF, "toolkit_config")),
     # engines
     (("config_path", "handlers", "service", "set_as_default", "socket"), (*PROOF, *ENGINES)),
     (("cdi",), (*PROOF, "containerd_runtime", "docker_runtime")),  # CRI-O has no such switch
     (("engine_version", "restart"), (*HOST, *ENGINES)),
-    (("known_bad", "metrics_dir"), HOST),
+    (("known_bad", "metrics_dir", "sharing"), HOST),
     (("drop_in_path",), (*HOST, *FILES)),  # Docker reads one file
     (("drop_in",), (*HOST, "containerd_runtime")),  # CRI-O always reads drop-ins
     (("adopt",), (*HOST, *ENGINES, "cdi_spec")),
     (("cdi_spec_dirs",), (*PROOF, *ENGINES, "cdi_spec", "cdi_spec_info")),
     (("annotation_prefixes",), ("containerd_runtime", "toolkit_config")),
     # packages and device nodes
-    (("bundle_file", "device_nodes", "packages", "toolkit_key", "toolkit_key_fingerprint", "toolkit_repository", "toolkit_version"), HOST),
+    (("bundle_file",), (*HOST, "toolkit_repository")),
+    (("device_nodes", "packages", "toolkit_key", "toolkit_key_fingerprint", "toolkit_repository", "toolkit_version"), HOST),
     (("key", "key_fingerprint", "url"), ("toolkit_repository",)),
     (("low_level_runtimes", "mode"), ("toolkit_config",)),
     (("path",), ("oci_hook",)),
@@ -58,7 +60,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("cdi_device_names", "cdi_node_attributes"), (*HOST, "cdi_spec")),
     (("cdi_above_cap", "cdi_class", "cdi_group_ids", "cdi_layout", "cdi_missing_nodes", "cdi_model_class", "cdi_vendor"), ("cdi_spec",)),
     # proofs
-    (("image", "node_result"), ("node_check",)),
+    (("image", "image_environment", "node_result"), ("node_check",)),
     (("timeout",), ("node_check", "drain")),
     # runs
     (("results",), ("drain", "fleet_table", "rollout_asked", "rollout_gate", "rollout_plan")),
@@ -107,8 +109,13 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("also", "change_ref", "directory", "files", "plan", "playbook", "publish", "results", "sources", "status"),
         ("fleet_report",),
     ),
-    (("own",), ("variables_check",)),
+    (("own", "written"), ("variables_check",)),
     (("diagnosis",), ("gpu_health",)),
+    (("catalogue", "facts", "gpus", "nothing_fits"), ("image_select",)),
+    (("registry", "registry_auth_file", "registry_plain_http"), ("image_select",)),
+    (("apply", "config_map", "dir", "namespace", "operator_environment", "profile", "taints", "values"), ("kubernetes_objects",)),
+    (("context", "fleet_policy", "kubeconfig", "results", "state"), ("kubernetes_objects",)),
+    (("directory", "results", "width"), ("image_report",)),
     (("by", "commands", "context", "drained", "driver_changes", "interval", "kubeconfig", "method", "on_timeout"), ("drain",)),
     (("kubernetes_delete_emptydir_data", "kubernetes_force", "kubernetes_hold", "kubernetes_node"), ("drain",)),
     (("policy", "reason", "rollout", "slurm_node"), ("drain",)),

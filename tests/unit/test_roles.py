@@ -20,12 +20,17 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = "gpufleet.nvidia."
-ROLES = ("awx", "bundle", "drain", "node", "toolkit", "verify")
+ROLES = ("awx", "bundle", "drain", "kubernetes", "node", "toolkit", "verify")
 SPEC_KEYS = ("type", "elements", "choices", "default")
 GROUP: list[str] = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["action_groups"]["node"]
 
 # A role's entry point, its module, options that carry another name in the role.
-VERIFY = {"image": "verify_image", "timeout": "verify_timeout", "node_result": "verify_node_result"}
+VERIFY = {
+    "image": "verify_image",
+    "image_environment": "verify_image_environment",
+    "timeout": "verify_timeout",
+    "node_result": "verify_node_result",
+}
 TOOLKIT = {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"}
 DRAIN = {
     **{o: f"drain_{o}" for o in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout")},
@@ -36,7 +41,9 @@ DRAIN = {
 }
 AWX = {option: f"awx_{option}" for option in arguments.spec("awx")}
 BUNDLE = {**TOOLKIT, **{option: f"bundle_{option}" for option in ("file", "versions", "architectures", "formats")}}
+KUBERNETES = {**{option: f"kubernetes_{option}" for option in arguments.spec("kubernetes_objects")}, "fleet_policy": "fleet_policy"}
 ENTRIES = [
+    *(("kubernetes", entry, "kubernetes_objects", KUBERNETES) for entry in ("main", "drift")),
     ("awx", "main", "awx", AWX),
     ("bundle", "main", "bundle", BUNDLE),
     ("node", "main", "node", {}),
@@ -46,8 +53,8 @@ ENTRIES = [
     *(("drain", entry, "drain", DRAIN) for entry in ("check", "drain", "undrain", "keep")),
 ]
 # Options that a role's tasks give by themselves, and variables that are about its tasks and no options.
-GIVEN = {"drain": {"state", "results", "drained"}}
-OF_TASKS = {"drain": {"gpufleet_drain_delegate"}}
+GIVEN = {"drain": {"state", "results", "drained"}, "kubernetes": {"results"}}
+OF_TASKS = {"drain": {"gpufleet_drain_delegate"}, "kubernetes": {"gpufleet_kubernetes_delegate"}}
 # Decided by the look of refresh_cdi, which is for a host as it is.
 DECIDED = {"cdi_owner", "cdi_version", "state"}  # the look says the first two, and a refresh takes nothing back
 
@@ -124,7 +131,7 @@ def test_the_names_of_results_are_known() -> None:
 def test_variables_in_playbooks_are_known() -> None:
     text = "".join(path.read_text() for path in ROOT.glob("playbooks/**/*.yml"))
     known = {name for role in ROLES for entry in specs(role).values() for name in entry["options"]}
-    assert set(re.findall(r"\bgpufleet_\w+", text)) <= {*known, *variables.RUN, *variables.RESULTS, variables.OWN}
+    assert set(re.findall(r"\bgpufleet_\w+", text)) <= {*known, *variables.RUN, *variables.RESULTS, *variables.OF_IMAGES, variables.OWN}
 
 
 # Options that are handed to a planner beside the policy.
@@ -134,6 +141,7 @@ BESIDE_POLICY = {
     "cdi_spec": {"cdi_version"},
     "cdi_spec_info": {"cdi_version"},
     "gpu_health": {"diagnosis"},
+    "image_select": {"catalogue", "facts", "gpus", "nothing_fits", "registry", "registry_auth_file", "registry_plain_http"},
     "toolkit_repository": {"key", "key_fingerprint", "url"},
 }
 

@@ -46,7 +46,7 @@ def ask(libraries: Path, tmp_path: Path) -> Ask:
     def run(host: dict[str, object], *command: str) -> subprocess.CompletedProcess[str]:
         conf = tmp_path / "fake-nvml.conf"
         conf.write_text(fakegpu.nvml_conf(fakegpu.inventory("node1", host)))
-        env = {**os.environ, "LD_LIBRARY_PATH": str(libraries), "FAKE_NVML": str(conf)}
+        env = {**os.environ, "LD_LIBRARY_PATH": str(libraries), "FAKE_NVML": str(conf), "FAKE_MODES": str(tmp_path / "modes.json")}
         return subprocess.run([sys.executable, *command], env=env, capture_output=True, text=True, check=False)
 
     return run
@@ -102,6 +102,21 @@ def test_injected_errors(ask: Ask, host: dict[str, object], status: int, text: s
     answer = smi(ask, host, "-L")
     assert answer.returncode == status
     assert text in answer.stdout
+
+
+def test_modes_are_set_and_read_back(ask: Ask) -> None:
+    _first, second = fakegpu.inventory("node1", {"gpus": 2}).gpus
+    assert smi(ask, {"gpus": 2}, "-i", second.uuid, "-c", "EXCLUSIVE_PROCESS").stdout.endswith("All done.\n")
+    assert smi(ask, {"gpus": 2}, "compute-policy", "-i", "1", "--set-timeslice", "3").returncode == 0
+    computing = smi(ask, {"gpus": 2}, "--query-gpu=compute_mode", "--format=csv,noheader").stdout
+    listed = smi(ask, {"gpus": 2}, "compute-policy", "--list").stdout.splitlines()
+    assert computing.split() == ["Default", "Exclusive_Process"]
+    assert [line.strip("| ").split() for line in listed[4:6]] == [["0", "Timeslice", "Default"], ["1", "Timeslice", "Long"]]
+
+
+@pytest.mark.parametrize("options", [("-i", "9", "-c", "DEFAULT"), ("-c", "SHARED")], ids=["no such GPU", "no such mode"])
+def test_a_wrong_mode_is_refused(ask: Ask, options: tuple[str, ...]) -> None:
+    assert smi(ask, {"gpus": 1}, *options).returncode != 0
 
 
 def test_an_unknown_field_is_refused(ask: Ask) -> None:

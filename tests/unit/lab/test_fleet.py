@@ -9,19 +9,36 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import LabError, fleet, network, roots
+from tests.lab import LabError, fleet, images, network, roots, rpmrepo
 from tests.lab.kinds import KINDS
 
 
-def test_the_whole_fleet_has_every_kind_that_has_a_daemon_and_a_host_without_gpu() -> None:
+def test_the_whole_fleet_has_every_kind_and_a_host_without_gpu() -> None:
     specs = fleet.parse(fleet.read(fleet.ALL)).values()
-    # tests boot the first two where they say something of their own; the others are newer packages of what is there
-    others = {"crio-1.34-containerd-1.7", "docker-20.10", "docker-28", "containerd-2.1-forky"}
-    others |= {"containerd-1.6-dnf", "containerd-1.6-zypper"}  # their package managers are what is tested there
-    others |= {"slurm-22.05"}  # a cluster of its own, which the tests of draining boot
-    others |= {"k3s-like", "k3s-like-1.7", "rke2-like", "k0s-like"}  # which their own tests boot
-    assert {spec.kind for spec in specs} == {kind for kind in KINDS if not kind.startswith("podman")} - others
+    # a cluster of its own, which the tests of draining boot, and a host with two engines, of which one has no images
+    others = {"slurm-22.05", "crio-1.34-containerd-1.7"}
+    assert {spec.kind for spec in specs} == KINDS.keys() - others
+    assert {spec.kind for spec in specs if KINDS[spec.kind].tree not in ("docker", "podman")} <= images.PAUSE_NAMES.keys()
     assert [spec.name for spec in specs if not spec.gpus.gpus] == ["nogpu"]
+
+
+def test_the_fleet_of_engines_has_each_engine_with_a_daemon_and_a_host_without_gpu() -> None:
+    specs = fleet.parse(fleet.read(fleet.ENGINES)).values()
+    assert {KINDS[spec.kind].service for spec in specs} == {"containerd.service", "crio.service", "docker.service"}
+    assert [spec.name for spec in specs if not spec.gpus.gpus] == ["nogpu"]
+
+
+def test_hosts_that_take_themselves_for_another_distribution_have_its_files_in_the_whole_fleet_as_well() -> None:
+    hosts = fleet.parse(fleet.read(fleet.ALL))
+    for name, release in {"rocky": rpmrepo.ROCKY, "sles": rpmrepo.SLES}.items():
+        assert hosts[name].files == rpmrepo.files(release)
+
+
+def test_a_fleet_may_have_the_hosts_of_another(tmp_path: Path) -> None:
+    (tmp_path / "few.json").write_text('{"hosts": {"one": {"kind": "docker"}, "two": {"kind": "docker"}}}')
+    (tmp_path / "more.json").write_text('{"with": "few", "hosts": {"two": {"kind": "docker-28"}, "three": {"kind": "docker"}}}')
+    found = fleet.parse(fleet.read(tmp_path / "more.json"))
+    assert {name: spec.kind for name, spec in found.items()} == {"one": "docker", "two": "docker-28", "three": "docker"}
 
 
 def test_the_demo_fleet_needs_no_engine_built_from_source_and_has_a_host_without_gpu() -> None:

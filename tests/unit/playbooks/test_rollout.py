@@ -60,10 +60,10 @@ def changed(place: Path) -> list[str]:
 
 
 def planned(words: str) -> list[list[str]]:
-    """The hosts of each batch, as the plan names them before the first one: gpu[1-3,5]."""
+    """The hosts of each batch, as the plan names them before the first one: gpu[1-3,5], or gpu2, gpu9."""
     found = []
-    for folded in re.findall(r"^  batch \d+, [^:\n]+: gpu(\S+)$", words, re.MULTILINE):
-        spans = [span.split("-") for span in folded.strip("[]").split(",")]
+    for folded in re.findall(r"^  batch \d+, [^:\n]+: (gpu.+)$", words, re.MULTILINE):
+        spans = [span.split("-") for span in re.sub(r"gpu|[\[\] ]", "", folded).split(",")]
         found.append([f"gpu{number}" for span in spans for number in range(int(span[0]), int(span[-1]) + 1)])
     return found
 

@@ -127,6 +127,17 @@ def test_every_playbook_names_misspelt_variables_first(name: str, tmp_path: Path
     assert len(re.findall(r"^TASK ", words, re.MULTILINE)) == 1, words
 
 
+def test_an_archive_that_cannot_be_read_is_named_before_a_host_is_looked_at(tmp_path: Path) -> None:
+    missing = {"gpufleet_bundle_file": str(tmp_path / "bundel.tar")}
+    status, words = play(tmp_path, as_directory(tmp_path, missing), "site")
+    assert status == 2, words
+    assert "bundel.tar: this archive of packages cannot be used (No such file or directory). Name a file of this controller in" in words
+    assert "(for gpu[1-6])" in words
+    assert "node : " not in words
+    _status, words = play(tmp_path, tmp_path / "inventory", "bundle", **missing, gpufleet_toolkit_repository="file:///nowhere")
+    assert "bundle : " in words, "which writes that file"
+
+
 def test_values_that_no_role_accepts_are_named_for_all_hosts_at_once(tmp_path: Path) -> None:
     wrong = {"gpufleet_injection": "cdi", "gpufleet_isolation": "{{ nowhere }}", "gpufleet_cdi": True, "gpufleet_engines": "containerd"}
     status, words = play(tmp_path, as_directory(tmp_path, wrong), "site")

@@ -75,7 +75,7 @@ def test_a_second_rollout_touches_no_host_of_the_first_and_the_first_goes_on(tmp
     assert list((tmp_path / "home/gpufleet/rollouts").glob("*.json")) == [], "neither has anything any more"
 
 
-PROVEN_AGAIN = "  as desired, to be proven or put back into service: gpu[2,9]\n  batch 1, canaries: gpu[2,9]\n"
+PROVEN_AGAIN = "  as desired, to be proven or put back into service: gpu2, gpu9\n  batch 1, canaries: gpu2, gpu9\n"
 # A run that ends with its plan.
 PLAN = {"gpufleet_verify_image": "registry.example.org/cuda:12", "gpufleet_rollout_window": CLOSED}
 
