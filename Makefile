@@ -18,8 +18,8 @@ LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: venv ## Show the main job on a small fleet of real hosts: plan, site, a cut link, proofs (FLEET=all: more engines; YES=1: ask nothing)
-	@$(RUN) YES="$(YES)" python tests/tools/demo.py --fleet $(or $(FLEET),debian)
+demo: venv ## Show the main job on a small fleet of real hosts: plan, site, a cut link, proofs (FLEET=all: every kind of host; CLUSTER=1: a Kubernetes, too; YES=1: ask nothing)
+	@$(RUN) YES="$(YES)" python tests/tools/demo.py --fleet $(or $(FLEET),debian)$(if $(CLUSTER), --cluster)
 
 test: venv ## Everything: `make matrix`, molecule, and the tests on the lab's real engines
 	@$(RUN) python tests/tools/everything.py
