@@ -178,6 +178,7 @@ def require_program(wanted):
 # groups: /proc/PID/cgroup
 Process = collections.namedtuple("Process", "pid ppid start uids exe deleted argv users pids root groups")
 _DELETED = " (deleted)"
+_READS = 64  # of the arguments of a process that has none: some have taken theirs away
 
 
 class Gone(Exception):
@@ -191,6 +192,7 @@ def process(pid):
     except OSError:
         raise Gone()
     try:
+        _executed(place)
         found = _read_process(pid, place)
         if found != _read_process(pid, place):
             raise Gone()
@@ -199,6 +201,14 @@ def process(pid):
         raise Gone()
     finally:
         os.close(place)
+
+
+def _executed(place):
+    """Wait, for a moment, until a program that is just being started has its arguments: execve(2) gives it its name before."""
+    for _read in range(_READS):
+        if proc_text("cmdline", place):
+            return
+        os.sched_yield()
 
 
 def named(pid):

@@ -126,6 +126,25 @@ def test_process_that_changes_while_it_is_read_is_dropped(monkeypatch):
     assert trust.process(os.getpid()).pid == os.getpid()
 
 
+def test_a_program_that_is_being_started_is_waited_for_until_it_has_its_arguments(monkeypatch):
+    """Between two steps of execve(2) it has its name and no arguments: an engine with --config would be one without."""
+    real, asked = trust.proc_text, []
+
+    def late(name, place=None, **more):
+        asked.extend([name] if name == "cmdline" else [])
+        return "" if name == "cmdline" and len(asked) < 9 else real(name, place, **more)
+
+    monkeypatch.setattr(trust, "proc_text", late)
+    found = trust.process(os.getpid())
+    assert found.argv == tuple(pathlib.Path("/proc/self/cmdline").read_text().split("\0")[:-1])
+
+
+def test_a_process_that_has_taken_its_arguments_away_is_one_without(monkeypatch):
+    real = trust.proc_text
+    monkeypatch.setattr(trust, "proc_text", lambda name, place=None, **more: "" if name == "cmdline" else real(name, place, **more))
+    assert trust.process(os.getpid()).argv == ()
+
+
 def test_process_that_is_gone_is_dropped():
     child = subprocess.Popen(["true"])
     child.wait()
