@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """containerd itself judges the plans: its dump before and after differs by our keys and nothing else, and a second plan is empty.
 
-No daemon runs. The binaries are the lab's: Debian's 1.6 and 1.7, and 2.1, 2.3, 2.4 built with Go, as far as this machine can have them.
+No daemon runs. The binaries are the lab's: Debian's 1.6 and 1.7, and 2.1 to 2.4 built with Go, as far as this machine can have them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from tests.lab import artefacts, doctor, kinds, roots
 from tests.unit import builders
 
-RELEASES = {"1.6": "1.6.20", "1.7": "1.7.24", "2.1": "2.1.9", "2.3": "2.3.7", "2.4": "2.4.2"}
+RELEASES = {"1.6": "1.6.20", "1.7": "1.7.24", "2.1": "2.1.9", "2.2": "2.2.9", "2.3": "2.3.7", "2.4": "2.4.2"}
 NATURAL = {2: '"io.containerd.grpc.v1.cri"', 3: '"io.containerd.cri.v1.runtime"', 4: '"io.containerd.cri.v1.runtime"'}
 
 
@@ -273,7 +273,9 @@ def test_absent_without_the_journal_takes_out_just_our_keys(tmp_path: Path, rele
     dump(release, tree.config)
 
 
-@pytest.mark.parametrize(("release", "writes"), [("1.6", False), ("1.7", True), ("2.1", False), ("2.3", False), ("2.4", False)])
+@pytest.mark.parametrize(
+    ("release", "writes"), [("1.6", False), ("1.7", True), ("2.1", False), ("2.2", False), ("2.3", False), ("2.4", False)]
+)
 def test_the_cdi_switch_is_written_only_where_it_is_off_by_default(tmp_path: Path, release: str, writes: bool) -> None:
     tree = prepared(tmp_path, release, "debian v2")
     tree.apply(tree.plan(enable_cdi=True))
@@ -353,7 +355,17 @@ def test_the_hands_apply_it_after_the_engine_has_agreed_and_give_the_bytes_back(
 
 
 # What a distribution's upgrade does to a host that we have been on, and what its downgrade does.
-MOVES = [("1.6", "1.7"), ("1.6", "2.1"), ("1.7", "2.1"), ("1.7", "2.4"), ("2.1", "2.3"), ("2.3", "2.4"), ("1.7", "1.6"), ("2.4", "2.1")]
+MOVES = [
+    ("1.6", "1.7"),
+    ("1.6", "2.1"),
+    ("1.7", "2.1"),
+    ("1.7", "2.4"),
+    ("2.1", "2.2"),
+    ("2.1", "2.3"),
+    ("2.3", "2.4"),
+    ("1.7", "1.6"),
+    ("2.4", "2.1"),
+]
 
 
 @pytest.mark.parametrize("shape", ["no file", "debian v2", "kubeadm v2", "dotted v2"])

@@ -34,6 +34,7 @@ HOSTS: dict[str, tuple[str, int, dict[str, str], str, tuple[str, ...]]] = {
     "check-17": ("containerd-1.7", 1, {}, "native-cdi", ("one", "none", "management")),
     "check-17-legacy": ("containerd-1.7", 2, WITHOUT_CDI, "legacy", ("one", "all", "none")),
     "check-21": ("containerd-2.1", 2, {}, "native-cdi", ("one", "all", "none", "management")),
+    "check-22": ("containerd-2.2", 2, {}, "native-cdi", ("one", "all", "none", "management")),
     "check-23": ("containerd-2.3", 2, {}, "native-cdi", ("one", "all", "none", "management")),
     "check-24": ("containerd-2.4", 2, {}, "native-cdi", ("one", "all", "none", "management")),
     "check-crio": ("crio-1.34", 2, {}, "native-cdi", ("one", "all", "none", "management")),

@@ -22,7 +22,14 @@ from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, ctk, effect
 TOOLKIT = "/usr/local/nvidia/toolkit/nvidia-container-runtime"
 PACKAGED = "/usr/bin/nvidia-container-runtime"
 MODES = {"nvidia": "", "nvidia-cdi": ".cdi", "nvidia-legacy": ".legacy"}
-CASES = [("1.6", "kubeadm v2"), ("1.7", "secrets"), ("2.1", "kubeadm v3"), ("2.3", "kubeadm v2"), ("2.4", "kubeadm v3")]
+CASES = [
+    ("1.6", "kubeadm v2"),
+    ("1.7", "secrets"),
+    ("2.1", "kubeadm v3"),
+    ("2.2", "kubeadm v2"),
+    ("2.3", "kubeadm v2"),
+    ("2.4", "kubeadm v3"),
+]
 
 
 class Hands(test_nvidia_ctk.Hands):

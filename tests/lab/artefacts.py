@@ -108,6 +108,7 @@ def _containerd(version: str) -> GoTool:
 
 GO_TOOLS: dict[str, GoTool] = {
     "containerd-2.1": _containerd("v2.1.9"),
+    "containerd-2.2": _containerd("v2.2.9"),
     "containerd-2.3": _containerd("v2.3.7"),
     "containerd-2.4": _containerd("v2.4.2"),
     "crio-1.34": GoTool(

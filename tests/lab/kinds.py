@@ -228,6 +228,7 @@ KINDS: dict[str, Kind] = {
     "containerd-1.7": Kind("trixie", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
     "containerd-2.1": _newer_containerd("2.1", "2.1.9"),
     "containerd-2.1-forky": Kind("forky", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
+    "containerd-2.2": _newer_containerd("2.2", "2.2.9"),
     "containerd-2.3": _newer_containerd("2.3", "2.3.7"),
     "containerd-2.4": _newer_containerd("2.4", "2.4.2"),
     "crio-1.34": _crio(),
