@@ -7,6 +7,9 @@ It writes /etc/k0s/containerd.toml at each start, as long as its first line is t
 watches /etc/k0s/containerd.d: three seconds after the last change it sends SIGHUP, which ends containerd, and starts it again five seconds
 later (pkg/supervisor). From 1.36 on it has containerd 2, and does not start with a drop-in whose version is not 3, or that has the CRI
 table of containerd 1 (ValidateConfigFile in configurer.go); it does check that at its own start only.
+
+From 1.27 to 1.35 it has containerd 1.7, whose drop-ins would replace its CRI table. So it merges what they say of CRI with its own defaults
+and writes the sum to containerd-cri.toml in its run directory, which the main file imports instead (handleImports in configurer.go).
 """
 
 from __future__ import annotations
@@ -29,9 +32,13 @@ K0S = Manager(
         units=UNITS,
         drop_ins=("containerd.d",),
         main_edited=False,
-        not_imported="Update k0s to 1.36 or later, whose containerd reads /etc/k0s/containerd.d by its own imports, and run again",
+        not_imported=(
+            "Update k0s to 1.36 or later, whose containerd reads /etc/k0s/containerd.d by its own imports, and run again; until then put "
+            "the handler there by hand, in a file of version 2 that you remove before that update"
+        ),
         kubelet=True,
         takes_up=True,
+        merges="containerd-cri.toml",
         first_line=K0S_MANAGED,
         strict=True,
         load_image="k0s ctr -n k8s.io images import FILE.tar",

@@ -50,6 +50,7 @@ class Place:
     never: tuple[tuple[tuple[str, ...], str], ...] = ()  # keys below the CRI table that are not written here, and what sets them instead
     detection: Detection | None = None  # what it does by itself where none of our files is read
     takes_up: bool = False  # drop-ins are watched: a change restarts the daemon without us, which is waited for
+    merges: str = ""  # name of a file, imported by the main one, into which a release that reads no drop-ins merges them by itself
     first_line: str = ""  # of a main file that the manager renders; one without it belongs to a person
     strict: bool = False  # the manager does not start with a drop-in of another version than the main file's, or of another one's tables
     filled_in: Mapping[str, str] = dc.field(default_factory=dict)  # the main file is a template: what the manager puts in for its values

@@ -264,6 +264,9 @@ def unreachable(policy: Policy, manager: Manager, files: FileSet, version: Versi
         return "it is not there yet, so that nothing tells which drop-ins this release reads"
     if watched.refusal(manager, files):
         return watched.refusal(manager, files).what
+    merged = watched.merged(place, root)
+    if merged:
+        return f"this release merges what drop-ins say of CRI into {merged} by itself, where our part cannot be told from the rest"
     if releases.facts(version).merge == "replace":
         return f"a drop-in would replace all that it says of CRI on containerd {version}"
     if policy.drop_in == "never":

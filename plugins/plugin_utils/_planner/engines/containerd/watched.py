@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -60,6 +62,12 @@ def refusal(manager: Manager, files: FileSet) -> Refusal:
         f"{file.path}{f':{line}' if line else ''} {what}, and {manager.title} does not start again with such a drop-in",
         f"Write it for version {root.declared} (`containerd config migrate`) or remove it, and run again",
     )
+
+
+def merged(place: Place, root: ConfigFile) -> str:
+    """The file of an older release, imported instead of the drop-ins, that the manager makes of them."""
+    made = (path for path in config.imports(root) if place.merges and posixpath.basename(path) == place.merges)
+    return next(made, "")
 
 
 def _wrong(place: Place, files: FileSet, root: ConfigFile) -> Iterator[tuple[ConfigFile, tuple[str, ...], str]]:

@@ -35,6 +35,9 @@ version = 3
 # As 1.35 does, with containerd 1.7: what drop-ins say of CRI is merged into a file of its own.
 MERGED = "/run/k0s/containerd-cri.toml"
 OLDER = f'# k0s_managed=true\nversion = 2\nimports = ["{MERGED}"]\n'
+CRI_2 = 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\nsandbox_image = "registry.k8s.io/pause:3.10.1"\n'
+RUNTIME_2 = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]\nruntime_type = "io.containerd.runc.v2"\n'
+HANDLER_2 = f"version = 2\n{RUNTIME_2}"
 DECISION = Decision(
     instance="", engine="containerd", engine_version="", injection="native-cdi", handler="nvidia", default=False, runtime_mode="cdi",
     annotation_prefixes=("nvidia.cdi.k8s.io/",), device_list_strategy=(), plugin_annotation_prefix="", runtime_class="nvidia",
@@ -125,7 +128,17 @@ LEFT_ALONE = {
     "a drop-in with containerd 1's table": (
         RENDERED, "2.3.4", {OTHER: OLD_TABLE}, f"{OTHER}:1 has the table plugins.\"io.containerd.grpc.v1.cri\"", "Write it for version 3"),
     "a release with containerd 1.7": (
-        OLDER, "1.7.28", {MERGED: "version = 2\n"}, "would replace all that it says of CRI", "Update k0s to 1.36"),
+        OLDER, "1.7.28", {MERGED: CRI_2}, f"merges what drop-ins say of CRI into {MERGED} by itself", "Update k0s to 1.36 or later"),
+    "such a release that has merged somebody's handler": (
+        OLDER, "1.7.28", {MERGED: CRI_2 + RUNTIME_2, OTHER: HANDLER_2}, "our part cannot be told from the rest", "handler there by hand"),
+    "such a release whose run directory was moved": (
+        OLDER.replace("/run/k0s", "/srv"), "1.7.28", {MERGED.replace("/run/k0s", "/srv"): CRI_2},
+        "say of CRI into /srv/containerd-cri.toml by itself", "a file of version 2 that you remove before that update"),
+    "that file of a person after an update": (
+        RENDERED, "2.3.4", {OTHER: HANDLER_2}, f"{OTHER}:1 has version = 2 and not 3", "Write it for version 3"),
+    "an old file that imports no drop-ins and nothing merged": (
+        OLDER.replace(MERGED, "/etc/k0s/own.toml"), "1.7.28", {"/etc/k0s/own.toml": CRI_2}, "would replace all that it says of CRI",
+        "Update k0s to 1.36 or later"),
     "a file that imports no drop-ins": (
         RENDERED.replace("imports", "# imports"), "2.3.4", {}, f"do not name {DROP_IN}", "Update k0s to 1.36"),
 }  # fmt: skip
