@@ -74,7 +74,7 @@ JUDGES = {
     "awx": ("awx_objects", "awx_workflow", "runners"),
     "judge: public": ("public_configurations", "crio_adoption", "crio_judge"),
     "judge: containerd": ("containerd_judge", "runtime_config", "operator_drop_in"),
-    "judge: others": ("docker_judge", "properties", "cdi_oracle", "cdi_reference"),
+    "judge: others": ("docker_judge", "properties", "cdi_oracle", "cdi_reference", "selinux"),
     "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
 }
 OTHERS = "lab: others"

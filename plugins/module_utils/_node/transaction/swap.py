@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import comma
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import journal_writer, preconditions
 
 _SELINUX = "security.selinux"
+_NO_RULE = "<<none>>"  # matchpathcon's word for a place that the policy leaves alone
 _NO_XATTRS = (errno.EOPNOTSUPP, errno.EPERM, errno.EINVAL)
 
 
@@ -134,7 +135,15 @@ def make_dirs(root, paths):
         with contextlib.suppress(FileExistsError):
             os.mkdir(host_files.full(root, path), 0o755)
             os.chmod(host_files.full(root, path), 0o755)  # whatever the umask
+            _label_directory(root, path)
         journal_writer.fsync_dir(os.path.dirname(host_files.full(root, path)))
+
+
+def _label_directory(root, path):
+    """As a new file: the kernel gives a directory the label of the one that it is made in."""
+    label = _label(root, path, "dir") if _has_labels(root) else None
+    if label:
+        _set_xattr(host_files.full(root, path), _SELINUX, label.encode("ascii") + b"\0")
 
 
 def remove_dirs(root, paths):
@@ -213,15 +222,24 @@ def _announce(root, real, token):
 
 def _labelled(root, real, state):
     """A new file gets the label that the policy has for its place; else it would keep that of the place it was written in."""
-    if root or not os.path.isdir("/sys/fs/selinux") or host_files.selinux_label("/etc") is None:
+    if _SELINUX in state.xattrs or not _has_labels(root):
         return state
-    label = None
-    with contextlib.suppress(host_files.NodeError):
-        answer = commands.text(commands.run(["matchpathcon", "-n", real], timeout=10))
-        label = answer["stdout"].strip() if answer["rc"] == 0 else None
-    if not label:
-        directory = os.path.dirname(host_files.full(root, real))
-        while not os.path.isdir(directory):
-            directory = os.path.dirname(directory)
-        label = host_files.selinux_label(directory)
+    label = _label(root, real, "file")
     return state._replace(xattrs=dict(state.xattrs, **{_SELINUX: label.encode("ascii") + b"\0"})) if label else state
+
+
+def _has_labels(root):
+    return not root and os.path.isdir("/sys/fs/selinux") and host_files.selinux_label("/etc") is not None
+
+
+def _label(root, real, mode):
+    """What the policy has for a new file or directory (mode: file, dir), else what the directory has that it comes into."""
+    with contextlib.suppress(host_files.NodeError):
+        answer = commands.text(commands.run(["matchpathcon", "-n", "-m", mode, real], timeout=10))
+        label = answer["stdout"].strip()
+        if answer["rc"] == 0 and label and label != _NO_RULE:
+            return label
+    directory = os.path.dirname(host_files.full(root, real))
+    while not os.path.isdir(directory):
+        directory = os.path.dirname(directory)
+    return host_files.selinux_label(directory)
