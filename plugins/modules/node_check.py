@@ -122,7 +122,7 @@ requirements:
       type: str
       returned: always
     expressions:
-      description: The expressions that count, by their variables.
+      description: The expressions that count, by their variables. At most 32, each with its first 2000 characters.
       type: dict
       returned: always
     enforced:

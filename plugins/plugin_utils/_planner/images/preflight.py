@@ -11,6 +11,8 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import facts, require
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.inspected import Inspected
 
+WHOLE = 2000  # characters of an expression in a result, which has room for those of CUDA's own images
+
 
 def requirements(said: Inspected, host: facts.Host, decision: Mapping[str, Any]) -> dict[str, Any]:
     """decision: the record of this host, as a dictionary."""
@@ -21,10 +23,12 @@ def requirements(said: Inspected, host: facts.Host, decision: Mapping[str, Any])
 
 
 def expressions(environment: Mapping[str, str]) -> dict[str, str]:
+    """Those that count, as far as anybody would read them: an image may have any number, of any length."""
     try:
-        return require.variables(environment)
+        found = require.variables(environment)
     except require.Invalid:
-        return {name: text for name, text in environment.items() if name.startswith(require.PREFIX) or name == require.CUDA_VERSION}
+        found = {name: text for name, text in environment.items() if name.startswith(require.PREFIX) or name == require.CUDA_VERSION}
+    return {require.short(name): require.short(text, WHOLE) for name, text in sorted(found.items())[: require.MOST]}
 
 
 def refusal(found: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ DISABLE, CUDA_VERSION = "NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION"
 TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})  # strconv.ParseBool
 MOST = 32  # variables: `char *reqs[32]` in src/cli/cli.h
 LONGEST = 128  # EXPR_MAX of src/cli/dsl.c: a condition that is not met and longer than this is an invalid one
+SHOWN = 100  # characters of an image's text in a sentence: CUDA's own expressions have more than a thousand
 # Masterminds/semver NewVersion, which is lenient about missing numbers and a `v`.
 SEMVER = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
 CONDITION = re.compile(r"([^<>=!]+)([<>=!]+)(.*)", re.DOTALL)
@@ -79,21 +80,29 @@ def of_legacy_image(version: str) -> str:
     """An image that names its CUDA and requires nothing needs just that CUDA."""
     match = SEMVER.fullmatch(version)
     if not match:
-        raise Invalid(f"{CUDA_VERSION}={version} is no version")
+        raise Invalid(f"{short(f'{CUDA_VERSION}={version}')} is no version")
     return f"cuda>={match[1]}.{match[2] or 0}"
 
 
 def judged(environment: Mapping[str, str], subjects: Sequence[Subject]) -> Verdict:
-    """Whether a container of an image would be started that sees these GPUs. Without any, only the driver counts."""
+    """Whether a container of an image would be started that sees these GPUs. Without any, only the driver counts.
+
+    The first refusal is the answer: what stands behind it is not read, here as upstream.
+    """
+    found = Verdict(True)
     try:
         expressions = variables(environment)
         if len(expressions) > MOST:
             raise Invalid(f"there are {len(expressions)} variables {PREFIX}*, and at most {MOST} are read")
-        verdicts = [_variable(name, text, s) for s in dict.fromkeys(subjects) or (Subject(),) for name, text in sorted(expressions.items())]
+        for subject in dict.fromkeys(subjects) or (Subject(),):
+            for name, text in sorted(expressions.items()):
+                verdict = _variable(name, text, subject)
+                if verdict.met is False:
+                    return verdict
+                found = found if found.met is None else verdict
     except Invalid as error:
         return Verdict(False, str(error))
-    refused = next((v for v in verdicts if v.met is False), None)
-    return refused or next((v for v in verdicts if v.met is None), Verdict(True))
+    return found
 
 
 def _variable(name: str, text: str, subject: Subject) -> Verdict:
@@ -101,10 +110,15 @@ def _variable(name: str, text: str, subject: Subject) -> Verdict:
     found = {met(text, dc.replace(subject, brands=(brand,))) for brand in subject.brands} if subject.brands else {met(text, subject)}
     if found == {True}:
         return Verdict(True)
-    shown = f"{name}={text}"
+    shown = short(f"{name}={text}")
     if found == {False}:
         return Verdict(False, f"{shown} is not met by {described(subject)}")
     return Verdict(None, f"whether {shown} is met is not known from {described(subject)}")
+
+
+def short(text: str, most: int = SHOWN) -> str:
+    """An image's own text as a sentence may have it."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
 def described(subject: Subject) -> str:
@@ -141,25 +155,25 @@ def _alternative(conditions: Sequence[str], subject: Subject) -> bool | None:
 def _condition(text: str, subject: Subject) -> bool | None:
     match = CONDITION.fullmatch(text)
     if not match or match[2] not in OPERATORS or not match[3] or match[1].lower() not in PROPERTIES:
-        raise Invalid(f"the condition {text!r} is invalid")
+        raise Invalid(f"the condition {short(text)!r} is invalid")
     name, compare, value = match[1].lower(), match[2], match[3]
     found = _brand(subject, compare, value, text) if name == "brand" else _version(getattr(subject, name), compare, value, text)
     shown = f"{match[1]} {'!=' if compare == '!' else compare} {value}"
     if found is False and len(shown) >= LONGEST:
-        raise Invalid(f"the condition {text[:40]!r}... is longer than nvidia-container-cli reads")
+        raise Invalid(f"the condition {short(text)!r} is longer than nvidia-container-cli reads")
     return found
 
 
 def _brand(subject: Subject, compare: str, value: str, text: str) -> bool | None:
     if compare not in ("=", "!=", "!"):
-        raise Invalid(f"the condition {text!r} is invalid: brands can be compared with = and != only")
+        raise Invalid(f"the condition {short(text)!r} is invalid: brands can be compared with = and != only")
     return OPERATORS[compare](subject.brands[0].lower(), value.lower()) if subject.brands else None
 
 
 def _version(have: str, compare: str, value: str, text: str) -> bool | None:
     want = _numbers(value)
     if want is None:
-        raise Invalid(f"the condition {text!r} is invalid: {value!r} is no version")
+        raise Invalid(f"the condition {short(text)!r} is invalid: {short(value)!r} is no version")
     own = _numbers(have)
     return None if own is None else OPERATORS[compare](own, want)
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import require
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import preflight, require
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -135,6 +135,10 @@ VERDICTS = [
     ({f"NVIDIA_REQUIRE_{n}": "" for n in range(32)}, [A100], True, ""),
     ({f"NVIDIA_REQUIRE_{n}": "" for n in range(33)}, [A100], False, "at most 32"),
     ({"NVIDIA_REQUIRE_GPU": "arch>=8.6"}, [], None, "what is known of this host"),
+    # the first refusal is the answer, whatever stands behind it
+    ({"NVIDIA_REQUIRE_A": "cuda>=12.4", "NVIDIA_REQUIRE_B": "nonsense"}, [A100], False, "NVIDIA_REQUIRE_A=cuda>=12.4 is not met"),
+    ({"NVIDIA_REQUIRE_A": "cuda>=12", "NVIDIA_REQUIRE_B": "nonsense"}, [A100], False, "the condition 'nonsense' is invalid"),
+    ({"NVIDIA_REQUIRE_A": "brand=geforce", "NVIDIA_REQUIRE_B": "cuda>=12.4"}, [GEFORCE], False, "NVIDIA_REQUIRE_B=cuda>=12.4 is not met"),
 ]
 
 
@@ -143,6 +147,33 @@ def test_what_the_legacy_runtime_would_say(environment: dict[str, str], gpus: li
     found = require.judged(environment, gpus)
     assert found.met is met, found
     assert why in found.why
+
+
+LONG = " ".join(["cuda>=99"] * 1800)
+SHORT = [
+    # the image's environment, where each is far longer than a sentence should be
+    {"NVIDIA_REQUIRE_CUDA": LONG},
+    {"NVIDIA_REQUIRE_CUDA": "arch>=99 " + LONG},
+    {"NVIDIA_REQUIRE_CUDA": "x" * 16_000},
+    {"NVIDIA_REQUIRE_CUDA": "cuda>=" + "x" * 16_000},
+    {"NVIDIA_REQUIRE_CUDA": "brand>" + "x" * 16_000},
+    {"NVIDIA_REQUIRE_CUDA": "brand=" + "x" * 16_000},
+    {"NVIDIA_REQUIRE_" + "X" * 16_000: "cuda>=99"},
+    {"CUDA_VERSION": "x" * 16_000},
+    {f"NVIDIA_REQUIRE_{n}": LONG for n in range(900)},
+]
+
+
+@pytest.mark.parametrize("environment", SHORT)
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+def test_what_is_shown_of_an_image_stays_short(environment: dict[str, str], known: bool) -> None:
+    found = require.judged(environment, [A100 if known else require.Subject()])
+    assert found.met is not True
+    assert 0 < len(found.why) < 500
+    shown = preflight.expressions(environment)
+    assert len(shown) <= require.MOST
+    assert all(len(name) < 200 and len(text) < 2100 for name, text in shown.items())
+    assert preflight.expressions({"NVIDIA_REQUIRE_CUDA": CUDA_12_4}) == {"NVIDIA_REQUIRE_CUDA": CUDA_12_4}
 
 
 CONDITIONS = st.sampled_from(["cuda>=12.0", "cuda>=12.4", "arch>=8.0", "arch>=9.0", "driver<500", "brand=tesla", "brand=geforce"])
