@@ -14,7 +14,9 @@ import hashlib
 import http.client
 import json
 import os
+import queue
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -183,16 +185,18 @@ class Client:
         if allowed:
             request.add_unredirected_header("Authorization", allowed)  # where it is sent on to gets none of it
         try:
-            with self.opener.open(request, timeout=SECONDS) as answer:
-                body, link = self._body(answer), str(answer.headers.get("Link") or "")
+            return _within(SECONDS, lambda: self._whole(request))
         except (urllib.error.HTTPError, Odd):
             raise
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise _refused(self.of, _why(error), STEP) from None
-        return body, link
+
+    def _whole(self, request: urllib.request.Request) -> tuple[bytes, str]:
+        with self.opener.open(request, timeout=SECONDS) as answer:
+            return self._body(answer), str(answer.headers.get("Link") or "")
 
     def _body(self, answer: Any) -> bytes:
-        """Whole within SECONDS: the limit of a connection is one for each of its parts, and begins again with every byte."""
+        """A body that never ends is left before whoever waits for it has gone."""
         end = time.monotonic() + SECONDS
         parts, size = [], 0
         while part := answer.read1(PART):
@@ -207,6 +211,31 @@ class Client:
     def _status(self, code: int) -> PlanError:
         why, step = WORDS.get(code, ("it failed" if code >= 500 else "it refuses", STEP))
         return _refused(self.of, f"{why} (HTTP {code})", step)
+
+
+def _within(seconds: float, ask: Callable[[], Found]) -> Found:
+    """One request from the name's address to the last byte, or TimeoutError.
+
+    The limit of a connection is one for each of its parts, and begins again with every byte, of headers as well; a name is looked up for as
+    long as the resolver likes. So the request has a thread of its own. One that is still waiting ends with this process, which fails now.
+    """
+    answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+
+    def asking() -> None:
+        try:
+            answers.put((ask(), None))
+        except Exception as error:  # carried over to who waits
+            answers.put((None, error))
+
+    threading.Thread(target=asking, daemon=True).start()
+    try:
+        found, error = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError from None
+    if error:
+        raise error
+    whole: Found = found
+    return whole
 
 
 def _why(error: Exception) -> str:

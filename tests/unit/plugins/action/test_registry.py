@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import http.server
 import itertools
@@ -222,6 +223,42 @@ def test_an_answer_has_one_time_limit_however_many_parts_it_has(played: Played, 
     monkeypatch.setattr(registry, "PART", 10)
     played.put("manifests/1", b" " * 1000)
     assert f"it did not give a whole answer within {registry.SECONDS} s" in refusal(played)
+
+
+ENDLESS = [
+    ("an address of its own in a header", b"HTTP/1.1 200 OK\r\nLocation: ", b"x"),
+    ("answers before the answer", b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ("a status", b"HTTP/1.1 200 ", b"O"),
+]
+
+
+@pytest.mark.parametrize(("first", "more"), [case[1:] for case in ENDLESS], ids=[case[0] for case in ENDLESS])
+def test_an_answer_that_never_begins_has_the_same_time_limit(
+    first: bytes, more: bytes, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte by byte, each long before the limit of a connection, which begins again with every one."""
+    over = threading.Event()
+
+    class Trickling(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.wfile.write(first)
+            with contextlib.suppress(OSError):
+                while not over.wait(0.02):
+                    self.wfile.write(more)
+
+        def log_message(self, *_words: Any) -> None:
+            pass
+
+    monkeypatch.setattr(registry, "SECONDS", 1)
+    monkeypatch.setattr(played.server, "RequestHandlerClass", Trickling)
+    end = threading.Timer(10, over.set)  # without a limit for the whole it would go on until then
+    end.start()
+    try:
+        assert "it did not answer within 1 s" in refusal(played)
+        assert not over.is_set()
+    finally:
+        end.cancel()
+        over.set()
 
 
 def test_a_registry_that_is_not_there_is_said(played: Played) -> None:
