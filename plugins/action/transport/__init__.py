@@ -54,6 +54,9 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
         ),
     }.items()
 }
+# What programs that stay on a host have in common: their one import of this collection, for which its text stands there.
+CARRIED = "programs"
+IMPORTED = f"from {PACKAGE}.resident.{CARRIED} import run_program"
 # The part of a program that is run, where it has another name than the program.
 MAIN = {"transaction": "transaction.entry", "acknowledge": "transaction.acknowledge", "container_check": "container_test.entry"}
 # RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent. By path, each: what becomes root
@@ -147,14 +150,10 @@ def probe_source(name: str) -> str:
 
 @functools.cache
 def resident_sources() -> Mapping[str, str]:
-    """Sources of the programs that stay on a host (module_utils/_node/resident), by name."""
-    folder = os.path.join(SOURCES, "resident")
-    found = {}
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".py") and name != "__init__.py":
-            with open(os.path.join(folder, name), encoding="utf-8") as handle:
-                found[name[:-3]] = handle.read()
-    return found
+    """Sources of the programs that stay on a host (module_utils/_node/resident), by name. Each is one file, with what it imports in it."""
+    names = (name[:-3] for name in sorted(os.listdir(os.path.join(SOURCES, "resident"))) if name.endswith(".py"))
+    carried = text(f"resident.{CARRIED}").split('"""\n\n', 1)[1].rstrip()
+    return {name: text(f"resident.{name}").replace(IMPORTED, carried) for name in names if name not in ("__init__", CARRIED)}
 
 
 def script(program: str, request: Mapping[str, Any], marker: str, *, keep: bool = False) -> bytes:

@@ -16,16 +16,15 @@ import glob
 import json
 import os
 import stat
-import subprocess
 import sys
 
-PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"  # /usr/local is not root's alone everywhere
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.programs import run_program
 
 
 def main(arguments):
     with open(arguments[0], encoding="utf-8") as stream:
         rules = json.load(stream)
-    troubles = load(rules.get("modules") or [], read(rules["majors"]))
+    troubles = load(rules.get("modules") or [], read(rules["majors"]), rules["seconds"])
     done = []
     for desired in desired_nodes(rules):
         try:
@@ -57,23 +56,19 @@ def fields(text):
     return {key.strip(): value.strip() for key, value in pairs}
 
 
-def load(modules, devices):
+def load(modules, devices, seconds):
     """Load what is not there by its own word: {"name": module, "device": the name of its devices}. Troubles as sentences."""
     troubles, known = [], majors(devices)
     for module in modules:
         if module["device"] in known:
             continue
-        done = subprocess.run(  # pylint: disable=ansible-bad-function
-            ["modprobe", module["name"]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={"PATH": PATH, "LANG": "C"},
-            check=False,
-        )
-        if done.returncode:
-            said = " ".join(done.stdout.decode("utf-8", "replace").split())
-            troubles.append("modprobe %s: exit status %d: %s" % (module["name"], done.returncode, said))
+        try:
+            status, text = run_program(["modprobe", module["name"]], seconds)
+        except (OSError, ValueError) as exc:
+            troubles.append(str(exc))
+            continue
+        if status:
+            troubles.append("modprobe %s: exit status %d: %s" % (module["name"], status, " ".join(text.split())))
     return troubles
 
 

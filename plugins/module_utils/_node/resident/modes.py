@@ -11,10 +11,9 @@ It is run at every boot, when a driver is loaded again, and by a run of the coll
 
 import json
 import re
-import subprocess
 import sys
 
-PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"  # /usr/local is not root's alone everywhere
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.programs import run_program
 
 
 def main(arguments):
@@ -24,7 +23,7 @@ def main(arguments):
     for setting in wanted["settings"]:
         try:
             done = settle(setting, wanted["seconds"])
-        except (OSError, ValueError, subprocess.SubprocessError) as exc:
+        except (OSError, ValueError) as exc:
             troubles.append("%s: %s" % (setting["name"], exc))
             continue
         if done:
@@ -55,18 +54,9 @@ def read(setting, seconds):
 
 
 def run(argv, accepts, seconds):
-    done = subprocess.run(  # pylint: disable=ansible-bad-function
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={"PATH": PATH, "LANG": "C", "LC_ALL": "C"},
-        timeout=seconds,
-        check=False,
-    )
-    text = done.stdout.decode("utf-8", "replace")
-    if done.returncode not in accepts:
-        raise ValueError("%s: exit status %d: %s" % (" ".join(argv), done.returncode, " ".join(text.split())))
+    status, text = run_program(argv, seconds)
+    if status not in accepts:
+        raise ValueError("%s: exit status %d: %s" % (" ".join(argv), status, " ".join(text.split())))
     return text
 
 

@@ -39,6 +39,8 @@ PATHS = host_service.paths(NAME, (SERVICE,))
 MODULES = (("nvidia", "nvidia"), ("nvidia-uvm", "nvidia-uvm"))
 # Drivers before 550.40 called the devices of GPUs nvidia-frontend.
 GPU_DRIVERS = ("nvidia", "nvidia-frontend")
+# Of one modprobe, and of the unit, for which engines wait at boot: a GPU that hangs holds the module that looks for it.
+SECONDS, AT_BOOT = 50, 180
 LINKS = "/dev/char"
 PARAMS = {"mode": "DeviceFileMode", "uid": "DeviceFileUID", "gid": "DeviceFileGID"}
 CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")
@@ -71,6 +73,7 @@ def rules(policy: Policy) -> dict[str, Any]:
     cap = {"path": "/dev/nvidia-caps/nvidia-cap{minor}", "drivers": ["nvidia-caps"], "minor": "DeviceFileMinor", "mode": "DeviceFileMode"}
     return {
         "schema": 1,
+        "seconds": SECONDS,
         "modules": [{"name": name, "device": device} for name, device in MODULES],
         "majors": p.devices,
         "params": {"file": p.params, **PARAMS},
@@ -185,7 +188,7 @@ def plan(policy: Policy, obs: Observation, driver: Driver, program: str) -> Plan
     if against:
         return Plan(advice=(f"Device nodes are left alone: {against}",))
     settings = json.dumps(rules(policy), indent=2, sort_keys=True) + "\n"
-    text = host_service.service(NAME, "Make the device nodes of NVIDIA's driver")
+    text = host_service.service(NAME, "Make the device nodes of NVIDIA's driver", seconds=AT_BOOT)
     there = host_service.plan(policy, obs, host_service.Resident(NAME, {SERVICE: text}, (SERVICE,), WHY, settings, program))
     if policy.root != "/":
         return there

@@ -300,3 +300,27 @@ def test_a_script_that_was_cut_short_runs_nothing(tmp_path: Path, cut: int) -> N
     done = subprocess.run(["/bin/sh", "-c", transport.command(sys.executable, "")], input=script[:-cut], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"incomplete or truncated" in done.stderr
+
+
+def test_what_stays_on_a_host_is_one_file(tmp_path: Path) -> None:
+    """A program with the text of what it imports, which a person there can read, and that runs by itself."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "tool").write_text("#!/bin/sh\necho Slow\n")
+    (tmp_path / "bin" / "tool").chmod(0o755)
+    one = {"name": "device 1", "value": "FAST", "read": [str(tmp_path / "bin" / "tool")], "pattern": "^(Slow)$", "accepts": [0]}
+    (tmp_path / "modes").write_text(json.dumps({"seconds": 20, "settings": [{**one, "set": ["no-such-tool"]}]}))
+    (tmp_path / "majors").write_text("Character devices:\n")
+    modules = [{"name": "gpufleet-no-such-module", "device": "gone"}]
+    rules = {"majors": str(tmp_path / "majors"), "modules": modules, "nodes": [], "seconds": 20}
+    (tmp_path / "device_nodes").write_text(json.dumps(rules))
+    (tmp_path / "cdi_guard").write_text(json.dumps({"files": [], "aside": str(tmp_path)}))
+    said = {"modes": "device 1: no-such-tool: there is no such program in", "device_nodes": "modprobe", "cdi_guard": ""}
+    assert sorted(transport.resident_sources()) == sorted(said)
+    for name, source in transport.resident_sources().items():
+        assert "ansible_collections" not in source
+        (tmp_path / f"{name}.py").write_text(source)
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", tmp_path / f"{name}.py", tmp_path / name], capture_output=True, check=False, text=True
+        )
+        assert (done.returncode, done.stderr) == (1 if said[name] else 0, ""), name
+        assert said[name] in done.stdout

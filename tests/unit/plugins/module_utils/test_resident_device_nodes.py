@@ -6,9 +6,10 @@
 import json
 import os
 import stat
+import time
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import device_nodes
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import device_nodes, programs
 
 from .conftest import script
 
@@ -24,13 +25,13 @@ def a_host(tmp_path, monkeypatch):
     (tmp_path / "dev").mkdir()
     (tmp_path / "bin").mkdir()
     script(tmp_path / "bin" / "modprobe", "#!/bin/sh\necho $1 >> %s/loaded\necho no such module: $1\nexit 1\n" % tmp_path)
-    monkeypatch.setattr(device_nodes, "PATH", "%s:/usr/bin:/bin" % (tmp_path / "bin"))
+    monkeypatch.setattr(programs, "PATH", "%s:/usr/bin:/bin" % (tmp_path / "bin"))
     return tmp_path
 
 
 def rules(host, nodes, **more):
     params = {"file": str(host / "params"), "mode": "FileMode", "uid": "FileUID", "gid": "FileGID"}
-    whole = {"majors": str(host / "devices"), "params": params, "links": str(host / "char"), "nodes": nodes}
+    whole = {"majors": str(host / "devices"), "params": params, "links": str(host / "char"), "nodes": nodes, "seconds": 20}
     path = host / "rules.json"
     path.write_text(json.dumps(dict(whole, **more)))
     return [str(path)]
@@ -118,3 +119,22 @@ def test_modules_are_loaded_where_their_devices_are_not_there(host, capsys):
     assert device_nodes.main(rules(host, [], modules=modules)) == 1
     assert (host / "loaded").read_text() == "new\n"
     assert "modprobe new: exit status 1: no such module: new" in capsys.readouterr().out
+
+
+def test_a_module_that_hangs_is_left_after_its_time(host, capsys):
+    """What it has started holds its output open, and is ended with it."""
+    script(host / "bin" / "modprobe", "#!/bin/sh\nsleep 60 &\necho $! > %s/child\nwait\n" % host)
+    modules = [{"name": "hangs", "device": "gone"}, {"name": "too", "device": "gone"}]
+    began = time.monotonic()
+    assert device_nodes.main(rules(host, [fixed(host)] if os.geteuid() == 0 else [], modules=modules, seconds=0.5)) == 1
+    assert time.monotonic() - began < 20
+    said = capsys.readouterr().out.splitlines()
+    assert [line for line in said if line.startswith("modprobe")] == [
+        "modprobe hangs: no end within 0.5 s",
+        "modprobe too: no end within 0.5 s",
+    ]
+    exe = "/proc/%s/exe" % (host / "child").read_text().strip()  # a zombie has none
+    while os.path.exists(exe) and time.monotonic() - began < 20:
+        os.sched_yield()
+    assert not os.path.exists(exe)
+    assert os.listdir(str(host / "dev")) == (["null"] if os.geteuid() == 0 else []), "nodes are made all the same"

@@ -4,9 +4,10 @@
 """The program that stays on hosts and sets what no file keeps: what it sets, leaves alone and says. Python 3.6."""
 
 import json
+import os
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import modes
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import modes, programs
 
 from .conftest import script
 
@@ -73,5 +74,69 @@ def test_what_cannot_be_read_is_not_set(host, capsys):
     assert capsys.readouterr().out == "device 1: %s get says nothing of it\n" % (host / "tool")
     (host / "tool").unlink()
     assert modes.main(settings(host)) == 1
-    assert "No such file" in capsys.readouterr().out
+    assert capsys.readouterr().out == "device 1: %s: there is no such program\n" % (host / "tool")
     assert calls(host) == []
+
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+
+
+def others(path):
+    os.chown(str(path), 1234, 0)
+
+
+def through_a_link(path):
+    """The name is root's, and what it leads through is in a directory of another user."""
+    place = path.parent.parent / "elsewhere"
+    place.mkdir()
+    path.rename(place / path.name)
+    path.symlink_to(place / path.name)
+    others(place)
+
+
+def loop(path):
+    path.unlink()
+    path.symlink_to(path)
+
+
+UNTRUSTED = [
+    # what is wrong with HOME/bin/tool, the sentence
+    ("the file is another user's", others, "{bin}/tool is not run: {bin}/tool belongs to user 1234"),
+    ("its directory is", lambda path: others(path.parent), "{bin}/tool is not run: {bin} belongs to user 1234"),
+    ("one above is", lambda path: others(path.parent.parent), "{bin}/tool is not run: {home} belongs to user 1234"),
+    ("everybody may write", lambda path: path.chmod(0o757), "{bin}/tool is not run: {bin}/tool may be written to by others (mode 0757)"),
+    ("its directory, too", lambda path: path.parent.chmod(0o777), "{bin}/tool is not run: {bin} may be written to by others (mode 0777)"),
+    ("a sticky one", lambda path: path.parent.chmod(0o1777), "{bin}/tool is not run: {bin} may be written to by others (mode 1777)"),
+    (
+        "a group may write",
+        lambda path: (os.chown(str(path.parent), 0, 1234), path.parent.chmod(0o775)),
+        "{bin}/tool is not run: {bin} may be written to by others (mode 0775)",
+    ),
+    ("a link leads to others", through_a_link, "{bin}/tool is not run: {home}/elsewhere belongs to user 1234"),
+    ("it is no program", lambda path: path.chmod(0o644), "tool: there is no such program in {bin}"),
+    ("a link to itself", loop, "tool: there is no such program in {bin}"),
+]
+
+
+@as_root
+@pytest.mark.parametrize("named", [True, False], ids=["by name", "by path"])
+@pytest.mark.parametrize(("wrong", "sentence"), [c[1:] for c in UNTRUSTED], ids=[c[0] for c in UNTRUSTED])
+def test_a_program_that_others_could_change_is_not_run(host, capsys, monkeypatch, wrong, sentence, named):
+    place = host / "bin"
+    place.mkdir()
+    ran = host / "ran"
+    tool = script(place / "tool", "#!/bin/sh\necho >> %s\necho Slow\n" % ran)
+    monkeypatch.setattr(programs, "PATH", str(place))
+    wanted = settings(host, "slow")
+    argv = "tool" if named else tool
+    text = (host / "list.json").read_text().replace(str(host / "tool"), argv)
+    (host / "list.json").write_text(text)
+    assert modes.main(wanted) == 0
+    assert ran.exists()
+    ran.unlink()
+    wrong(place / "tool")
+    assert modes.main(wanted) == 1
+    expected = sentence.format(bin=place, home=host)
+    expected = expected if named or "no such" not in expected else "%s: there is no such program" % tool
+    assert capsys.readouterr().out == "device 1: %s\n" % expected
+    assert not ran.exists()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import device_nodes as device_rules
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
@@ -168,6 +168,13 @@ def test_absent_takes_back_what_stays() -> None:
     plan = device_nodes.plan_absent(Policy(state="absent"), look(there))
     assert sorted((c["op"], c["path"]) for c in plan.changes) == sorted(("remove", path) for path in there)
     assert device_nodes.plan_absent(Policy(state="absent"), look()) == Plan()
+
+
+def test_a_module_that_hangs_keeps_no_engine_from_starting() -> None:
+    """Every modprobe ends before the unit does, which has a limit of its own for what no signal ends."""
+    unit = settled(look())[f"{host_service.UNITS}/{device_nodes.SERVICE}"].splitlines()
+    assert {"TimeoutStartSec=180", "TimeoutStopSec=10"} <= set(unit)
+    assert device_nodes.rules(POLICY)["seconds"] * len(device_nodes.MODULES) < transaction.UNIT_TIMEOUT < device_nodes.AT_BOOT
 
 
 # ---------------------------------------------------------------- the program on the host

@@ -1,0 +1,93 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Part of the programs that stay on a host: run another one as root, if nobody but root can change it, for so many seconds.
+
+It has no place of its own on a host: the programs that import it carry its text (action/transport). The rule is that of trust.program,
+which judges what a run of the collection starts; at boot nobody has judged anything. Node side: standard library only, Python 3.6.
+"""
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"  # /usr/local is not root's alone everywhere
+LINKS = 40  # as the kernel follows
+
+
+def run_program(argv, seconds):
+    """(exit status, what it printed); ValueError with a sentence where it is not run, or does not end."""
+    program = trusted(argv[0])
+    child = subprocess.Popen(  # pylint: disable=ansible-bad-function
+        argv,
+        executable=program,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={"PATH": PATH, "LANG": "C", "LC_ALL": "C"},
+        cwd="/",
+        start_new_session=True,
+    )
+    try:
+        said = child.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        # Not waited for: what waits in the kernel, for a device that does not answer, is ended by no signal.
+        with contextlib.suppress(OSError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.stdout.close()
+        raise ValueError("%s: no end within %g s" % (" ".join(argv), seconds))
+    return child.returncode, said.decode("utf-8", "replace")
+
+
+def trusted(name):
+    """The path of a program; ValueError where there is none, or where somebody else than root could change what is found there."""
+    found = [name] if "/" in name else [os.path.join(place, name) for place in PATH.split(":")]
+    path = next((path for path in found if os.path.isfile(path) and os.access(path, os.X_OK)), None)
+    if path is None:
+        raise ValueError("%s: there is no such program%s" % (name, "" if "/" in name else " in " + PATH))
+    for place, entry in steps(path):
+        why = doubt(place, entry)
+        if why:
+            raise ValueError("%s is not run: %s %s" % (path, place, why))
+    return path
+
+
+def steps(path):
+    """(directory, what of it is next) on the way to a file, through links as well, and at last (the file, '')."""
+    done, todo, links = "", [part for part in reversed(path.split("/")) if part], 0
+    while todo:
+        part = todo.pop()
+        entry = os.path.dirname(done).rstrip("/") if part == ".." else done if part == "." else done + "/" + part
+        yield done or "/", entry or "/"
+        if part not in (".", "..") and os.path.islink(entry):
+            links += 1
+            if links > LINKS:
+                raise ValueError("%s leads through more than %d links" % (path, LINKS))
+            target = os.readlink(entry)
+            done = "" if target.startswith("/") else done
+            todo.extend(step for step in reversed(target.split("/")) if step)
+        else:
+            done = entry
+    yield done, ""
+
+
+def doubt(place, entry):
+    """Why somebody else than root could change a directory or a file, '' where nobody could."""
+    found = os.stat(place)
+    if found.st_uid not in (0, os.geteuid()):  # what runs without privileges has none to lose
+        return "belongs to user %d" % found.st_uid
+    shared = found.st_mode & 0o020 and (found.st_gid not in (0, os.getegid()) or has_acl(place))
+    if not shared and not found.st_mode & 0o002:
+        return ""
+    # In a sticky directory nobody renames another one of root's. Of a file anybody can put a further name there.
+    kept = found.st_mode & stat.S_ISVTX and entry and stat.S_ISDIR(os.lstat(entry).st_mode)
+    return "" if kept else "may be written to by others (mode %04o)" % stat.S_IMODE(found.st_mode)
+
+
+def has_acl(place):
+    try:
+        return bool(os.getxattr(place, "system.posix_acl_access"))
+    except OSError:
+        return False
