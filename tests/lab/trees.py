@@ -97,6 +97,9 @@ class Layout:
     links: tuple[tuple[str, str], ...] = ()  # folders that are links: (path, target)
     cache: bool = False  # only the loader's cache tells where the libraries are
     compat32: str = ""
+    only: tuple[str, ...] = ()  # libraries, where not all are installed
+    server: str = "libglxserver_nvidia.so.{version}"
+    more: tuple[tuple[str, str], ...] = ()  # further libraries and their SONAMEs, whose names carry no version of the driver
 
     @property
     def branch(self) -> int:
@@ -107,6 +110,14 @@ MERGED = (("lib", "usr/lib"), ("lib64", "usr/lib64"))
 ARM_ICD = ("usr/share/vulkan/icd.d/nvidia_icd.aarch64.json",)
 ETC_ICD = ("etc/vulkan/icd.d/nvidia_icd.x86_64.json",)
 ONE_FOLDER = (("lib", "usr/lib"), ("lib64", "usr/lib"), ("usr/lib64", "lib"))
+# What a host without a screen has of NVIDIA's packages for Red Hat's family: nvidia-driver-cuda, nvidia-driver-cuda-libs, libnvidia-ml,
+# libnvidia-cfg and what these need (NVIDIA/yum-packaging-nvidia-driver, nvidia-driver.spec at d06f50a; negativo17's for Fedora at f769f88).
+COMPUTE = (
+    "libcuda", "libcudadebugger", "libnvcuvid", "libnvidia-cfg", "libnvidia-encode", "libnvidia-gpucomp", "libnvidia-nvvm",
+    "libnvidia-opencl", "libnvidia-opticalflow", "libnvidia-pkcs11-openssl3", "libnvidia-ptxjitcompiler", "libnvidia-sandboxutils",
+    "libnvidia-tileiras",
+)  # fmt: skip
+NVVM70 = (("libnvidia-nvvm70.so.4", "libnvidia-nvvm70.so.4"),)
 X86_ICD = ("usr/share/vulkan/icd.d/nvidia_icd.x86_64.json", "usr/share/vulkan/implicit_layer.d/nvidia_layers.json")
 LAYOUTS = (
     Layout("run-470-rhel", "470.256.02", vulkan=("etc/vulkan/icd.d/nvidia_icd.json", "etc/vulkan/implicit_layer.d/nvidia_layers.json")),
@@ -116,6 +127,9 @@ LAYOUTS = (
     Layout("ubuntu-590-arm64", "590.44.01", ARM, f"{ARM}/nvidia/xorg", vulkan=ARM_ICD, links=MERGED),
     Layout("rhel-550", "550.163.01", vulkan=X86_ICD, links=MERGED),
     Layout("rhel-580", "580.95.05", vulkan=X86_ICD, links=MERGED, compat32="usr/lib"),
+    Layout("rhel-9-575", "575.57.08", vulkan=X86_ICD, links=MERGED, server="libglxserver_nvidia.so"),
+    Layout("rhel-10-580-compute", "580.95.05", xorg="", configs=CONFIGS[:1], vulkan=(), links=MERGED, only=COMPUTE, more=NVVM70),
+    Layout("sles-15-575", "575.57.08", xorg="usr/lib64/xorg/modules", vulkan=ETC_ICD, links=MERGED, more=NVVM70),
     Layout("suse-550", "550.163.01", xorg="usr/lib64/xorg/modules/updates", vulkan=ETC_ICD, links=MERGED),
     Layout("arch-590", "590.44.01", "usr/lib", "usr/lib/xorg/modules", links=ONE_FOLDER),
     Layout("tree-535", "535.274.02", "lib64", "", (), ("vulkan/icd.d/nvidia_icd.json",), "bin", "lib/firmware"),
@@ -158,10 +172,10 @@ def of_branch(layout: Layout) -> Iterator[tuple[str, str, str, bool]]:
     """Name, version, SONAME and whether there is a programmers' link."""
     for name, (suffix, programmers, first, last) in LIBRARIES.items():
         base = name.rpartition("/")[2]
-        if first <= layout.branch < last:
+        if first <= layout.branch < last and name in (layout.only or LIBRARIES):
             yield name, layout.version, f"{base}.so.{suffix}" if suffix else f"{base}.so.{layout.version}", programmers
     for name, (version, first, last) in PLATFORMS.items():
-        if first <= layout.branch < last:
+        if first <= layout.branch < last and not layout.only:
             yield name, version, f"{name}.so.1", False
 
 
@@ -170,7 +184,8 @@ def files(layout: Layout) -> Iterator[tuple[str, bytes]]:
         for name, version, soname, _link in of_branch(layout):
             yield f"{folder}/{name}.so.{version}", stub(soname)
     yield f"{layout.folder}/libnvidia-ml.so.{layout.version}", fakegpu.nvml_bytes()
-    modules = [("nvidia_drv.so", "drivers"), (f"libglxserver_nvidia.so.{layout.version}", "extensions")] if layout.xorg else []
+    yield from ((f"{layout.folder}/{name}", stub(soname)) for name, soname in layout.more)
+    modules = [("nvidia_drv.so", "drivers"), (layout.server.format(version=layout.version), "extensions")] if layout.xorg else []
     for name, place in modules:
         yield f"{layout.xorg}/{name}" if layout.xorg.endswith("nvidia/xorg") else f"{layout.xorg}/{place}/{name}", b"module"
     yield from ((path, b"{}\n") for path in (*layout.configs, *layout.vulkan))
@@ -188,8 +203,9 @@ def links(layout: Layout) -> Iterator[tuple[str, str]]:
             if programmers:
                 yield f"{home}/{base}.so", soname
     yield f"{layout.folder}/libnvidia-ml.so.1", f"libnvidia-ml.so.{layout.version}"
-    yield f"{layout.folder}/libGLX_indirect.so.0", f"libGLX_nvidia.so.{layout.version}"
-    yield f"{layout.folder}/gbm/nvidia-drm_gbm.so", "../libnvidia-allocator.so.1"
+    if not layout.only:
+        yield f"{layout.folder}/libGLX_indirect.so.0", f"libGLX_nvidia.so.{layout.version}"
+        yield f"{layout.folder}/gbm/nvidia-drm_gbm.so", "../libnvidia-allocator.so.1"
 
 
 def write(path: Path, content: bytes) -> None:
