@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses as dc
 import json
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -240,14 +242,23 @@ def settings_of(options: Mapping[str, Any], args: Mapping[str, Any]) -> objects.
 
 
 def read(place: Path) -> dict[str, str]:
-    """The YAML files of a cluster's directory, by their names below it."""
-    folders = [place, *(place / folder for folder in files.FOLDERS)]
-    found = [path for folder in folders if folder.is_dir() for path in sorted(folder.glob("*.yaml")) if path.is_file()]
+    """The YAML files of a cluster's directory, by their names below it. What cannot be read is an error, and never "nothing there"."""
     try:
+        found = [path for folder in (place, *(place / name for name in files.FOLDERS)) for path in listed(folder)]
         return {str(path.relative_to(place)): path.read_text(encoding="utf-8", errors="surrogateescape") for path in found}
     except OSError as error:
         step = f"Make it readable, or name another directory in {files.SETTING}"
-        raise PlanError("this file cannot be read", where=str(error.filename), why=error.strerror or "", next=step) from None
+        raise PlanError("this cannot be read", where=str(error.filename), why=error.strerror or "", next=step) from None
+
+
+def listed(folder: Path) -> Iterator[Path]:
+    """Not by glob() and is_file(), for which a directory that may not be read is an empty one in some releases of Python."""
+    outside.judged(str(folder), files.SETTING)
+    with contextlib.suppress(FileNotFoundError):
+        for path in sorted(path for path in folder.iterdir() if path.suffix == ".yaml"):
+            with contextlib.suppress(FileNotFoundError):  # a link to nothing
+                if stat.S_ISREG(path.stat().st_mode):
+                    yield path
 
 
 def write(place: Path, name: str, text: str | None) -> None:
@@ -255,6 +266,7 @@ def write(place: Path, name: str, text: str | None) -> None:
     if text is not None:
         outside.write(outside.directory(str(path.parent), files.SETTING), path.name, text, files.SETTING)
         return
+    outside.judged(str(path.parent), files.SETTING)
     try:
         path.unlink(missing_ok=True)
     except OSError as error:

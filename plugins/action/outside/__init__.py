@@ -49,8 +49,12 @@ def judged(name: str, setting: str = DIRECTORY) -> Path:
     place = Path(name).expanduser().absolute()
     for part in (*reversed(place.parents), place):
         with contextlib.suppress(FileNotFoundError):
-            found = part.lstat()
-            if not part.is_dir():
+            try:
+                found, inside = part.lstat(), part.is_dir()
+            except PermissionError as error:
+                step = "Name a directory that this user can reach"
+                raise PlanError(f"{setting} is not used", where=str(place), why=f"{part}: {error.strerror}", next=step) from None
+            if not inside:
                 what = f"{setting} names no directory"
                 raise PlanError(what, where=str(place), why=f"{part} is none", next="Name a directory, which is made where it is missing")
             if stat.S_ISLNK(found.st_mode) and found.st_uid not in (0, os.geteuid()):
