@@ -56,11 +56,20 @@ class Api:
         for _attempt in range(draining.CONFLICTS):
             if not (call.again and result.get("failed") and drain_kubernetes.conflict(result)):
                 break
-            (node,) = self._get("read the node", {"kind": "Node", "name": call.arguments["name"]})
-            following = call.again(node)
+            following = call.again(self._node(call))
             result = self._call(following[0].module, following[0].arguments, check=check) if following else {}
         if result.get("failed") and not (check and self._of_missing_namespace(result)):
             raise drain_kubernetes.failure(result, call.doing, DELEGATE, RIGHTS)
+
+    def _node(self, call: live.Call) -> dict[str, Any]:
+        """As it is by now."""
+        name = call.arguments["name"]
+        found = self._get("read the node", {"kind": "Node", "name": name})
+        if len(found) != 1:
+            why = "it was there when this run began"
+            step = "Run the playbook again, without this host if its node is gone for good"
+            raise PlanError(f"cannot {call.doing}: the cluster has no node {name} any more", why=why, next=step)
+        return found[0]
 
     def _of_missing_namespace(self, result: Mapping[str, Any]) -> bool:
         """What is judged before the namespace is made cannot be found in it yet."""

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A change of a node that somebody else was faster with: it is made again from the node as it is by now, if that is still there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import cluster_api, draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import live
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+CONFLICT = {"failed": True, "msg": "Failed to patch: the object has been modified"}
+
+
+class Answers:
+    """kubernetes.core as it answers: for each call of a module the next of its answers, the last one for ever."""
+
+    def __init__(self, patches: list[dict[str, Any]], nodes: list[list[dict[str, Any]]]) -> None:
+        self.patches, self.nodes = patches, nodes
+        self.tried: list[Any] = []
+
+    def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+        if name == "kubernetes.core.k8s_info":
+            return {"resources": self.nodes.pop(0) if len(self.nodes) > 1 else self.nodes[0]}
+        self.tried.append((arguments["patch"], check))
+        return self.patches.pop(0) if len(self.patches) > 1 else self.patches[0]
+
+
+def node(version: int) -> dict[str, Any]:
+    return {"metadata": {"name": "gpu1", "version": version}}
+
+
+def patching(version: int) -> live.Call:
+    arguments = {"api_version": "v1", "kind": "Node", "name": "gpu1", "patch": version}
+    return live.Call("taint the node gpu1", "k8s_json_patch", arguments, (), (), again)
+
+
+def again(found: Mapping[str, Any]) -> list[live.Call]:
+    return [patching(found["metadata"]["version"])]
+
+
+def carried_out(answers: Answers) -> None:
+    cluster_api.Api(answers, {}).carry_out([patching(1)], check=True)  # type: ignore[arg-type]
+
+
+def test_it_is_made_again_from_the_node_as_it_is() -> None:
+    answers = Answers([CONFLICT, CONFLICT, {}], [[node(2)], [node(3)]])
+    carried_out(answers)
+    assert answers.tried == [(1, True), (2, True), (3, True)]
+
+
+REFUSED: list[tuple[list[dict[str, Any]], list[list[dict[str, Any]]], str]] = [
+    ([CONFLICT], [[]], "cannot taint the node gpu1: the cluster has no node gpu1 any more"),
+    ([CONFLICT], [[node(2)], []], "cannot taint the node gpu1: the cluster has no node gpu1 any more"),
+    ([CONFLICT], [[node(2)]], "cannot taint the node gpu1"),
+]
+
+
+@pytest.mark.parametrize(("patches", "nodes", "said"), REFUSED)
+def test_a_node_that_is_gone_or_never_still_is_said(patches: list[dict[str, Any]], nodes: list[list[dict[str, Any]]], said: str) -> None:
+    answers = Answers(patches, nodes)
+    with pytest.raises(PlanError) as refused:
+        carried_out(answers)
+    assert said in str(refused.value)
+    assert refused.value.next
+    assert len(answers.tried) <= draining.CONFLICTS + 1
