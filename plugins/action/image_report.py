@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -32,12 +33,17 @@ class ActionModule(ActionBase):
         results = {host: escape.result(result) for host, result in plain.items()}
         lines = fleet.lines(results, args["width"] or fleet_table.terminal())
         fleet_table.show(["", *lines, ""])
-        files = {
-            JSON: json.dumps(fleet.document(results), indent=1) + "\n",
-            LABELS: fleet.labels(results, {host: str(variables["hostvars"][host].get(NODE) or host) for host in results}),
-            AFFINITY: fleet.affinity(results),
-        }
-        place = outside.directory(args["directory"], SETTING) if args["directory"] else None
+        files = contents(results, variables) if args["directory"] else {}
+        place = outside.directory(args["directory"], SETTING) if files else None
         named = [str(outside.write(place, name, text, SETTING)) for name, text in files.items()] if place else []
         found = {"changed": False, "files": named, "lines": lines, "totals": fleet.totals(results), "cover": fleet.cover(results)}
         return {**found, "problem": fleet.problem(results)}
+
+
+def contents(results: Mapping[str, Mapping[str, Any]], variables: Mapping[str, Any]) -> dict[str, str]:
+    """The files by their names. All is judged before the first one is written."""
+    return {
+        JSON: json.dumps(fleet.document(results), indent=1) + "\n",
+        LABELS: fleet.labels(results, {host: str(variables["hostvars"][host].get(NODE) or host) for host in results}),
+        AFFINITY: fleet.affinity(results),
+    }

@@ -41,6 +41,15 @@ def test_each_host_gets_its_image_and_the_files_are_written(tmp_path: Path) -> N
     assert (tmp_path / "out/affinity.yml").exists()
 
 
+def test_two_hosts_of_one_node_are_named_before_a_file_is_written(tmp_path: Path) -> None:
+    written(tmp_path / "images.yml", yaml.safe_dump(CATALOGUE))
+    status, words = play(tmp_path, inventory(tmp_path), "images", gpufleet_image_dir="out", gpufleet_kubernetes_node="worker-1")
+    assert status == 2, words
+    assert "gpu1 and gpu2 would both be the node worker-1" in words
+    assert "2 hosts, 2 with an image" in words
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_host_without_an_image_and_one_out_of_reach_are_no_success(tmp_path: Path) -> None:
     only = {**CATALOGUE, "images": CATALOGUE["images"][:1]}
     status, words = play(tmp_path, inventory(tmp_path, gone1=DEAD), "images", gpufleet_image_catalogue=only)

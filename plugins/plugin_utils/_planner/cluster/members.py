@@ -114,6 +114,7 @@ def of(results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, Wanted]) -
     """All hosts of a run, each as a member of its cluster or with the reason why it is none."""
     found = tuple(one(host, result, wanted[host]) for host, result in results.items())
     require_own_names(found)
+    require_own_directories(found)
     return found
 
 
@@ -269,3 +270,14 @@ def require_own_names(hosts: Iterable[Host]) -> None:
         if other != one_.host:
             what = f"{other} and {one_.host} would both be the node {one_.node} of the cluster {one_.cluster}"
             raise PlanError(what, next="Set gpufleet_kubernetes_node to the node's name for each of them")
+
+
+def require_own_directories(hosts: Iterable[Host]) -> None:
+    """Each cluster has a directory by its name, and on many a controller (macOS, a Windows share) letters make no difference there."""
+    found: dict[str, Host] = {}
+    for one_ in hosts:
+        other = found.setdefault(one_.cluster.casefold(), one_)
+        if other.cluster != one_.cluster:
+            what = f"gpufleet_cluster is {other.cluster} for {other.host} and {one_.cluster} for {one_.host}"
+            why = "names that differ by capital letters alone are one directory on some file systems"
+            raise PlanError(what, why=why, next="Write one name for one cluster, and names that differ otherwise for two")

@@ -90,6 +90,7 @@ def clusters(hosts: Iterable[members.Host]) -> dict[str, tuple[members.Host, ...
     if len(others) == 1 and not any(isinstance(one, Member) for one in unknown):
         found.pop(members.DEFAULT_CLUSTER, None)
         found[others[0]] += [dc.replace(one, cluster=others[0]) for one in unknown]
+        members.require_own_names(found[others[0]])
     return {name: tuple(found[name]) for name in sorted(found)}
 
 

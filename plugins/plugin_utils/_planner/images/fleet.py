@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, fleet_hosts, layout, names, outcomes
 
 SCHEMA = 1
@@ -142,6 +143,7 @@ def cover(results: outcomes.Results) -> list[str]:
 def labels(results: outcomes.Results, nodes: Mapping[str, str]) -> str:
     """A document for each node: which images run there, and which was chosen. nodes: host -> its name in the cluster."""
     found: dict[str, dict[str, str]] = {host: {} for host, result in results.items() if result.get("choices")}
+    require_own_nodes({host: nodes[host] for host in sorted(found, key=names.natural)})
     for name, states_ in matrix(results).items():
         for host, state in states_.items():
             if state != NOT:
@@ -151,6 +153,20 @@ def labels(results: outcomes.Results, nodes: Mapping[str, str]) -> str:
         for host in sorted(found, key=names.natural)
     ]
     return written(documents, [f"The nodes exist already: {COMMAND} this file", "It also takes away labels that an earlier file has set"])
+
+
+def require_own_nodes(nodes: Mapping[str, str]) -> None:
+    """Two documents of one node would take each other's labels away."""
+    found: dict[str, str] = {}
+    for host, node in nodes.items():
+        other = found.setdefault(node, host)
+        if other != host:
+            step = (
+                "Set gpufleet_kubernetes_node to the node's own name for each; run once for each cluster (gpufleet_hosts) if both are right"
+            )
+            raise PlanError(
+                f"{other} and {host} would both be the node {node}", why="labels.yml has one set of labels for a node", next=step
+            )
 
 
 def affinity(results: outcomes.Results) -> str:

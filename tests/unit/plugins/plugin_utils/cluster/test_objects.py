@@ -233,6 +233,19 @@ def test_names_that_cannot_be_are_refused() -> None:
         hosts({"gpu1": native(), "gpu2": native()}, gpu1=members.Wanted(node="same"), gpu2=members.Wanted(node="same"))
     with pytest.raises(PlanError, match="it names a directory"):
         hosts({"gpu1": native()}, gpu1=members.Wanted(cluster="../etc"))
+    with pytest.raises(PlanError, match="gpufleet_cluster is North for gpu1 and north for gpu2") as refused:
+        hosts({"gpu1": native(), "gpu2": {}}, gpu1=members.Wanted(cluster="North"), gpu2=members.Wanted(cluster="north"))
+    assert "one directory" in str(refused.value)
+    with pytest.raises(PlanError, match="gpufleet_cluster is Default for gpu1 and default for gpu2"):
+        hosts({"gpu1": native(), "gpu2": native()}, gpu1=members.Wanted(cluster="Default"))
+
+
+def test_a_host_without_a_cluster_gets_no_node_of_the_one_cluster_twice() -> None:
+    """Without GPUs, it would take the labels from a node that another host has."""
+    none = {**native(), "decision": {"skipped": "no GPU"}}
+    found = hosts({"gpu1": native(), "gpu2": none}, gpu1=members.Wanted(cluster="north", node="same"), gpu2=members.Wanted(node="same"))
+    with pytest.raises(PlanError, match="gpu1 and gpu2 would both be the node same of the cluster north"):
+        objects.clusters(found)
 
 
 BAD: dict[str, tuple[str, Any, str]] = {

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import catalogue, choose, facts, fleet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.document import read
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 PAGE = (Path(__file__).resolve().parents[5] / "docs/images.md").read_text()
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
@@ -103,6 +104,15 @@ def test_labels_and_affinity_agree() -> None:
     asked = {entry["image"]: entry["nodeAffinity"] for entry in yaml.safe_load_all(fleet.affinity(RESULTS))}
     wanted = asked["trainer-cuda11"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"][0]["matchExpressions"]
     assert wanted == [{"key": "images.gpufleet.nvidia/trainer-cuda11", "operator": "In", "values": ["chosen", "fits"]}]
+
+
+def test_two_hosts_are_no_one_node() -> None:
+    """A host without a choice has no labels, and so no node."""
+    nodes = {"volta1": "worker-1", "ampere1": "worker-2", "kepler1": "worker-1"}
+    with pytest.raises(PlanError, match="kepler1 and volta1 would both be the node worker-1") as refused:
+        fleet.labels(RESULTS, nodes)
+    assert "gpufleet_kubernetes_node" in (refused.value.next or "")
+    assert "worker-1" in fleet.labels({**RESULTS, "kepler1": LOST}, nodes)
 
 
 def test_a_name_may_be_as_long_as_a_label() -> None:
