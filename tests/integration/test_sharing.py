@@ -41,10 +41,10 @@ def modes(fleet: Fleet) -> tuple[list[str], list[str]]:
 
 
 def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
-    """GPUs 0, 1 and 3 are shared, 2 is dedicated; 3 was closed to all before."""
+    """GPUs 0, 1 and 3 are shared, 2 is dedicated; 3 was exclusive before."""
     run(fleet)
     uuids = fleet.shell(HOST, "nvidia-smi --query-gpu=uuid --format=csv,noheader").split()
-    fleet.shell(HOST, "nvidia-smi -i 3 -c PROHIBITED")
+    fleet.shell(HOST, "nvidia-smi -i 3 -c EXCLUSIVE_PROCESS")
     found = modes(fleet)
     before = fleet.tree(HOST)
     figure = {**{uuids[n]: {"time_slicing": {"interval": "short"}} for n in (0, 1, 3)}, "0000:65:00.0": {"dedicated": {"exclusive": True}}}
@@ -55,7 +55,7 @@ def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
     assert done["differences"] == announced["differences"]
     told = [(d["path"], d["key"], d["before"], d["after"]) for d in done["differences"] if d["what"] == "mode"]
     assert (uuids[2], "compute mode", "DEFAULT", "EXCLUSIVE_PROCESS") in told
-    assert (uuids[3], "compute mode", "PROHIBITED", "DEFAULT") in told
+    assert (uuids[3], "compute mode", "EXCLUSIVE_PROCESS", "DEFAULT") in told
     right = (["Default", "Default", "Exclusive_Process", "Default"], ["Short", "Short", "Default", "Short"])
     assert modes(fleet) == right
     # By the kind of the shared ones nobody gets the dedicated one.
@@ -87,6 +87,16 @@ def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
     assert modes(fleet) == right
     fleet.shell(HOST, "cp -a /root/nvidia-smi /usr/bin/; rm /root/nvidia-smi")
     assert run(fleet, sharing=figure).changed == {}
+
+    # Somebody keeps a GPU out of use: that stays, and is said.
+    fleet.shell(HOST, "nvidia-smi -i 0 -c PROHIBITED")
+    closed = run(fleet, sharing=figure).of("node")[HOST]
+    assert [d for d in closed["differences"] if d["what"] == "mode"] == []
+    assert any(f"GPU {uuids[0]} (0000:17:00.0) is in compute mode PROHIBITED" in text for text in closed["advice"]), closed["advice"]
+    assert modes(fleet)[0][0] == "Prohibited"
+    fleet.shell(HOST, "nvidia-smi -i 0 -c DEFAULT")
+    run(fleet, sharing=figure)
+    assert modes(fleet) == right
 
     run(fleet, sharing={})
     assert modes(fleet) == found

@@ -27,7 +27,8 @@ ROW = re.compile(r"(\d+), (GPU-[0-9a-fA-F-]+), ([0-9A-Fa-f:.]+), (\[?\w[\w /]*\]
 SLICES = [PROGRAM, "compute-policy", "--list"]
 SLICE = r"(?i)^\W*(?:GPU\W*)?(\d+)\b.*\btime ?slice\W+(default|short|medium|long)\b"
 VALUE = r"(?i)\btime ?slice\W+(default|short|medium|long)\b"
-COMPUTE_MODES = ("DEFAULT", "EXCLUSIVE_THREAD", "PROHIBITED", "EXCLUSIVE_PROCESS")
+PROHIBITED = "PROHIBITED"  # no process at all: only a person sets that, to keep a GPU out of use
+COMPUTE_MODES = ("DEFAULT", "EXCLUSIVE_THREAD", PROHIBITED, "EXCLUSIVE_PROCESS")
 MODES = queries.command(QUERY, timeout=SECONDS, shows=(ROW.pattern,))
 TIME_SLICES = queries.command(SLICES, timeout=SECONDS, shows=(SLICE,))
 

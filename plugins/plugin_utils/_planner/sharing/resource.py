@@ -102,23 +102,27 @@ def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, pro
         raise NeedMore([modes.TIME_SLICES])
     gpus = modes.read(obs, driver.gpus, slices=slices)
     resolved, advice = modes.resolve(entries, gpus)
-    settings = [setting for gpu, entry in resolved for setting in desired(gpu, entry)]
+    settings = [setting for gpu, entry in resolved if gpu.compute_mode != modes.PROHIBITED for setting in desired(gpu, entry)]
     left = given_up(gpus, kept, {setting.key for setting in settings})
-    before = {**{s.key: s.now for s in settings}, **{key: now for key, now in kept.items() if key in {s.key for s in settings}}}
+    before = first_found(settings, left, kept)
     resident = host_service.Resident(NAME, {SERVICE: unit()}, (SERVICE,), STAYS, text(settings, before, resolved), program)
     files = merge([host_service.plan(policy, obs, resident), host_service.write(obs, RULES, RULE, STAYS)])
     changed = changing([*settings, *left])
     start = (Restart(SERVICE, "start", STAYS),) if files.changes or changed.commands else ()
-    return merge([changed, files, Plan(restarts=start, advice=advice)])
+    return merge([changed, files, Plan(restarts=start, advice=(*advice, *closed(gpu for gpu, entry in resolved if asks(entry))))])
 
 
 def unit() -> str:
     return host_service.service(NAME, "Set compute modes and time slices of GPUs", after=AFTER, seconds=AT_BOOT)
 
 
+def asks(entry: Wanted) -> str:
+    """The compute mode that an entry asks for. A GPU that is dedicated by agreement alone keeps its own."""
+    return "EXCLUSIVE_PROCESS" if entry.exclusive else "DEFAULT" if entry.policy == "time_slicing" else ""
+
+
 def desired(gpu: Modes, entry: Wanted) -> Iterable[Setting]:
-    """A GPU that is dedicated by agreement alone keeps its mode."""
-    mode = "EXCLUSIVE_PROCESS" if entry.exclusive else "DEFAULT" if entry.policy == "time_slicing" else ""
+    mode = asks(entry)
     if mode:
         yield Setting(gpu.uuid, MODE, gpu.compute_mode, mode, WHY[MODE][mode])  # type: ignore[index]
     if entry.interval:
@@ -127,10 +131,34 @@ def desired(gpu: Modes, entry: Wanted) -> Iterable[Setting]:
 
 
 def given_up(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str], still: set[tuple[str, str]]) -> list[Setting]:
-    """What this collection has set on a GPU that is here, and is to have no longer."""
-    here = {gpu.uuid: gpu for gpu in gpus}
+    """What this collection has set on a GPU that is here, and is to have no longer. A GPU that somebody has closed since stays closed."""
+    here = {gpu.uuid: gpu for gpu in gpus if gpu.compute_mode != modes.PROHIBITED}
     now = {(uuid, what): gpu.compute_mode if what == MODE else gpu.interval for uuid, gpu in here.items() for what in (MODE, SLICE)}
-    return [Setting(*key, now[key], was, BACK) for key, was in sorted(kept.items()) if key in now and key not in still]
+    return [Setting(*key, now[key], was, BACK) for key, was in sorted(kept.items()) if now.get(key) and key not in still]
+
+
+def first_found(settings: Iterable[Setting], left: Iterable[Setting], kept: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
+    """What each mode was before this collection set it. Of a GPU that is not there, or is closed, it stays known until it is given back."""
+    returned = {setting.key for setting in left}
+    return {**{s.key: s.now for s in settings}, **{key: was for key, was in kept.items() if key not in returned}}
+
+
+def closed(gpus: Iterable[Modes]) -> list[str]:
+    return [
+        f"GPU {gpu.name} is in compute mode {modes.PROHIBITED}, which somebody has set to keep it out of use: {OPTION} changes nothing of "
+        f"it. Run `{modes.PROGRAM} -i {gpu.uuid} -c DEFAULT` on the host when it may be used again"
+        for gpu in gpus
+        if gpu.compute_mode == modes.PROHIBITED
+    ]
+
+
+def not_returned(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str]) -> list[str]:
+    """Of what was set once and is taken back now: where that cannot be done."""
+    here = {gpu.uuid: gpu for gpu in gpus}
+    lost = [
+        f"GPU {gpu} is not there, so its {what} is not set back to {was}" for (gpu, what), was in sorted(kept.items()) if gpu not in here
+    ]
+    return [*lost, *closed(here[uuid] for uuid in sorted({gpu for gpu, _what in kept} & set(here)))]
 
 
 def changing(settings: list[Setting]) -> Plan:
@@ -223,4 +251,4 @@ def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") ->
         gone = f"{modes.PROGRAM} does not answer, so no compute mode or time slice was set back; a boot does that"
         return merge([back, Plan(advice=(gone,))])
     gpus = modes.read(obs, (), slices=len(asked) > 1)
-    return merge([changing(given_up(gpus, kept, set())), back])
+    return merge([changing(given_up(gpus, kept, set())), back, Plan(advice=tuple(not_returned(gpus, kept)))])

@@ -186,21 +186,73 @@ def settled(sharing: dict[str, Any], found: Observation) -> dict[str, Any]:
 
 
 def test_a_gpu_that_leaves_the_option_gets_its_mode_back() -> None:
-    first = settled({**ONE, UUIDS[1]: {"dedicated": {"exclusive": True}}}, look(computing=rows("Prohibited")))
+    first = settled({**ONE, UUIDS[1]: {"dedicated": {"exclusive": True}}}, look(computing=rows("Exclusive_Thread")))
     now = look(computing=rows("Exclusive_Process", "Exclusive_Process"), files=first)
     plan = planned({UUIDS[1]: {"dedicated": {"exclusive": True}}}, now)
-    assert differing(plan) == [(UUIDS[0], "compute mode", "EXCLUSIVE_PROCESS", "PROHIBITED")]
+    assert differing(plan) == [(UUIDS[0], "compute mode", "EXCLUSIVE_PROCESS", "EXCLUSIVE_THREAD")]
     assert json.loads(written(plan)[resource.SETTINGS])["before"] == [[UUIDS[1], "compute mode", "DEFAULT"]]
 
 
 def test_what_was_found_first_is_kept_through_changes_and_boots() -> None:
-    first = settled(ONE, look(computing=rows("Prohibited")))
+    first = settled(ONE, look(computing=rows("Exclusive_Thread")))
     booted = look(computing=rows("Default"), files=first)  # the driver has forgotten, and the unit has not run
     again = planned(ONE, booted)
     assert differing(again) == [(UUIDS[0], "compute mode", "DEFAULT", "EXCLUSIVE_PROCESS")]
     assert written(again) == {}
     shared = planned({UUIDS[0]: "time_slicing"}, look(computing=rows("Exclusive_Process"), files=first))
-    assert json.loads(written(shared)[resource.SETTINGS])["before"] == [[UUIDS[0], "compute mode", "PROHIBITED"]]
+    assert json.loads(written(shared)[resource.SETTINGS])["before"] == [[UUIDS[0], "compute mode", "EXCLUSIVE_THREAD"]]
+
+
+def without(number: int, text: str) -> str:
+    """What nvidia-smi prints where a GPU has fallen off the bus."""
+    return "".join(line for line in text.splitlines(keepends=True) if UUIDS[number] not in line)
+
+
+BY_PRODUCT: dict[str, Any] = {MODEL: {"dedicated": {"exclusive": True}}}
+EXCLUSIVE = rows(*["Exclusive_Process"] * 4)
+
+
+@pytest.mark.parametrize("after", [BY_PRODUCT, ONE], ids=["named by its product", "left out meanwhile"])
+def test_the_first_mode_of_a_gpu_that_is_away_stays_known(after: dict[str, Any]) -> None:
+    first = settled(BY_PRODUCT, look(computing=rows("Default", "Default", "Default", "Exclusive_Thread")))
+    away = look(computing=without(3, EXCLUSIVE), files=first)
+    meanwhile = {**first, **settled(after, away)}
+    kept = json.loads(meanwhile[resource.SETTINGS])
+    assert [UUIDS[3], "compute mode", "EXCLUSIVE_THREAD"] in kept["before"]
+    assert not any(UUIDS[3] in setting["name"] for setting in kept["settings"])
+    taken_back = resource.plan_absent(Policy(state="absent"), look(computing=EXCLUSIVE, files=meanwhile))
+    assert (UUIDS[3], "compute mode", "EXCLUSIVE_PROCESS", "EXCLUSIVE_THREAD") in differing(taken_back)
+    assert taken_back.advice == ()
+    gone = resource.plan_absent(Policy(state="absent"), look(computing=without(3, EXCLUSIVE), files=meanwhile))
+    assert gone.advice == (f"GPU {UUIDS[3]} is not there, so its compute mode is not set back to EXCLUSIVE_THREAD",)
+
+
+CLOSED = [
+    # the option, whether it would change a GPU's mode
+    (ONE, True),
+    ({UUIDS[0]: "time_slicing"}, True),
+    ({UUIDS[0]: {"time_slicing": {"interval": "short"}}}, True),
+    ({UUIDS[0]: "dedicated"}, False),
+]
+
+
+@pytest.mark.parametrize(("sharing", "asked"), CLOSED, ids=[json.dumps(sharing) for sharing, _asked in CLOSED])
+def test_a_gpu_that_somebody_has_closed_stays_closed(sharing: dict[str, Any], asked: bool) -> None:
+    """Found closed, closed after the option was set, and when all is taken back."""
+    whole = {**sharing, UUIDS[1]: {"dedicated": {"exclusive": True}}}
+    plan = planned(whole, look(computing=rows("Prohibited")))
+    assert differing(plan) == [(UUIDS[1], "compute mode", "DEFAULT", "EXCLUSIVE_PROCESS")]
+    said = f"GPU {UUIDS[0]} ({BUSES[0]}) is in compute mode PROHIBITED, which somebody has set to keep it out of use"
+    assert [text.startswith(said) for text in plan.advice] == [True] * asked
+    files = settled(whole, look())
+    since = look(computing=rows("Prohibited", "Exclusive_Process"), slices=table("Short"), files=files)
+    again = planned(whole, since)
+    assert differing(again) == []
+    assert UUIDS[0] not in json.dumps(json.loads({**files, **written(again)}[resource.SETTINGS])["settings"])
+    assert json.loads({**files, **written(again)}[resource.SETTINGS])["before"] == json.loads(files[resource.SETTINGS])["before"]
+    back = resource.plan_absent(Policy(state="absent"), since)
+    assert [path for path, _key, _before, _after in differing(back)] == [UUIDS[1]]
+    assert bool(back.advice) is asked
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["the driver serves", "the driver is gone"])
