@@ -34,6 +34,8 @@ OF_HOST = {
     "driver_root": "gpufleet_cdi_driver_root",
     "dev_root": "gpufleet_cdi_dev_root",
 }
+# Of the one file with values of the user's own: they may come from a vault, and nothing in them says so where a whole file was encrypted.
+OWNERS = 0o600
 READ = ("decision", "kubelet", "instances", "driver", "work", "leftovers", "differences")
 TROUBLE = ("failed", "unreachable", "problem", "msg", "rolled_back")
 
@@ -264,7 +266,8 @@ def listed(folder: Path) -> Iterator[Path]:
 def write(place: Path, name: str, text: str | None) -> None:
     path = place / name
     if text is not None:
-        outside.write(outside.directory(str(path.parent), files.SETTING), path.name, text, files.SETTING)
+        mode = OWNERS if name == files.VALUES else outside.MODE
+        outside.write(outside.directory(str(path.parent), files.SETTING), path.name, text, files.SETTING, mode)
         return
     outside.judged(str(path.parent), files.SETTING)
     try:

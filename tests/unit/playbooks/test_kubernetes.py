@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,23 @@ def test_a_cluster_is_written_once_and_taken_back(tmp_path: Path) -> None:
     status, words = play(tmp_path, inventory(tmp_path), "kubernetes", gpufleet_kubernetes_state="absent", **settings)
     assert status == 0, words
     assert files(place) == {"own.yaml": OWN}
+
+
+def test_what_came_from_a_vault_is_for_the_owner_alone(tmp_path: Path) -> None:
+    """The file with the user's own values; what the collection makes itself may be read by others."""
+    written(tmp_path / "password", "open")
+    vault = ["ansible-vault", "encrypt_string", "--vault-password-file", str(tmp_path / "password"), "hidden-word", "--name", "token"]
+    done = subprocess.run([str(Path(sys.executable).with_name(vault[0])), *vault[1:]], capture_output=True, text=True, check=True)
+    values = "gpufleet_kubernetes_values:\n  " + done.stdout.replace("\n", "\n  ")
+    settings = ["-e", f"@{written(tmp_path / 'values.yml', values)}", "--vault-password-file", str(tmp_path / "password")]
+    status, words = play(tmp_path, inventory(tmp_path), "kubernetes", *settings, gpufleet_kubernetes_dir="clusters")
+    assert status == 0, words
+    place = tmp_path / "clusters/north"
+    assert yaml.safe_load((place / "helm/values.yaml").read_text())["token"] == "hidden-word"
+    readable = [name for name in FILES if (place / name).stat().st_mode & 0o077]
+    assert readable == [name for name in FILES if name != "helm/values.yaml"]
+    assert [name for name, text in files(place).items() if "hidden-word" in text] == ["helm/values.yaml"]
+    assert "hidden-word" not in words
 
 
 def test_a_wrong_word_is_refused_before_a_file_is_written(tmp_path: Path) -> None:
