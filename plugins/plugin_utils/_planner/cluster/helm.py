@@ -15,6 +15,7 @@ import dataclasses as dc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import operator_toolkit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import LeftOut
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
@@ -22,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 CHART, OPERATOR = PROFILES = ("chart", "operator")
+Kept = Mapping[str, operator_toolkit.Told | None]  # hosts that keep the operator's toolkit
 NAMESPACES = {CHART: "nvidia-device-plugin", OPERATOR: "gpu-operator"}
 ENVIRONMENT, VALUES = "gpufleet_kubernetes_operator_environment", "gpufleet_kubernetes_values"
 # What the operator sets with CDI on, its default since 25.10, and the toolkit off: then it sets no path of a hook.
@@ -92,9 +94,10 @@ def of(
     environment: Mapping[str, str],
 ) -> Values:
     require_given(groups, given)
-    if not groups:
+    kept = {one.host: one.told for one in out if one.operator} if profile == OPERATOR else {}
+    if not groups and not kept:
         return Values({}, ())
-    made = chart(groups, config_map) if profile == CHART else operator(groups, list(out), config_map, environment)
+    made = chart(groups, config_map) if profile == CHART else operator(groups, kept, config_map, environment, given)
     return dc.replace(made, values=merged(made.values, given))
 
 
@@ -125,26 +128,48 @@ def class_of_all(groups: Sequence[Group]) -> str | None:
     return groups[0].handler
 
 
-def operator(groups: Sequence[Group], out: Sequence[LeftOut], config_map: str, environment: Mapping[str, str]) -> Values:
+def operator(groups: Sequence[Group], kept: Kept, config_map: str, environment: Mapping[str, str], given: Mapping[str, Any]) -> Values:
     require_fit(groups, environment)
-    require_no_toolkit(groups, out, environment)
-    classes = {group.handler for group in groups if group.handler}
-    if len(classes) > 1:
-        same(groups, "runtimeClassName", "the operator has one RuntimeClass for its pods on all nodes", "gpufleet_handlers")
-    values: dict[str, Any] = {
-        "cdi": {"enabled": any(name in device_plugin.BY_CDI for name in strategies_of(environment))},
-        "toolkit": {"enabled": False},
-        "devicePlugin": {"config": {"create": False, "name": config_map, "default": ""}},
-        "mig": {"strategy": environment.get("MIG_STRATEGY", "")},
-    }
-    if classes:
-        values["operator"] = {"runtimeClass": min(classes)}
+    require_no_toolkit(groups, kept, environment)
+    cdi = any(name in device_plugin.BY_CDI for name in strategies_of(environment))
+    toolkit, why = of_toolkit(kept, cdi, given)
+    values: dict[str, Any] = {**of_plugin(groups, config_map, environment, cdi=cdi), "toolkit": toolkit}
+    handler = class_of_operator(groups, kept)
+    if handler:
+        values["operator"] = {"runtimeClass": handler}
+    said = ", ".join(f"{name}={value}" for name, value in sorted(environment.items()))
+    return Values(values, (*why, *([f"The operator sets these variables of the plugin for all nodes: {said}"] if groups else [])))
+
+
+def of_toolkit(kept: Kept, cdi: bool, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    if kept:
+        return operator_toolkit.values(kept, cdi=cdi, given=given)
+    return {"enabled": False}, ("The operator's toolkit is off, since this collection configures the engines.",)
+
+
+def of_plugin(groups: Sequence[Group], config_map: str, environment: Mapping[str, str], *, cdi: bool) -> dict[str, Any]:
+    """Where all hosts keep the toolkit there is no ConfigMap of this collection, and the plugin's settings stay the operator's."""
+    if not groups:
+        return {}
+    plugin: dict[str, Any] = {"config": {"create": False, "name": config_map, "default": ""}}
     own = {name: value for name, value in environment.items() if OPERATOR_SETS.get(name) != value and name != "MIG_STRATEGY"}
     if own:
-        values["devicePlugin"]["env"] = [{"name": name, "value": own[name]} for name in sorted(own)]
-    said = ", ".join(f"{name}={value}" for name, value in sorted(environment.items()))
-    why = "The operator's toolkit is off, since this collection configures the engines."
-    return Values(values, (why, f"The operator sets these variables of the plugin for all nodes: {said}"))
+        plugin["env"] = [{"name": name, "value": own[name]} for name in sorted(own)]
+    return {"cdi": {"enabled": cdi}, "devicePlugin": plugin, "mig": {"strategy": environment.get("MIG_STRATEGY", "")}}
+
+
+def class_of_operator(groups: Sequence[Group], kept: Kept) -> str:
+    """The RuntimeClass of the operator's own pods, and by CONTAINERD_RUNTIME_CLASS the name of its toolkit's handler, too."""
+    classes = {group.handler for group in groups if group.handler}
+    why = "the operator has one RuntimeClass for its pods on all nodes"
+    if len(classes) > 1:
+        same(groups, "runtimeClassName", why, "gpufleet_handlers")
+    theirs = operator_toolkit.runtime_classes(kept)
+    if len({*classes, *theirs}) > 1:
+        by_group = {group.handler: group.hosts for group in groups if group.handler}
+        said = "; ".join(f"{handler} on {hosts}" for found in (theirs, by_group) for handler, hosts in found.items())
+        raise PlanError(f"runtimeClassName differs: {said}", why=why, next=f"Set gpufleet_handlers to {min(theirs)} for the others")
+    return min({*classes, *theirs}, default="")
 
 
 # ---------------------------------------------------------------- what is refused
@@ -221,10 +246,9 @@ def understands(group: Group, strategy: str, prefix: str) -> bool:
     return by_engine or by_runtime
 
 
-def require_no_toolkit(groups: Sequence[Group], out: Sequence[LeftOut], environment: Mapping[str, str]) -> None:
+def require_no_toolkit(groups: Sequence[Group], kept: Kept, environment: Mapping[str, str]) -> None:
     """With its toolkit the operator gives the plugin a path of the hook that only its own hosts have, and a wrong path fails every pod."""
-    kept = [one.host for one in out if one.operator]
-    if kept and "NVIDIA_CDI_HOOK_PATH" not in environment:
+    if kept and groups and "NVIDIA_CDI_HOOK_PATH" not in environment:
         what = f"{names.some(kept)} keep the GPU Operator's toolkit, and {names.some(m.host for g in groups for m in g.members)} do not"
         why = "with its toolkit the operator sets NVIDIA_CDI_HOOK_PATH for all nodes, to a program that is not on the others"
         step = f"Hand over the first ones, too (docs/kubernetes.md), or set {ENVIRONMENT}.NVIDIA_CDI_HOOK_PATH to a program that all have"

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import ways
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import operator_toolkit, ways
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
@@ -105,6 +105,7 @@ class LeftOut:
     why: str
     gone: bool = False
     operator: bool = False  # the GPU Operator's toolkit configures its engine
+    told: operator_toolkit.Told | None = None  # what that toolkit has to be told of it
 
 
 Host = Member | LeftOut
@@ -134,7 +135,8 @@ def one(host: str, result: Mapping[str, Any], wanted: Wanted) -> Host:
         return dc.replace(out, why="its Kubernetes does not run" if stopped else "no kubelet is there", gone=not stopped)
     chosen, why = of_kubelet(result)
     if chosen is None:
-        return dc.replace(out, why=why, operator=with_operator(result))
+        kept = with_operator(result)
+        return dc.replace(out, why=why, operator=kept, told=operator_toolkit.of_host(result) if kept else None)
     return member(out, result, chosen, wanted)
 
 

@@ -18,6 +18,17 @@ SERVES_WITHIN = 90
 
 
 @dc.dataclass(frozen=True)
+class OperatorVariables:
+    """What the GPU Operator's toolkit reads of its environment for an engine, and what it takes where nothing is set (operator v26.7)."""
+
+    config: str
+    default_config: str
+    socket: str
+    default_socket: str
+    set_as_default: str
+
+
+@dc.dataclass(frozen=True)
 class Traits:
     """One engine. title: as its own project writes it. proof: what starts a container for a proof."""
 
@@ -33,12 +44,17 @@ class Traits:
     pod_note: str = ""  # the annotation in which it keeps a pod's handler, which its list of pods leaves empty
     load_image: str = ""
     file_versions: bool = False  # its configuration files say versions, which may differ from one to the other
+    operator: OperatorVariables | None = None  # None: the operator's toolkit needs to be told nothing, or does not configure it
 
 
 TRAITS = {
     CONTAINERD: Traits(
         "containerd", kubernetes=True, handlers=True, hooks=False, proof="cri", first_cdi="1.7",
         load_image="ctr -n k8s.io images import FILE.tar, or crictl pull IMAGE", file_versions=True,
+        operator=OperatorVariables(
+            "CONTAINERD_CONFIG", "/etc/containerd/config.toml", "CONTAINERD_SOCKET", "/run/containerd/containerd.sock",
+            "CONTAINERD_SET_AS_DEFAULT",
+        ),
     ),
     CRIO: Traits(
         "CRI-O", kubernetes=True, handlers=True, hooks=True, proof="cri", first_cdi="1.24",

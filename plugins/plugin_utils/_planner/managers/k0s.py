@@ -14,7 +14,7 @@ and writes the sum to containerd-cri.toml in its run directory, which the main f
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, OperatorToolkit, Place
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import K0S_MANAGED
 
 UNITS = ("k0scontroller.service", "k0sworker.service")
@@ -42,5 +42,9 @@ K0S = Manager(
         first_line=K0S_MANAGED,
         strict=True,
         load_image="k0s ctr -n k8s.io images import FILE.tar",
+    ),
+    operator=OperatorToolkit(  # as in nvidia-container-toolkit pull request 1016
+        config="/etc/k0s/containerd.d/nvidia.toml",
+        why="k0s writes its main file again at each start, and reads the files of /etc/k0s/containerd.d",
     ),
 )

@@ -49,4 +49,5 @@ K3S = Manager(
         load_image="k3s ctr -n k8s.io images import FILE.tar",
         log=LOG,
     ),
+    operator=rancher.OPERATOR,
 )

@@ -75,6 +75,16 @@ class Boot:
 
 
 @dc.dataclass(frozen=True)
+class OperatorToolkit:
+    """What the GPU Operator's toolkit is to be told of a manager's containerd. The defaults are those of a distribution's package."""
+
+    config: str = ""  # the file that it may write; empty: the one that was found
+    writes: bool = True  # False: the manager finds its programs by itself, so it needs no file of this containerd
+    source: str = ""  # what it reads the configuration from, where that is not the file it writes
+    why: str = ""
+
+
+@dc.dataclass(frozen=True)
 class Manager:
     """A system that renders a configuration. It is recognised by where its files are, its units, or the operating system's id.
 
@@ -99,6 +109,7 @@ class Manager:
     link: str = ""  # the owner's own page about GPUs
     place: Place | None = None
     boot: Boot | None = None
+    operator: OperatorToolkit = OperatorToolkit()
 
     @property
     def refusal(self) -> Refusal:

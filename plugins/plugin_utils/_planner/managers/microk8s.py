@@ -15,7 +15,7 @@ driver's libraries are in it, and its own NVIDIA addon is for classic confinemen
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Confinement, Manager, Place
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Confinement, Manager, OperatorToolkit, Place
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Refusal
 
 UNIT, KUBELET = "snap.microk8s.daemon-containerd.service", "snap.microk8s.daemon-kubelite.service"
@@ -43,5 +43,9 @@ MICROK8S = Manager(
         kubelet=True,
         kubelet_units=(KUBELET,),
         load_image="microk8s ctr images import FILE.tar",
+    ),
+    operator=OperatorToolkit(
+        source="/var/snap/microk8s/current/args/containerd.toml",
+        why="MicroK8s makes its configuration from a template, which is no TOML before it is filled in",
     ),
 )

@@ -28,4 +28,5 @@ RKE2 = Manager(
         load_image=f"/var/lib/rancher/rke2/bin/ctr --address {k3s.SOCKET} -n k8s.io images import FILE.tar",
         log=k3s.LOG,
     ),
+    operator=rancher.OPERATOR,
 )

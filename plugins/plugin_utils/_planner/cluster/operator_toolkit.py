@@ -1,0 +1,154 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the GPU Operator's toolkit has to be told of the engines of hosts that keep it: `toolkit.env` of the operator's values.
+
+The toolkit is one DaemonSet, so its environment is one for all nodes. Read in gpu-operator v25.10, v26.3 and v26.7 (TransformToolkit and
+transformForRuntime in controllers/object_controls.go) and in nvidia-container-toolkit v1.18 to v1.20 (cmd/nvidia-ctk-installer/container):
+
+- CONTAINERD_CONFIG, CONTAINERD_SOCKET and `file=` in RUNTIME_CONFIG_SOURCE are paths of the host; the operator mounts them.
+- CONTAINERD_RUNTIME_CLASS is set by the operator after `toolkit.env`, from operator.runtimeClass, so that is where it is said.
+- With CDI on the operator sets NVIDIA_RUNTIME_SET_AS_DEFAULT=false, which the toolkit reads before CONTAINERD_SET_AS_DEFAULT.
+- RUNTIME_CONFIG_SOURCE is `command,file` by default: `containerd config dump` in the host's root, by the name alone, and so of the program
+  on the PATH and of its default file.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.low_level import PROGRAM
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import OperatorToolkit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+
+SOURCE, EXECUTABLE, RANKS_FIRST = "RUNTIME_CONFIG_SOURCE", "RUNTIME_EXECUTABLE_PATH", "NVIDIA_RUNTIME_SET_AS_DEFAULT"
+PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")  # what a container's PATH usually is
+FILE = re.compile(r"/[A-Za-z0-9_./@+-]{1,4000}")
+HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+OWN_ENVIRONMENT = "toolkit.env"
+
+
+@dc.dataclass(frozen=True)
+class Told:
+    """What is to be said for one host, without what the operator sets by itself. default: None where it has written no handler yet."""
+
+    engine: str
+    environment: tuple[tuple[str, str], ...] = ()
+    handler: str = ""
+    default: bool | None = None
+    why: str = ""
+
+    def __str__(self) -> str:
+        said = [f"{name}={value}" for name, value in self.environment]
+        handler = [f"the handler {self.handler}{' by default' if self.default else ''}"] if self.handler else []
+        return ", ".join([traits.of(self.engine).title, *said, *handler])
+
+
+# ---------------------------------------------------------------- of one host
+
+
+def of_host(result: Mapping[str, Any]) -> Told | None:
+    """None where it is not known which engine the toolkit configures, or where a path of it is none that can be written down."""
+    engines = [name for name, one in traits.TRAITS.items() if one.kubernetes]
+    able = [i for i in result.get("instances") or () if i.get("engine") in engines and i.get("cri")]
+    found = [i for i in able if i.get("used_by_kubelet")] or able
+    if len(found) != 1:
+        return None
+    instance = found[0]
+    variables = traits.of(instance["engine"]).operator
+    manager = known.of_name(str(instance.get("manager") or ""))
+    environment = environment_of(instance, variables, manager.operator) if variables else ()
+    if not all(FILE.fullmatch(value.removeprefix("file=")) for _name, value in environment):
+        return None
+    return Told(instance["engine"], environment, *handler_of(instance), manager.operator.why if environment else "")
+
+
+def environment_of(instance: Mapping[str, Any], variables: traits.OperatorVariables, place: OperatorToolkit) -> tuple[tuple[str, str], ...]:
+    config = place.config or str(instance.get("config_path") or "")
+    socket = str(instance.get("socket") or "").replace("/var/run/", "/run/", 1)
+    program = str(instance.get("binary") or "")
+    elsewhere = place.writes and not place.config and config != variables.default_config
+    said = {
+        variables.config: config if place.writes and config != variables.default_config else "",
+        variables.socket: socket if socket != variables.default_socket else "",
+        SOURCE: f"file={place.source or config}" if place.source or elsewhere else "",
+        EXECUTABLE: program if place.writes and not (place.source or elsewhere) and posixpath.dirname(program) not in PATH else "",
+    }
+    return tuple((name, value) for name, value in sorted(said.items()) if value)
+
+
+def handler_of(instance: Mapping[str, Any]) -> tuple[str, bool | None]:
+    """The handler that it has written under its configured name, and whether that is the default one."""
+    handlers: Mapping[str, Any] = instance.get("handlers") or {}
+    own = [n for n, p in sorted(handlers.items()) if gpu_operator.is_its(str(p)) and posixpath.basename(str(p)) == PROGRAM]
+    if len(own) != 1 or not HANDLER.fullmatch(own[0]):
+        return "", None
+    return own[0], instance.get("default_handler") == own[0]
+
+
+# ---------------------------------------------------------------- of a cluster
+
+
+def values(kept: Mapping[str, Told | None], *, cdi: bool, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The operator's `toolkit`, with the reasons. cdi: whether the operator has CDI on. given: the user's values, whose `env` counts."""
+    told = {host: one for host, one in kept.items() if one}
+    why = [f"{names.some(kept)}: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them."]
+    silent = [host for host in kept if host not in told]
+    if silent:
+        why.append(f"Which engine the toolkit configures on {names.some(silent)} is not known, so these values may not fit there.")
+    own = given.get("toolkit")
+    if isinstance(own, Mapping) and own.get("env") is not None:
+        return {"enabled": True}, (*why, f"{OWN_ENVIRONMENT} is the one of gpufleet_kubernetes_values.")
+    require_alike(told)
+    found = {**dict(pair for one in told.values() for pair in one.environment), **default_handler(told.values(), cdi=cdi)}
+    if found:
+        why.append("What the operator sets by itself is left out: a change here starts the toolkit, and so the engine, again on all nodes.")
+    why += dict.fromkeys(f"{one.why}." for one in told.values() if one.why)
+    if RANKS_FIRST in found:
+        why.append(f"{RANKS_FIRST}: the operator sets it with CDI on, and it ranks above CONTAINERD_SET_AS_DEFAULT.")
+    env = [{"name": name, "value": value} for name, value in sorted(found.items())]
+    return {"enabled": True, **({"env": env} if env else {})}, tuple(why)
+
+
+def default_handler(told: Iterable[Told], *, cdi: bool) -> dict[str, str]:
+    """What keeps its handler the default one, or no default, as found. By itself the operator makes it the default with CDI off alone."""
+    for one in told:
+        if one.default is not None and one.default == cdi:
+            variables = traits.of(one.engine).operator
+            name = RANKS_FIRST if cdi or not variables else variables.set_as_default
+            return {name: "true" if one.default else "false"}
+    return {}
+
+
+def runtime_classes(kept: Mapping[str, Told | None]) -> dict[str, str]:
+    """Handler -> the hosts on which the toolkit has that name for it."""
+    found: dict[str, list[str]] = {}
+    for host, one in kept.items():
+        if one and one.handler:
+            found.setdefault(one.handler, []).append(host)
+    return {handler: names.some(hosts) for handler, hosts in found.items()}
+
+
+def require_alike(told: Mapping[str, Told]) -> None:
+    """One environment has to fit all. A host on which it has written no handler yet fits each name of a handler."""
+    places = {(one.engine, one.environment) for one in told.values()}
+    defaults = {(one.handler, one.default) for one in told.values() if one.handler}
+    if len(places) <= 1 and len(defaults) <= 1:
+        return
+    kinds: dict[Told, list[str]] = {}
+    for host, one in told.items():
+        kinds.setdefault(one, []).append(host)
+    said = names.few([f"{names.some(hosts)}: {one}" for one, hosts in kinds.items()], 5, "; ")
+    why = "the toolkit is one DaemonSet, with one engine and one environment for all nodes"
+    step = (
+        f"Hand over all of these hosts but one kind, or set {OWN_ENVIRONMENT} in gpufleet_kubernetes_values, which counts as it is written"
+    )
+    raise PlanError(f"the GPU Operator's toolkit needs different environments on these hosts: {said}", why=why, next=step)
