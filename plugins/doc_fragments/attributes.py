@@ -64,6 +64,24 @@ attributes:
       - This action does not modify state.
 """
 
+    # Modules that write on the controller what a run has found.
+    REPORT = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+    details:
+      - No host is changed. The files are what the run is for, so they are written in check mode as well, and count as no change.
+  diff_mode:
+    support: N/A
+    details:
+      - This action does not modify hosts.
+  idempotent:
+    support: full
+    details:
+      - This action does not modify hosts.
+"""
+
     # Modules whose one task is about all hosts of the play.
     ONCE = r"""
 options: {}

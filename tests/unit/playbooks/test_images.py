@@ -39,6 +39,10 @@ def test_each_host_gets_its_image_and_the_files_are_written(tmp_path: Path) -> N
     nodes = list(yaml.safe_load_all((tmp_path / "out/labels.yml").read_text()))
     assert [node["metadata"]["name"] for node in nodes] == ["gpu1", "gpu2"]
     assert (tmp_path / "out/affinity.yml").exists()
+    status, words = play(tmp_path, inventory(tmp_path), "images", "--check", gpufleet_image_dir="checked")
+    assert status == 0, words
+    for name in ("images.json", "labels.yml", "affinity.yml"):
+        assert (tmp_path / "checked" / name).read_text() == (tmp_path / "out" / name).read_text(), "the same in check mode"
 
 
 def test_two_hosts_of_one_node_are_named_before_a_file_is_written(tmp_path: Path) -> None:

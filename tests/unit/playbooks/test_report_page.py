@@ -49,6 +49,15 @@ def test_each_playbook_leaves_a_report_of_its_hosts(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "reports/rollout/report.json").read_text())["run"]["status"] == "done"
 
 
+def test_check_mode_leaves_a_report_that_says_so(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, "gpu1")
+    for arguments, check, outcome in ((("--check",), True, "would_change"), ((), False, "changed")):
+        status, words = play(tmp_path, hosts, "site", *arguments, gpufleet_report_dir="out")
+        assert status == 0, words
+        found = read(tmp_path / "out")
+        assert (found["run"]["check"], found["hosts"]["gpu1"]["outcome"]) == (check, outcome)
+
+
 def test_reports_that_were_kept_are_put_together_without_a_host(tmp_path: Path) -> None:
     for name in ("gpu1", "gpu2"):
         status, words = play(tmp_path, inventory(tmp_path, name), "plan", gpufleet_report_dir=name)
