@@ -48,7 +48,7 @@ options:
         M(gpufleet.nvidia.node) brings the packages where some are missing. With O(state=absent) this option counts for nothing.
     type: path
 notes:
-  - dnf 4 and zypper are tested on Debian hosts that have these tools, not on Red Hat's and SUSE's systems. dnf5 has not been tested.
+  - dnf 4, dnf5 and zypper are tested on Debian hosts that have these tools, not on Red Hat's and SUSE's systems.
 seealso:
   - module: gpufleet.nvidia.node
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts with dnf and with zypper: NVIDIA's packages from a repository that is signed as NVIDIA's, up and down, and all that is refused."""
+"""Hosts with dnf 4, dnf5 and zypper: packages from a repository that is signed as NVIDIA's, up and down, and all that is refused."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.tools.onlab import Fleet, Run
 
 pytestmark = pytest.mark.lab
 
-DNF, ZYPPER = "rpm-dnf", "rpm-zypper"
-HOSTS = (DNF, ZYPPER)
-FAMILY = {DNF: data.FAMILIES["fedora"], ZYPPER: data.FAMILIES["suse"]}
+DNF, DNF5, ZYPPER = "rpm-dnf", "rpm-dnf5", "rpm-zypper"
+HOSTS = (DNF, DNF5, ZYPPER)
+FAMILY = {DNF: data.FAMILIES["fedora"], DNF5: data.FAMILIES["fedora"], ZYPPER: data.FAMILIES["suse"]}
 PACKAGES = rpmrepo.LAB_PACKAGES
 ADDRESS = "http://10.77.0.1:8099/rpm"
 
@@ -27,7 +27,7 @@ ADDRESS = "http://10.77.0.1:8099/rpm"
 # A repository that has nothing to do with the toolkit, and is out of reach; dnf has never read it, zypper neither.
 STANZA = r"[other]\nname=other\nbaseurl=file:///root/other\nenabled=1\nautorefresh=1\ngpgcheck=0\n"
 BROKEN = {
-    DNF: f"mkdir -p /etc/yum.repos.d; printf '{STANZA}' >/etc/yum.repos.d/other.repo",
+    **dict.fromkeys((DNF, DNF5), f"mkdir -p /etc/yum.repos.d; printf '{STANZA}' >/etc/yum.repos.d/other.repo"),
     ZYPPER: f"mkdir -p /etc/zypp/repos.d; printf '{STANZA}' >/etc/zypp/repos.d/other.repo",
 }
 
@@ -38,12 +38,14 @@ def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
     found: Fleet = boot(
         {
             DNF: {"kind": rpmrepo.DNF, **gpus, "files": rpmrepo.files(rpmrepo.ROCKY)},
+            DNF5: {"kind": rpmrepo.DNF5, **gpus, "files": rpmrepo.files(rpmrepo.FEDORA)},
             ZYPPER: {"kind": rpmrepo.ZYPPER, **gpus, "files": rpmrepo.files(rpmrepo.SLES)},
         }
     )
     for host in HOSTS:
         found.bring(host, rpmrepo.nvidia_rpms() / f"{rpmrepo.SYSTEM}.rpm", "/root/system.rpm")
-        found.shell(host, "rpm --install --force-debian /root/system.rpm 2>&1")
+        # Debian's older rpm refuses to work beside dpkg unless it is told to, by an option that its newer one does not know.
+        found.shell(host, "rpm --install --nosignature $(rpm --help | grep -om1 -e --force-debian || :) /root/system.rpm 2>&1")
         found.shell(host, BROKEN[host])
     return found
 
@@ -129,8 +131,16 @@ def test_a_failing_upgrade_is_taken_back_as_a_set(fleet: Fleet, fresh: tuple[Run
         fleet.shell(host, f"rm {rpmrepo.FAILS}")
 
 
-HOLD = {DNF: "dnf -q --setopt='*.skip_if_unavailable=1' versionlock add {}", ZYPPER: "zypper --non-interactive addlock {}"}
-RELEASE = {DNF: "dnf -q --setopt='*.skip_if_unavailable=1' versionlock clear", ZYPPER: "zypper --non-interactive removelock {}"}
+HOLD = {
+    DNF: "dnf -q --setopt='*.skip_if_unavailable=1' versionlock add {}",
+    DNF5: "dnf -q versionlock add {}",
+    ZYPPER: "zypper --non-interactive addlock {}",
+}
+RELEASE = {
+    DNF: "dnf -q --setopt='*.skip_if_unavailable=1' versionlock clear",
+    DNF5: "dnf -q versionlock clear",
+    ZYPPER: "zypper --non-interactive removelock {}",
+}
 
 
 def test_a_full_disk_leaves_the_set_as_it_was(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
@@ -146,7 +156,7 @@ def test_a_full_disk_leaves_the_set_as_it_was(fleet: Fleet, fresh: tuple[Run, Ru
         assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.OLD)
 
 
-# (the file with the number of who is at work, the log of who waits for him)
+# (the file with the number of who is at work, the log of who waits for him); dnf5 tells of that only who has started it
 LOCK = {DNF: ("/var/lib/dnf/rpmdb_lock.pid", "/var/log/dnf.log"), ZYPPER: ("/run/zypp.pid", "/var/log/zypper.log")}
 HOLDER = r"""
 sleep infinity &
@@ -175,16 +185,15 @@ def test_packages_that_are_held_stay_and_move_up_and_down_when_they_are_released
 def test_another_package_manager_at_work_is_waited_for_and_the_tasks_proxy_reaches_both(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
     """The repository's server is one that only the proxy knows."""
     holders = []
-    for host in HOSTS:
-        lock, log = LOCK[host]
+    for host, (lock, log) in LOCK.items():
         script = HOLDER.replace("LOCK", lock).replace("LOG", log)
         holders.append(subprocess.Popen(hosts.entry(fleet.lab.host(host), ["sh", "-ec", script]), stdout=subprocess.DEVNULL))
     known = options(toolkit_version=rpmrepo.NEW)
     known["toolkit_repository"] = known["toolkit_repository"].replace(ADDRESS, "http://packages.invalid/rpm")
     run = fleet.task("node", HOSTS, known, keywords={"environment": {"http_proxy": "http://10.77.0.1:8099"}})
     assert run.status == 0, run.words
-    for host, holder in zip(HOSTS, holders, strict=True):
-        assert holder.wait(timeout=10) == 0
+    assert [holder.wait(timeout=10) for holder in holders] == [0] * len(LOCK)
+    for host in HOSTS:
         assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.NEW)
 
 

@@ -28,6 +28,7 @@ PAUSE_NAMES = {
     "containerd-1.7": "registry.k8s.io/pause:3.8",
     "containerd-2.1": "registry.k8s.io/pause:3.10",
     "containerd-2.1-forky": "registry.k8s.io/pause:3.10",
+    "containerd-2.1-dnf5": "registry.k8s.io/pause:3.10",
     "containerd-2.2": "registry.k8s.io/pause:3.10.1",
     "containerd-2.3": "registry.k8s.io/pause:3.10.2",
     "containerd-2.4": "registry.k8s.io/pause:3.10.2",

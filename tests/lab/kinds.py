@@ -39,6 +39,7 @@ SLURM = ("slurmctld", "slurmd", "slurm-client", "munge")
 CRIO_STATE = ("/var/lib/containers",)
 # Package managers of other distributions, as Debian packages them; rpmrepo.py has what makes a host take itself for one of those.
 DNF = ("rpm", "dnf", "dnf-plugins-core", "createrepo-c")
+DNF5 = ("rpm", "dnf5")
 ZYPPER = ("rpm", "zypper")
 DOCKER_STATE = ("/var/lib/docker", "/var/lib/containerd")
 
@@ -228,6 +229,10 @@ KINDS: dict[str, Kind] = {
     "containerd-1.7": Kind("trixie", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
     "containerd-2.1": _newer_containerd("2.1", "2.1.9"),
     "containerd-2.1-forky": Kind("forky", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
+    # As Fedora from 41 on, where the program dnf is dnf5.
+    "containerd-2.1-dnf5": Kind(
+        "forky", (*CONTAINERD, *DNF5), "containerd", "containerd.service", CONTAINERD_STATE, links=(("/usr/bin/dnf", "dnf5"),)
+    ),
     "containerd-2.2": _newer_containerd("2.2", "2.2.9"),
     "containerd-2.3": _newer_containerd("2.3", "2.3.7"),
     "containerd-2.4": _newer_containerd("2.4", "2.4.2"),

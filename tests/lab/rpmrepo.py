@@ -27,7 +27,7 @@ from .kinds import KINDS
 OLD, NEW = "1.19.0-1", "1.20.1-1"
 VERSIONS = (OLD, NEW)
 SIGNED, REBUILT, STRANGER, EXPIRED = "stable/rpm/x86_64", "rebuilt/x86_64", "stranger/x86_64", "expired/x86_64"
-DNF, ZYPPER = "containerd-1.6-dnf", "containerd-1.6-zypper"
+DNF, DNF5, ZYPPER = "containerd-1.6-dnf", "containerd-2.1-dnf5", "containerd-1.6-zypper"
 # While this file is there, the scriptlet of NEW fails, in the middle of the packages of one transaction.
 FAILS = "/etc/lab-scriptlet-fails"
 LAB_PACKAGES = aptrepo.PACKAGES[:4]  # what NVIDIA publishes
@@ -110,18 +110,24 @@ mv lab-out/*nvidia*.rpm lab-out/repository
 chroot . createrepo_c --quiet --no-database /lab-out/repository
 """
 ROCKY = 'NAME="Rocky Linux"\nID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.6"\nPRETTY_NAME="Rocky Linux 9.6 (imitated)"\n'
+FEDORA = 'NAME="Fedora Linux"\nID=fedora\nVERSION_ID=42\nPRETTY_NAME="Fedora Linux 42 (imitated)"\n'
 SLES = 'NAME="SLES"\nID="sles"\nID_LIKE="suse"\nVERSION_ID="15.7"\nPRETTY_NAME="SUSE Linux Enterprise Server 15 SP7 (imitated)"\n'
 
 
 # RHEL's own, less its variables. Debian enables dnf's plugin `local`, whose repository is not there.
 DNF_CONF = "[main]\ngpgcheck=1\ninstallonly_limit=3\nclean_requirements_on_remove=True\nbest=True\nskip_if_unavailable=False\n"
 OF_DNF = {"/etc/dnf/dnf.conf": DNF_CONF, "/etc/dnf/plugins/local.conf": "[main]\nenabled = false\n"}
+# Fedora's settings, and the same plugin for dnf5.
+OF_DNF5 = {
+    "/etc/dnf/dnf.conf": "[main]\ninstallonly_limit=3\nskip_if_unavailable=True\n",
+    "/etc/dnf/libdnf5-plugins/local.conf": "[main]\nname = local\nenabled = false\n",
+}
 
 
 def files(release: str) -> dict[str, str]:
     """The files by which a host of the kind takes itself for another distribution. Debian's rpm keeps its database in a home directory."""
     own = {"/etc/os-release": release, "/etc/rpm/macros": "%_dbpath /var/lib/rpm\n"}
-    return {**own, **OF_DNF} if release == ROCKY else own
+    return {**own, **{ROCKY: OF_DNF, FEDORA: OF_DNF5}.get(release, {})}
 
 
 @functools.cache

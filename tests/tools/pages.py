@@ -73,6 +73,10 @@ def code(items: Iterable[object]) -> str:
     return ", ".join(f"`{item}`" for item in items)
 
 
+def imitated(hosts: Iterable[str]) -> str:
+    return f"imitated: {code(hosts)}"
+
+
 # ---------------------------------------------------------------- docs/cdi.md
 
 
@@ -234,10 +238,12 @@ def package_managers() -> str:
         installer = installers.INSTALLERS[family.manager]
         ids = code(known for known, of in repository.LIKE.items() if of == name)
         own = [kind for kind, value in KINDS.items() if family.manager in value.packages]
-        tested = f"imitated: {code(own)}" if own else "every other host of the lab (Debian)"
+        tested = imitated(own) if own else "every other host of the lab (Debian)"
         words = {word: [program, word] for word in ("install", "remove") for program in installer.remove if program in PROGRAMS}
         rows.append([family.manager, ids, f"`{family.list_path}`", *(f"`{' '.join(found)}`" for found in words.values()), tested])
-    rows.append(["dnf5", "Fedora from 41 on", "-", "not claimed", "-", "nothing"])
+        if family.manager == "dnf":  # dnf5 comes under the same name, and takes the same commands
+            newer = imitated(kind for kind, of in KINDS.items() if "dnf5" in of.packages)
+            rows.append(["dnf5", "`fedora`, from Fedora 41 on", *rows[-1][2:-1], newer])
     head = ["package manager", "`ID` or `ID_LIKE`", "source", "installation", "undo of a first one that fails", "tested on"]
     return table(head, rows)
 

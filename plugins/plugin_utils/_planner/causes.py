@@ -79,7 +79,8 @@ CAUSES: tuple[Cause, ...] = (
     # --- package managers
     Cause("package-no-space", r"Failure writing output to destination|more space needed on the|needs \d+\S* more space|Not enough .*space",
           "no space is left for the packages"),
-    Cause("package-held", r"filtered out by exclude filtering for argument: (?P<name>[\w.+-]+)",
+    Cause("package-held",
+          r"(?:filtered out by exclude filtering for argument: |Argument '(?=\S+' matches only (?:packages )?excluded))(?P<name>[\w.+-]+)",
           "the package {name} is excluded on this host, or held at another version (dnf versionlock list, exclude= in dnf.conf); "
           "release it, or set toolkit_version (gpufleet_toolkit_version) to what it is held at", _NAMED),
     Cause("package-locked", r"Held packages were changed|remove lock to allow",
@@ -94,7 +95,8 @@ CAUSES: tuple[Cause, ...] = (
           "no repository on this host has the package {name}", _NAMED),
     Cause("package-version", r"Version '(?P<version>[^']*)' for '(?P<name>[^']*)' was not found",
           "no repository on this host has version {version} of {name}", {"name": "name", "version": "version"}),
-    Cause("package-lock", r"Could not get lock|Waiting for process with pid|is another process using it|System management is locked",
+    Cause("package-lock", r"Could not get lock|Waiting for process with pid|is another process using it|System management is locked|"
+          r"Another transaction is in progress",
           "another package manager is running"),
     Cause("package-unsigned", r"NO_PUBKEY|is not signed|GPG (?:check|key).*(?:FAILED|failed)|signatures couldn't be verified|EXPKEYSIG|"
           r"GPG signature verification error|New repository or package signing key received|is signed with an unknown key",

@@ -30,7 +30,7 @@ def test_the_fleet_of_engines_has_each_engine_with_a_daemon_and_a_host_without_g
 
 def test_hosts_that_take_themselves_for_another_distribution_have_its_files_in_the_whole_fleet_as_well() -> None:
     hosts = fleet.parse(fleet.read(fleet.ALL))
-    for name, release in {"rocky": rpmrepo.ROCKY, "sles": rpmrepo.SLES}.items():
+    for name, release in {"rocky": rpmrepo.ROCKY, "fedora": rpmrepo.FEDORA, "sles": rpmrepo.SLES}.items():
         assert hosts[name].files == rpmrepo.files(release)
 
 

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The package managers: the command of each for an installation, how it is asked what a repository has, and what its exit statuses mean.
 
-Each runs on hosts of the lab (tests/integration/test_rpm_hosts.py): dnf 4.14, which RHEL 9 has as well, and zypper 1.14.
+Each runs on hosts of the lab (tests/integration/test_rpm_hosts.py): dnf 4.14, which RHEL 9 has as well, dnf5, which is Fedora's dnf from
+41 on, and zypper 1.14.
 """
 
 from __future__ import annotations
@@ -74,16 +75,17 @@ def _apt_exact(name: str, version: str) -> str:
 def _dnf(packages: Sequence[str], downgrade: bool) -> list[str]:
     """`install` of an older version downgrades by itself. Its lists may be two days old, which a new version is not in.
 
-    --refresh would ask every repository. One that is out of reach is passed over, as Fedora's configuration has it and RHEL's has not: what
-    it alone has is missed by name. It waits for another package manager as long as that works. -y also says yes to the keys that `gpgkey=`
-    of a repository names.
+    --refresh would ask every repository; `metadata_expire` asks those that set no time of their own, as distributions' do, and as
+    `--setopt=*nvidia*.` would ask some: with it dnf5 ends where no repository has such a name. One that is out of reach is passed over, as
+    Fedora's configuration has it and RHEL's has not: what it alone has is missed by name. It waits for another package manager as long as
+    that works. -y also says yes to the keys that `gpgkey=` of a repository names.
     """
     return [
         "dnf",
         "install",
         "-y",
         "--setopt=*.skip_if_unavailable=1",
-        "--setopt=*nvidia*.metadata_expire=1",
+        "--setopt=metadata_expire=1",
         "--setopt=install_weak_deps=False",
         *packages,
     ]

@@ -48,6 +48,14 @@ LINES = {
     "All matches were filtered out by exclude filtering for argument: libnvidia-container1-1.20.1":
         "the package libnvidia-container1-1.20.1 is excluded on this host, or held at another version (dnf versionlock list, exclude= in "
         "dnf.conf); release it, or set toolkit_version (gpufleet_toolkit_version) to what it is held at",
+    "Argument 'libnvidia-container1-1.20.1-1' matches only packages excluded by versionlock.":
+        "the package libnvidia-container1-1.20.1-1 is excluded on this host, or held at another version (dnf versionlock list, exclude= in "
+        "dnf.conf); release it, or set toolkit_version (gpufleet_toolkit_version) to what it is held at",
+    "Argument 'nvidia-container-toolkit-base' matches only excluded packages.":
+        "the package nvidia-container-toolkit-base is excluded on this host, or held at another version (dnf versionlock list, exclude= in "
+        "dnf.conf); release it, or set toolkit_version (gpufleet_toolkit_version) to what it is held at",
+    "Argument 'nvidia-container-toolkit-base' matches only source packages.": "",
+    "Failed to obtain rpm transaction lock. Another transaction is in progress.": "another package manager is running",
     "E: Held packages were changed and -y was used without --allow-change-held-packages.":
         "a package is held on this host (apt-mark showhold, zypper locks); release it, or set toolkit_version (gpufleet_toolkit_version) "
         "to the version that it has",

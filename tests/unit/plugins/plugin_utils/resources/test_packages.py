@@ -82,7 +82,7 @@ INSTALL = [
     "install",
     "-y",
     "--setopt=*.skip_if_unavailable=1",
-    "--setopt=*nvidia*.metadata_expire=1",
+    "--setopt=metadata_expire=1",
     "--setopt=install_weak_deps=False",
 ]
 
