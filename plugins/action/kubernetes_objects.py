@@ -23,7 +23,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 SPEC = arguments.spec("kubernetes_objects")
 PREFIX = "gpufleet_kubernetes_"
 # Options that each cluster may have of its own, by variables of its hosts; what a task is given counts for the others.
-OF_CLUSTER = ("profile", "namespace", "config_map", "taints", "values", "operator_environment", "kubeconfig", "context")
+OF_CLUSTER = (
+    *("state", "dir", "apply", "kubeconfig", "context"),
+    *("profile", "namespace", "config_map", "taints", "values", "operator_environment"),
+)
 # Field of Wanted -> variable of a host.
 OF_HOST = {
     "cluster": "gpufleet_cluster",
@@ -85,7 +88,7 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         found = Found()
         asked, others = clusters(variables, args)
-        require_own_access(asked, args)
+        require_own_access(asked)
         # All is judged before anything is written: what one cluster refuses leaves the others as they are.
         seen = [self._seen(one, args, variables) for one in asked]
         for one in seen:
@@ -106,15 +109,15 @@ class ActionModule(ActionBase):
     def _seen(self, one: OneCluster, args: Mapping[str, Any], variables: Mapping[str, Any]) -> Seen:
         """Render a cluster, and say what has to be done in its directory and in its API."""
         settings = settings_of(one.options, args)
-        absent = args["state"] == "absent"
+        absent = one.options["state"] == "absent"
         judged = {host.node for host in one.hosts if isinstance(host, members.Member) or host.gone}
-        place = outside.judged(args["dir"], files.SETTING) / one.name if args["dir"] else None
+        place = outside.judged(one.options["dir"], files.SETTING) / one.name if one.options["dir"] else None
         before = read(place) if place else {}
         in_files = files.kept(before, judged, str(place))
         written = objects.nothing(one.name) if absent else objects.render(one.name, one.hosts, settings, in_files)
         wanted = {} if absent else files.of(written, before if in_files.nodes else {})
         todo = files.changes(wanted, before, () if absent else in_files.nodes, str(place)) if place else files.Changes({}, ())
-        if not args["apply"]:
+        if not one.options["apply"]:
             return Seen(written, place, before, todo, steps=order.ordered(one.hosts, {}, settings.fixed).steps)
         access = {key: one.options[key] for key in ("kubeconfig", "context") if one.options[key]}
         api = cluster_api.Api(draining.Calls(self, variables, cluster_api.DELEGATE), access)
@@ -160,10 +163,10 @@ def as_text(value: Any) -> str:
     return "" if value is None else files.dumped({key: of for key, of in value.items() if of})
 
 
-def require_own_access(asked: Sequence[OneCluster], args: Mapping[str, Any]) -> None:
+def require_own_access(asked: Sequence[OneCluster]) -> None:
     """Two clusters by one kubeconfig and context would be one, with the hosts of both."""
     found: dict[tuple[str, str], str] = {}
-    for one in asked if args["apply"] else ():
+    for one in (one for one in asked if one.options["apply"]):
         access = (one.options["kubeconfig"], one.options["context"])
         other = found.setdefault(access, one.name)
         if other != one.name:
@@ -185,7 +188,8 @@ def clusters(variables: Mapping[str, Any], args: Mapping[str, Any]) -> tuple[lis
     found = members.of(results, {host: wanted_of(known[host]) for host in hosts})
     by_name = objects.clusters(found)
     others = by_name.pop(members.DEFAULT_CLUSTER) if objects.without_cluster(by_name) else ()
-    return [OneCluster(name, of, options_of(name, of, known, args)) for name, of in by_name.items()], others
+    given = of_task(args, known.get(str(variables.get("inventory_hostname")), {}))
+    return [OneCluster(name, of, options_of(name, of, known, given)) for name, of in by_name.items()], others
 
 
 def result_of(result: Any) -> dict[str, Any]:
@@ -202,7 +206,16 @@ def wanted_of(variables: Mapping[str, Any]) -> members.Wanted:
     return members.Wanted(**{field: str(value) for field, value in given.items() if value not in (None, "")})
 
 
-def options_of(name: str, hosts: Sequence[members.Host], known: Mapping[str, Mapping[str, Any]], args: Mapping[str, Any]) -> dict[str, Any]:
+def of_task(args: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
+    """What counts for a cluster whose hosts say nothing. The role hands on what its first host says, which is of that host's cluster."""
+    own = {option: value for option in OF_CLUSTER if (value := first.get(PREFIX + option)) is not None}
+    handed_on = validated(own)
+    return {o: SPEC[o]["default"] if o in own and args[o] == handed_on[o] else args[o] for o in OF_CLUSTER}
+
+
+def options_of(
+    name: str, hosts: Sequence[members.Host], known: Mapping[str, Mapping[str, Any]], given: Mapping[str, Any]
+) -> dict[str, Any]:
     """The options of one cluster. Its hosts have to agree on each, as they share the cluster."""
     found = {}
     for option in OF_CLUSTER:
@@ -215,17 +228,17 @@ def options_of(name: str, hosts: Sequence[members.Host], known: Mapping[str, Map
             texts = "; ".join(f"{text} for {names.some(of)}" for text, of in said.items())
             step = "Set it for the whole cluster, or give those hosts another gpufleet_cluster"
             raise PlanError(f"{PREFIX}{option} differs within the cluster {name}: {texts}", next=step)
-        found[option] = json.loads(next(iter(said))) if said else args[option]
-    return validated({key: value for key, value in found.items() if value is not None})
+        found[option] = json.loads(next(iter(said))) if said else given[option]
+    return validated(found)
 
 
 def validated(options: Mapping[str, Any]) -> dict[str, Any]:
-    spec = {name: SPEC[name] for name in OF_CLUSTER}
-    result = ArgumentSpecValidator(spec).validate(dict(options))
+    """By the names that users write, which stand in the sentences."""
+    given = {PREFIX + name: value for name, value in options.items()}
+    result = ArgumentSpecValidator({PREFIX + name: SPEC[name] for name in OF_CLUSTER}).validate(given)
     if result.error_messages:
-        raise PlanError("; ".join(PREFIX + arguments.with_choice(message, {}) for message in result.error_messages))
-    valid: dict[str, Any] = plain(result.validated_parameters)
-    return valid
+        raise PlanError("; ".join(arguments.with_choice(message, given) for message in result.error_messages))
+    return {name.removeprefix(PREFIX): plain(value) for name, value in result.validated_parameters.items()}
 
 
 def settings_of(options: Mapping[str, Any], args: Mapping[str, Any]) -> objects.Settings:

@@ -25,9 +25,9 @@ notes:
   - O(apply) needs the collection C(kubernetes.core) and the Python library C(kubernetes) on the machine where the task runs.
   - The variables of single hosts that are read are C(gpufleet_cluster), C(gpufleet_kubernetes_node), C(gpufleet_kubernetes_device_ids),
     C(gpufleet_kubernetes_mig_strategy), C(gpufleet_kubernetes_hook), C(gpufleet_cdi_driver_root) and C(gpufleet_cdi_dev_root).
-  - Hosts of one cluster that have C(gpufleet_kubernetes_) and the name of one of the options O(profile), O(namespace), O(config_map),
-    O(taints), O(values), O(operator_environment), O(kubeconfig) and O(context) as a variable, all with the same value, have that value
-    for their cluster.
+  - Hosts of one cluster that have C(gpufleet_kubernetes_) and the name of one of the options O(state), O(dir), O(apply), O(kubeconfig),
+    O(context), O(profile), O(namespace), O(config_map), O(taints), O(values) and O(operator_environment) as a variable, all with the
+    same value, have that value for their cluster, and for no other one.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.once

@@ -75,6 +75,28 @@ def test_what_came_from_a_vault_is_for_the_owner_alone(tmp_path: Path) -> None:
     assert "hidden-word" not in words
 
 
+def test_each_cluster_has_its_own_options(tmp_path: Path) -> None:
+    """The hosts of `north` come first, and nothing that they say counts for `south`; neither does it where `south` says nothing."""
+    folder = {"gpufleet_kubernetes_dir": str(tmp_path / "clusters")}
+    said = {"north": {"gpufleet_kubernetes_profile": "operator", **folder}, "south": folder, "west": {}}
+
+    def run(*arguments: str, **north: str) -> str:
+        own = {**said, "north": {**said["north"], **north}}
+        hosts = {f"{name}1": {**bare.variables(tmp_path, f"{name}1"), "gpufleet_cluster": name, **own[name]} for name in own}
+        inventory = written(tmp_path / "hosts.json", json.dumps({"all": {"children": {"gpu_nodes": {"hosts": hosts}}}}))
+        status, words = play(tmp_path, inventory, "kubernetes", *arguments)
+        assert status == 0, words
+        return words
+
+    run()
+    values = {name: yaml.safe_load((tmp_path / f"clusters/{name}/helm/values.yaml").read_text()) for name in ("north", "south")}
+    assert ("toolkit" in values["north"], "toolkit" in values["south"]) == (True, False)
+    assert sorted(path.name for path in (tmp_path / "clusters").iterdir()) == ["north", "south"]
+    before = files(tmp_path / "clusters/south")
+    words = run(gpufleet_kubernetes_state="absent")
+    assert (files(tmp_path / "clusters/north"), files(tmp_path / "clusters/south")) == ({}, before), words
+
+
 def test_a_wrong_word_is_refused_before_a_file_is_written(tmp_path: Path) -> None:
     settings = {"gpufleet_kubernetes_dir": "clusters"}
     for wrong, said in (

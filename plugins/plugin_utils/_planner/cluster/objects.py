@@ -97,7 +97,7 @@ def clusters(hosts: Iterable[members.Host]) -> dict[str, tuple[members.Host, ...
 def without_cluster(found: Mapping[str, Sequence[members.Host]]) -> bool:
     """Whether `default` is only the name for hosts of which nobody knows the cluster: none of several has them."""
     unknown = found.get(members.DEFAULT_CLUSTER, ())
-    return len(found) > 1 and not any(isinstance(one, Member) for one in unknown)
+    return bool(unknown) and len(found) > 1 and not any(isinstance(one, Member) for one in unknown)
 
 
 def render(name: str, hosts: Sequence[members.Host], settings: Settings, kept: Kept = Kept()) -> Rendered:

@@ -139,6 +139,7 @@ def test_a_lost_host_is_of_the_only_cluster_and_of_none_of_several() -> None:
     several = objects.clusters(hosts({"gpu1": north, "gpu2": {}, "gpu3": south}))
     assert {name: [h.host for h in of] for name, of in several.items()} == {"ca-north": ["gpu1"], "ca-south": ["gpu3"], "default": ["gpu2"]}
     assert objects.without_cluster(several)
+    assert not objects.without_cluster(objects.clusters(hosts({"gpu1": north, "gpu3": south})))
     assert not objects.without_cluster(objects.clusters(hosts({"gpu1": {}})))
     assert not objects.without_cluster(objects.clusters(hosts({"gpu1": north, "gpu2": lost, "gpu3": south})))
 
