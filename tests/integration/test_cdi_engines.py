@@ -45,6 +45,8 @@ class Engine:
     program: str
     cap: str  # what the release in the lab reads; the table of the collection must say the same
     files: Mapping[str, str] = dc.field(default_factory=dict)
+    # Whether it sees by itself a file that is moved in: the CDI library does from 1.1.1 on (container-device-interface#344).
+    sees_moved: bool = False
 
     @property
     def name(self) -> str:
@@ -54,12 +56,12 @@ class Engine:
 ENGINES = {
     "cdi-c17": Engine("containerd-1.7", "containerd", "0.8.0", {"/etc/containerd/config.toml": CONTAINERD_17}),
     "cdi-c21": Engine("containerd-2.1", "containerd", "1.0.0"),
-    "cdi-c24": Engine("containerd-2.4", "containerd", "1.1.0"),
+    "cdi-c24": Engine("containerd-2.4", "containerd", "1.1.0", sees_moved=True),
     "cdi-crio": Engine("crio-1.34", "crio", "1.0.0"),
     # CDI is an experiment in Docker 26 and off unless asked for; 28.2 is the first with it on.
     "cdi-docker": Engine("docker", "dockerd", "0.7.0", {"/etc/docker/daemon.json": '{"features": {"cdi": true}}'}),
-    "cdi-p43": Engine("podman-4.3", "podman", "0.5.0"),
-    "cdi-p54": Engine("podman-5.4", "podman", "0.8.0"),
+    "cdi-p43": Engine("podman-4.3", "podman", "0.5.0", sees_moved=True),  # no process of it stays
+    "cdi-p54": Engine("podman-5.4", "podman", "0.8.0", sees_moved=True),
 }
 PODMAN = [host for host, engine in ENGINES.items() if engine.name == "podman"]
 GPUS = [{}, {}, {"mig": "on", "migs": 2}]
@@ -305,3 +307,72 @@ def gave(inside: Inside) -> set[str]:
     assert inside.refused == ""
     assert inside.nodes == {"/dev/nvidia0": "ENXIO", "/dev/nvidia1": "EPERM"}
     return set(inside.output.split())
+
+
+# ---------------------------------------------------------------- while the engine runs
+
+LATE, MOVED = "late.test/gpu", dc.replace(ladder("0.3.0"), kind="moved.test/gpu")
+# A file as `mv` brings one, from another directory of the same file system: what the executor does, and nothing besides.
+MOVE = "umask 022; mkdir /etc/aside; cat >/etc/aside/moved.yaml; mv /etc/aside/moved.yaml /etc/cdi/; rmdir /etc/aside"
+SERVED = {"written", "changed"}
+DAEMONS = [host for host in ENGINES if host not in PODMAN]
+
+
+class Running:
+    """Engines that nobody restarts: what each says at every step, and in which process."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.refused: dict[tuple[str, str], str] = {}  # (host, step) -> the sentence, or nothing
+        self.processes = self._processes()
+
+    def ask(self, step: str, device: str) -> None:
+        """Start a container with the device everywhere; {uuid} is that of the host's first GPU."""
+
+        def one(host: str) -> None:
+            name = device.format(uuid=inventory(host, self.fleet).gpus[0].uuid)
+            self.refused[host, step] = start(self.fleet.lab, host, [name]).refused
+
+        each(one)
+
+    def write(self, name: str, state: str = "present") -> None:
+        options = {**COMMON, "cdi_profile": "devices", "cdi_vendor": "late.test", "cdi_device_names": [name], "state": state}
+        play = [{"hosts": "all", "gather_facts": False, "tasks": [{"gpufleet.nvidia.cdi_spec": options}]}]
+        run = self.fleet.play(play, list(ENGINES), variables={"caps": {host: engine.cap for host, engine in ENGINES.items()}})
+        assert (run.status, set(run.changed)) == (0, set(ENGINES)), run.words
+
+    def same_processes(self) -> bool:
+        return self.processes == self._processes()
+
+    def _processes(self) -> dict[str, str]:
+        return {host: self.fleet.shell(host, f"pidof -s {ENGINES[host].program}") for host in DAEMONS}
+
+
+@pytest.fixture(scope="module")
+def running(fleet: Fleet, profiles: Seen) -> Running:
+    found = Running(fleet)
+    found.ask("before", f"{LATE}=0")
+    each(lambda host: fleet.lab.exec(host, ["sh", "-ec", MOVE], stdin=writer.render(MOVED)))
+    found.ask("moved in", MOVED.names[0])
+    found.write("index")
+    found.ask("written", f"{LATE}=0")
+    found.write("uuid")
+    found.ask("changed", f"{LATE}={{uuid}}")
+    found.ask("changed, by the old name", f"{LATE}=0")
+    found.write("uuid", "absent")
+    found.ask("removed", f"{LATE}={{uuid}}")
+    return found
+
+
+@HOSTS
+def test_an_engine_that_runs_serves_what_is_written_changed_and_removed(host: str, running: Running) -> None:
+    for step in ("before", "written", "changed", "changed, by the old name", "removed"):
+        said = running.refused[host, step]
+        assert said == "" if step in SERVED else LATE in said, step
+    assert running.same_processes()
+
+
+@HOSTS
+def test_which_engines_see_a_file_that_is_moved_in_and_not_announced(host: str, running: Running) -> None:
+    said = running.refused[host, "moved in"]
+    assert said == "" if ENGINES[host].sees_moved else MOVED.names[0] in said
