@@ -50,7 +50,7 @@ def apply(root, changes, token):
         _settle(root, change.real, directory + "/new")
         if not beside:
             shutil.rmtree(directory, ignore_errors=True)
-        elif not change.made_dirs:  # a directory that has just come is read when somebody begins to watch it
+        else:
             _announce(root, change.real, token)
 
 
@@ -81,17 +81,25 @@ def _take_one_back(root, record, token, entry):
     present = journal.snapshot(root, record["real"])
     if _is_before(record, present):
         if not record["existed"]:
-            remove_dirs(root, record["made_dirs"])
+            _remove_made_dirs(root, record, token)
     elif journal.digest(present) != record["sha256_after"]:
         return False
     elif not record["existed"]:
         _settle(root, record["real"], None)
-        remove_dirs(root, record["made_dirs"])
+        _remove_made_dirs(root, record, token)
     else:
         make_dirs(root, host_files.missing_dirs(root, record["real"]))
         _settle(root, record["real"], _old(root, record, token, entry))
         _announce(root, record["real"], token)
     return True
+
+
+def _remove_made_dirs(root, record, token):
+    """With what a kill in the middle of an announcement has left in the last of them."""
+    if record["made_dirs"]:
+        with contextlib.suppress(OSError):
+            os.rmdir(_spots(root, record["real"], (), token)[1])
+    remove_dirs(root, record["made_dirs"])
 
 
 def _is_before(record, present):
@@ -212,7 +220,8 @@ def _announce(root, real, token):
     """Have those who watch the file's directory read it again: a directory comes in it and goes.
 
     A library that watches for what is renamed, removed or written there takes a file that is moved in for none of these: fsnotify calls
-    it Create, as it does a file that nothing is in yet. What a kill leaves of it `clean` removes.
+    it Create, as it does a file that nothing is in yet. A directory that has come with its file needs it, too: who asks in between
+    watches and has read it while it was empty. What a kill leaves of it `clean` removes.
     """
     within = _spots(root, real, (), token)[1]
     with contextlib.suppress(OSError):  # the file is in place, whoever does not hear of it

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Who watches a directory as the CDI library of the engines does hears of each file that comes, changes and is given back.
 
-That library reads again what is renamed, removed or written there, and on Linux nothing that is moved in from elsewhere
-(container-device-interface: pkg/cdi/cache.go, and cncf-tags/container-device-interface#344, which mends it for newer engines).
+That library reads again what is renamed, removed or written there, and up to 1.1.0 on Linux nothing that is moved in from elsewhere
+(container-device-interface: pkg/cdi/cache.go; 1.1.1 has cncf-tags/container-device-interface#344, which mends it, as has containerd 2.4).
 """
 
 import ctypes
@@ -12,6 +12,7 @@ import os
 import struct
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import swap
 
 from .conftest import restore
 
@@ -68,11 +69,35 @@ def test_a_file_that_comes_changes_and_is_given_back(node, watch):
     assert sorted(os.listdir(str(node.dropin.parent))) == []
 
 
+def test_a_directory_that_is_watched_before_its_first_file_is_in_it(node, monkeypatch):
+    """As where a container asks for a device at that moment: the library looks for directories that were missing, at each request."""
+    made, watches = swap.make_dirs, []
+
+    def watched(root, paths):
+        made(root, paths)
+        watches.extend(Watch(path) for path in paths)
+
+    monkeypatch.setattr(swap, "make_dirs", watched)
+    assert node.run([node.write(node.dropin, "one\n", expect=None)])["error"] is None
+    (watch,) = watches
+    assert heard(watch)
+    assert os.listdir(str(node.dropin.parent)) == [node.dropin.name]
+    os.close(watch.fd)
+
+
+def test_an_announcement_that_is_cut_short_keeps_no_directory(node, monkeypatch):
+    def cut_short(root, real, token):
+        os.mkdir(swap._spots(root, real, (), token)[1])
+        raise OSError(28, "No space left on device", real)
+
+    monkeypatch.setattr(swap, "_announce", cut_short)
+    assert node.run([node.write(node.dropin, "one\n", expect=None)])["rolled_back"]
+    assert not node.dropin.parent.exists()
+
+
 def test_a_file_that_is_taken_back(node, watch, monkeypatch):
     node.dropin.write_text("before\n")
     watch.events()
-    from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import swap
-
     settle = swap._settle
 
     def failing(root, real, spare):
