@@ -76,7 +76,8 @@ options:
     default: []
   values:
     description:
-      - More values of the chart. One that counts for the whole cluster is refused where the decision of a group is another one.
+      - More values of the chart. One that counts for the whole cluster is refused where the decision of a group is another one, and one
+        that O(config_map) or O(operator_environment) says otherwise is refused, too.
       - They are in C(helm/values.yaml) and in the result as they are, also those from a vault. So that file is its owner's alone (0600).
         C(--diff) shows it. Better than a secret there is the name of a Secret of the cluster.
     type: dict

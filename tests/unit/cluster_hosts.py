@@ -40,8 +40,8 @@ def fallback(**policy: Any) -> dict[str, Any]:
     return looked(version="1.6.20", **policy)
 
 
-def hook() -> dict[str, Any]:
-    return looked("crio", "1.34.2", cdi="disabled")
+def hook(**policy: Any) -> dict[str, Any]:
+    return looked("crio", "1.34.2", cdi="disabled", **policy)
 
 
 def hosts(results: dict[str, dict[str, Any]], **wanted: members.Wanted) -> tuple[members.Host, ...]:

@@ -15,9 +15,9 @@ import dataclasses as dc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import operator_toolkit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import operator_toolkit, own_values
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import LeftOut
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import LeftOut, Member
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 CHART, OPERATOR = PROFILES = ("chart", "operator")
 Kept = Mapping[str, operator_toolkit.Told | None]  # hosts that keep the operator's toolkit
 NAMESPACES = {CHART: "nvidia-device-plugin", OPERATOR: "gpu-operator"}
-ENVIRONMENT, VALUES = "gpufleet_kubernetes_operator_environment", "gpufleet_kubernetes_values"
+ENVIRONMENT = "gpufleet_kubernetes_operator_environment"
 # What the operator sets with CDI on, its default since 25.10, and the toolkit off: then it sets no path of a hook.
 OPERATOR_SETS: Mapping[str, str] = {
     "DEVICE_LIST_STRATEGY": "cdi-annotations,cdi-cri",
@@ -44,6 +44,7 @@ KEYS = {
     "NVIDIA_DRIVER_ROOT": "nvidiaDriverRoot",
     "NVIDIA_DEV_ROOT": "nvidiaDevRoot",
 }
+KNOWN = frozenset({*KEYS, "PASS_DEVICE_SPECS"})
 # The operator's entrypoint takes both roots from what its validator has found on the node (assets/state-device-plugin).
 OPERATOR_FINDS = ("nvidiaDriverRoot", "nvidiaDevRoot")
 # Values of the chart that become variables for all nodes -> what a group has there.
@@ -55,6 +56,15 @@ OF_GROUPS: Mapping[str, Callable[[Group], Any]] = {
     "nvidiaDevRoot": lambda group: group.setting.dev_root or group.setting.driver_root,
     "cdi.nvidiaHookPath": lambda group: group.setting.hook or None,
     "runtimeClassName": lambda group: group.handler or None,
+}
+# A profile -> what is rendered of a chart for all nodes, and the variable that says it.
+RENDERED: Mapping[str, Mapping[str, str]] = {
+    CHART: {"config.name": "gpufleet_kubernetes_config_map"},
+    OPERATOR: {
+        "devicePlugin.config.name": "gpufleet_kubernetes_config_map",
+        "cdi.enabled": f"{ENVIRONMENT}.DEVICE_LIST_STRATEGY",
+        "mig.strategy": f"{ENVIRONMENT}.MIG_STRATEGY",
+    },
 }
 UNSET = ("compatWithCPUManager", "deviceListStrategy", "deviceIDStrategy", "migStrategy")
 
@@ -76,7 +86,7 @@ def fixed(profile: str, environment: Mapping[str, str]) -> frozenset[str]:
 
 def environment_of(given: Mapping[str, Any]) -> dict[str, str]:
     """What the operator sets for all nodes: as it does by itself, and what the user knows better. An empty one is not set."""
-    unknown = sorted(set(given) - {*KEYS, "PASS_DEVICE_SPECS"})
+    unknown = sorted(set(given) - KNOWN)
     if unknown:
         step = f"Name variables of the device plugin: {', '.join(sorted(KEYS))}"
         raise PlanError(f"{ENVIRONMENT} has the unknown name {unknown[0]!r}", next=step)
@@ -98,7 +108,9 @@ def of(
     if not groups and not kept:
         return Values({}, ())
     made = chart(groups, config_map) if profile == CHART else operator(groups, kept, config_map, environment, given)
-    return dc.replace(made, values=merged(made.values, given))
+    own_values.require_as_rendered(RENDERED[profile], made.values, given)
+    own_values.require_not_set("devicePlugin.env", KNOWN, ENVIRONMENT, given)
+    return dc.replace(made, values=own_values.merged(made.values, given))
 
 
 def chart(groups: Sequence[Group], config_map: str) -> Values:
@@ -190,19 +202,14 @@ def listed(said: Mapping[str, Any]) -> str:
 def require_given(groups: Sequence[Group], given: Mapping[str, Any]) -> None:
     """A value of the user's for the whole cluster counts only where each group's decision is just that."""
     for value, of_group in OF_GROUPS.items():
-        found = at(given, value)
+        found = own_values.joined(given, value)
         wrong = {group.title: of_group(group) for group in groups if found is not None and of_group(group) != found}
         if wrong:
-            what = f"{VALUES} sets {value} to {found!r} for the whole cluster, and the decision is another one: {listed(wrong)}"
-            step = f"Take {value} out of {VALUES}, so that the ConfigMap says it for each group"
+            what = (
+                f"{own_values.VARIABLE} sets {value} to {found!r} for the whole cluster, and the decision is another one: {listed(wrong)}"
+            )
+            step = f"Take {value} out of {own_values.VARIABLE}, so that the ConfigMap says it for each group"
             raise PlanError(what, why="the chart makes it a variable, which ranks above the ConfigMap", next=step)
-
-
-def at(values: Mapping[str, Any], path: str) -> Any:
-    found: Any = values
-    for part in path.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return ",".join(map(str, found)) if isinstance(found, list | tuple) else found
 
 
 def strategies_of(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -226,7 +233,9 @@ def misfit(group: Group, environment: Mapping[str, str]) -> str:
     strategies = strategies_of(environment)
     prefix = environment.get("CDI_ANNOTATION_PREFIX", "cdi.k8s.io/")
     if not any(understands(group, name, prefix) for name in strategies):
-        return f"{group.injection} does not understand DEVICE_LIST_STRATEGY={','.join(strategies)} with the prefix {prefix}"
+        there = ", ".join(sorted(frozenset.intersection(*(m.understands_after for m in group.members)))) or "no way"
+        said = f"{group.injection} does not understand DEVICE_LIST_STRATEGY={','.join(strategies)} with the prefix {prefix}"
+        return f"{said}; pods that name no RuntimeClass get GPUs there by {there}"
     if environment.get("DEVICE_ID_STRATEGY", group.setting.device_ids) != group.setting.device_ids:
         return f"gpufleet_kubernetes_device_ids is {group.setting.device_ids}, and DEVICE_ID_STRATEGY={environment['DEVICE_ID_STRATEGY']}"
     mig = environment.get("MIG_STRATEGY", group.setting.mig)
@@ -236,14 +245,13 @@ def misfit(group: Group, environment: Mapping[str, str]) -> str:
 
 
 def understands(group: Group, strategy: str, prefix: str) -> bool:
-    """Whether pods without a RuntimeClass get their GPUs in this way on the hosts of a group."""
-    if strategy in ("envvar", "volume-mounts"):
-        return group.default or group.injection == "oci-hook"
-    if strategy == "cdi-cri":
-        return "cdi-cri" in group.setting.strategies
-    by_engine = group.injection == "native-cdi" and prefix == "cdi.k8s.io/"
-    by_runtime = group.injection == "nvidia-runtime" and group.default and all(prefix in m.answers for m in group.members)
-    return by_engine or by_runtime
+    """Whether pods without a RuntimeClass get their GPUs in this way on all hosts of a group."""
+    return all(strategy in m.understands_after and (strategy != "cdi-annotations" or reads(m, prefix)) for m in group.members)
+
+
+def reads(m: Member, prefix: str) -> bool:
+    """Whether annotations with this prefix are read on a host: an engine reads its own alone, the NVIDIA runtime those that it is told."""
+    return prefix == "cdi.k8s.io/" if m.injection == "native-cdi" else prefix in m.answers
 
 
 def require_no_toolkit(groups: Sequence[Group], kept: Kept, environment: Mapping[str, str]) -> None:
@@ -253,12 +261,3 @@ def require_no_toolkit(groups: Sequence[Group], kept: Kept, environment: Mapping
         why = "with its toolkit the operator sets NVIDIA_CDI_HOOK_PATH for all nodes, to a program that is not on the others"
         step = f"Hand over the first ones, too (docs/kubernetes.md), or set {ENVIRONMENT}.NVIDIA_CDI_HOOK_PATH to a program that all have"
         raise PlanError(what, why=why, next=step)
-
-
-def merged(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with those of the user, table by table."""
-    both = dict(values)
-    for key, value in given.items():
-        known = both.get(key)
-        both[key] = merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
-    return both

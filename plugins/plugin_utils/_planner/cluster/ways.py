@@ -33,6 +33,11 @@ def decided(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset
         found |= {"cdi-annotations", *(["cdi-cri"] if field else [])}
     if injection == "nvidia-runtime" and default:
         found.add("cdi-annotations")
-    if default:
-        found |= {"envvar"} if result["decision"].get("isolation") == "compatible" else {"volume-mounts"}
-    return frozenset({*found, "envvar"} if injection == "oci-hook" else found)
+    return frozenset(found | by_container(result["decision"]) if default or injection == "oci-hook" else found)
+
+
+def by_container(decided_: Mapping[str, Any]) -> set[str]:
+    """What the NVIDIA runtime and its hook read of a container that is not privileged: the same two settings (resources/toolkit_config)."""
+    declared = "volume-mounts" in (decided_.get("plugin_strategies") or ())
+    by_mounts = {"volume-mounts"} if declared or decided_.get("isolation") == "strict" else set()
+    return by_mounts | ({"envvar"} if decided_.get("isolation") == "compatible" else set())

@@ -178,6 +178,26 @@ REFUSED: dict[str, tuple[dict[str, dict[str, Any]], dict[str, Any], str]] = {
         {"profile": "operator"},
         "nvidia-runtime does not understand DEVICE_LIST_STRATEGY=cdi-anno",
     ),
+    "the variable, where it is for privileged containers alone": (
+        {"old1": fallback(isolation="strict")},
+        {"profile": "operator", "environment": {"DEVICE_LIST_STRATEGY": "envvar"}},
+        "cdi.k8s.io/; pods that name no RuntimeClass get GPUs there by cdi-annotations, volume-mounts.",
+    ),
+    "another ConfigMap than the one that is written": (
+        {"gpu1": native()},
+        {"values": {"config": {"name": "mine"}}},
+        "sets config.name to 'mine', and gpufleet_kubernetes_config_map makes it 'gpufleet-device-plugin'",
+    ),
+    "another strategy of MIG than hosts are judged by": (
+        {"gpu1": native()},
+        {"profile": "operator", "values": {"mig": {"strategy": "mixed"}}},
+        "Take mig.strategy out, and set gpufleet_kubernetes_operator_environment.MIG_STRATEGY",
+    ),
+    "a variable of the plugin among the operator's values": (
+        {"gpu1": native()},
+        {"profile": "operator", "values": {"devicePlugin": {"env": [{"name": "DEVICE_LIST_STRATEGY", "value": "envvar"}]}}},
+        "gpufleet_kubernetes_values sets DEVICE_LIST_STRATEGY in devicePlugin.env",
+    ),
     "another name of devices than the operator's": (
         {"gpu1": native()},
         {"profile": "operator", "environment": {"DEVICE_ID_STRATEGY": "index"}},
@@ -216,6 +236,17 @@ def test_the_operators_files_hold_what_its_environment_does_not_say() -> None:
     assert yaml.safe_load(found.groups[0].text) == {"version": "v1", "flags": {"plugin": {"nvidiaCTKPath": "/usr/bin/nvidia-ctk"}}}
     assert found.values.values["toolkit"] == {"enabled": False}
     assert found.nodes[0]["metadata"]["labels"][objects.TOOLKIT_LABEL] == "false"
+
+
+def test_own_values_are_added_to_what_is_rendered() -> None:
+    own = {
+        "devicePlugin": {"env": [{"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "all"}]},
+        "mig": {"strategy": "single"},
+        "nfd": {"enabled": False},
+    }
+    values = rendered({"gpu1": native()}, profile="operator", values=own, environment={"PASS_DEVICE_SPECS": "false"}).values.values
+    assert [entry["name"] for entry in values["devicePlugin"]["env"]] == ["PASS_DEVICE_SPECS", "NVIDIA_DRIVER_CAPABILITIES"]
+    assert (values["devicePlugin"]["config"]["name"], values["nfd"]) == ("gpufleet-device-plugin", {"enabled": False})
 
 
 def test_an_old_host_fits_the_operator_where_its_runtime_answers_the_operators_prefix() -> None:

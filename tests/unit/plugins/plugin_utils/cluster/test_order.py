@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.unit.cluster_hosts import fallback, hook, hosts, looked, native
 
-ENVVAR, CRI, ANNOTATIONS = "envvar", "cdi-cri", "cdi-annotations"
+ENVVAR, MOUNTS, CRI, ANNOTATIONS = "envvar", "volume-mounts", "cdi-cri", "cdi-annotations"
 BY_CDI = (CRI, ANNOTATIONS)
 
 # The host now, after its change; the plugin now, and then -> what changes first.
@@ -37,7 +37,7 @@ def test_the_order_is_that_of_the_table(row: Any) -> None:
     assert order.first(now, after, old, new) == first
 
 
-SETS = st.sets(st.sampled_from((ENVVAR, "volume-mounts", *BY_CDI)))
+SETS = st.sets(st.sampled_from((ENVVAR, MOUNTS, *BY_CDI)))
 
 
 @given(now=SETS, after=SETS, old=SETS, new=SETS)
@@ -53,11 +53,18 @@ def test_no_order_loses_what_worked(now: set[str], after: set[str], old: set[str
         assert all(order.works(host, plugin) for host, plugin in between[order.first(now, after, old, new)])
 
 
+def declared(result: dict[str, Any], strategy: str) -> dict[str, Any]:
+    return {**result, "decision": {**result["decision"], "plugin_strategies": [strategy]}}
+
+
 AFTER: dict[str, tuple[dict[str, Any], set[str]]] = {
     "native CDI": (native(), {CRI, ANNOTATIONS}),
     "the NVIDIA runtime by default": (fallback(), {ENVVAR, ANNOTATIONS}),
     "legacy": (looked(cdi="disabled"), {ENVVAR}),
     "a hook": (hook(), {ENVVAR}),
+    "a hook, and the variable is for privileged containers": (hook(isolation="strict"), {MOUNTS}),
+    "the variable is for privileged containers": (fallback(isolation="strict"), {MOUNTS, ANNOTATIONS}),
+    "mounts are declared, and the variable counts": (declared(fallback(isolation="compatible"), MOUNTS), {ENVVAR, MOUNTS, ANNOTATIONS}),
 }
 
 

@@ -1,0 +1,57 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The user's own values of a chart, beside what is rendered: they add to it, and contradict none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+VARIABLE = "gpufleet_kubernetes_values"
+
+
+def at(values: Mapping[str, Any], path: str) -> Any:
+    found: Any = values
+    for part in path.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def joined(values: Mapping[str, Any], path: str) -> Any:
+    """A list as the charts hand it on."""
+    found = at(values, path)
+    return ",".join(map(str, found)) if isinstance(found, list | tuple) else found
+
+
+def require_as_rendered(says: Mapping[str, str], rendered: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """says: a value -> the variable that says it. Hosts were judged by that one, and another value here would count without it."""
+    for path, variable in says.items():
+        theirs, ours = at(given, path), at(rendered, path)
+        if ours is not None and theirs not in (None, ours):
+            what = f"{VARIABLE} sets {path} to {theirs!r}, and {variable} makes it {ours!r}"
+            raise PlanError(what, why="the hosts of the cluster are judged by that variable", next=f"Take {path} out, and set {variable}")
+
+
+def require_not_set(path: str, known: Collection[str], variable: str, given: Mapping[str, Any]) -> None:
+    """The same for a list of a container's environment: known are the names that the variable is for."""
+    entries = at(given, path)
+    names = [str(entry.get("name")) for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+    wrong = next((name for name in names if name in known), "")
+    if wrong:
+        what = f"{VARIABLE} sets {wrong} in {path}"
+        raise PlanError(what, why=f"the hosts of the cluster are judged by {variable}", next=f"Set {variable}.{wrong} instead")
+
+
+def merged(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values with those of the user, table by table. A list, which is an environment here, gets the user's entries as well."""
+    both = dict(values)
+    for key, value in given.items():
+        known = both.get(key)
+        if isinstance(known, Mapping) and isinstance(value, Mapping):
+            both[key] = merged(known, value)
+        else:
+            both[key] = [*known, *value] if isinstance(known, list) and isinstance(value, list) else value
+    return both
