@@ -12,6 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases as checks
@@ -30,7 +31,8 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     seen = node.see(policy, obs)
     evidence_file = arguments.imitated().get("evidence_file", "")
     proof = handed_on.planned(policy, obs, seen.record, seen.instances, seen.driver, evidence_file=evidence_file)
-    return base.Outcome(Plan(), {"proof": proof})
+    claims = node.claims(policy, obs, seen, after=False) if policy.dra else None
+    return base.Outcome(Plan(), {"proof": proof, "claims": claims})
 
 
 class ActionModule(ActionBase):
@@ -45,7 +47,9 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail("image is empty: set it to an image that exists on the host and has a shell, sleep, rm and mknod")
         policy, way = arguments.policy(args), str(args["transport"])
         judge = None if args["image_environment"] is None else required(args["image_environment"])
-        proof = handed_on.accepted(policy, args["node_result"] or {}) or self._looked(policy, task_vars or {}, way)
+        # What a task before has planned does not say how the kubelet and the engine are set now.
+        earlier = None if policy.dra else handed_on.accepted(policy, args["node_result"] or {})
+        proof, claims = (earlier, None) if earlier else self._looked(policy, task_vars or {}, way)
         cases = [{**case, "image": args["image"]} for case in proof.cases]
         common = {"changed": False, "image": args["image"], "decision": proof.decision, "skipped_why": proof.skipped_why}
         if judge is not None:
@@ -53,6 +57,10 @@ class ActionModule(ActionBase):
             common = {**common, "requirements": found}
             if refusal:
                 return {**common, "checks": [], "proven": False, "left": [], "failed": True, "msg": refusal}
+        if claims:
+            common = {**common, "dra": dra.as_result(claims)}
+        if claims and claims.unmet:
+            return {**common, "checks": [], "proven": False, "left": [], "failed": True, "msg": dra.refusal(claims)}
         if self._task.check_mode or not cases:
             return {**common, "checks": checks.unproven(cases), "proven": False, "left": []}
         request = {"schema": base.SCHEMA, "cases": cases, "timeout": args["timeout"], "phrases": checks.PHRASES}
@@ -62,10 +70,9 @@ class ActionModule(ActionBase):
         shaped = {**common, "checks": evidence, "proven": not trouble, "left": answer.get("left") or []}
         return {**shaped, "failed": True, "msg": trouble} if trouble else shaped
 
-    def _looked(self, policy: Policy, task_vars: dict[str, Any], way: str) -> handed_on.Proof:
+    def _looked(self, policy: Policy, task_vars: dict[str, Any], way: str) -> tuple[handed_on.Proof, dra.Dra | None]:
         _obs, outcome = base.observe_and_plan(self, task_vars, policy, node.questions, planner, way)
-        proof: handed_on.Proof = outcome.facts["proof"]
-        return proof
+        return outcome.facts["proof"], outcome.facts.get("claims")
 
 
 Judge = Callable[[ActionBase, Policy, dict[str, Any], str, Mapping[str, Any]], tuple[dict[str, Any], str]]

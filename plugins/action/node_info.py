@@ -33,7 +33,7 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     runs = work.as_result(policy, obs, plan.whole, kubelet=seen.kubelet.present)
     sharing = gpu_users.as_result(policy, obs, seen.driver)
     more = {**shown, "work": runs, "problem": problem, "known_bad": known, "sharing": sharing}
-    return base.Outcome(plan, {**node.info(seen, plan, obs, policy.state), **more})
+    return base.Outcome(plan, {**node.info(policy, obs, seen, plan), **more})
 
 
 def questions(policy: Policy) -> list[queries.Question]:

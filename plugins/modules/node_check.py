@@ -67,6 +67,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.cdi
   - gpufleet.nvidia.common.cdi_spec_dirs
   - gpufleet.nvidia.common.decision
+  - gpufleet.nvidia.common.dra
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_roots
 notes:
@@ -103,6 +104,37 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+dra:
+  description: What NVIDIA's DRA driver needs of this host.
+  returned: when O(dra=true)
+  type: dict
+  sample:
+    wanted: true
+    why: gpufleet_dra is true
+    ready: true
+    needs:
+      - what: an engine that resolves CDI devices
+        met: true
+        why: "containerd 2.1.5 does (cri-status: enableCDI=true)"
+        next: ""
+  contains:
+    wanted:
+      description: Whether O(dra=true), or the driver has registered with the kubelet.
+      type: bool
+      returned: always
+    why:
+      description: Which of the two it is.
+      type: str
+      returned: always
+    ready:
+      description: Whether all needs are met, null where that depends on something that is not known, or where nobody wants it.
+      type: bool
+      returned: always
+    needs:
+      description: Each thing that it needs, whether the host has it (C(met), null where that is not known), why, and the next step.
+      type: list
+      elements: dict
+      returned: always
 requirements:
   description: What became of O(image_environment).
   returned: when O(image_environment) is given

@@ -34,7 +34,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("root",), (*HOST, *PARTS, "cdi_spec_info", "gpu_health", "image_select")),
     (("state",), (*HOST, *PARTS, "drain")),
     # how the host is decided
-    (("device_plugin_prefix", "device_plugin_strategy", "engines", "injection", "no_gpu"), PROOF),
+    (("device_plugin_prefix", "device_plugin_strategy", "dra", "engines", "injection", "no_gpu"), PROOF),
     (("isolation",), (*PROOF, "toolkit_config")),
     # engines
     (("config_path", "handlers", "service", "set_as_default", "socket"), (*PROOF, *ENGINES)),

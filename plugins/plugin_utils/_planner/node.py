@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.p
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import host as known_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import rules as known_rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import verdict as known_bad
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, device_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, device_plugin, dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet as kubelets
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known as known_managers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
@@ -110,6 +110,7 @@ def questions(policy: Policy) -> list[queries.Question]:
         consumers,
         other_writers,
         device_plugin,
+        dra,
         packages,
         toolkit_config,
         oci_hook,
@@ -255,6 +256,7 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
             lambda: cdi(policy, obs, seen, probe_source, nodes(), (residents or {}).get("cdi_guard", "")),
             lambda: Plan() if installing.commands else others(),
             lambda: device_plugin.advise(policy, record),
+            lambda: Plan(advice=dra.advice(claims(policy, obs, seen, after=True))),
             lambda: Plan(advice=(*consumers.advice(obs), *podman.advice(policy, obs))),
             lambda: sharing.plan(policy, obs, seen.driver, seen.kubelet, (residents or {}).get(sharing.PROGRAM_NAME, "")),
         ]
@@ -303,6 +305,11 @@ def left_by_others(policy: Policy, obs: Observation, instances: tuple[Instance, 
     watching = () if policy.single else resource.of_management(policy, obs, lambda path: its_state((path,)))
     alone = [left for i in instances if i.refusal and i.engine in LEFTOVERS for left in LEFTOVERS[i.engine](policy, obs, i)]
     return dc.replace(first, leftovers=(*gpu_operator.leftovers(policy, obs, instances), *alone, *watching))
+
+
+def claims(policy: Policy, obs: Observation, seen: Seen, *, after: bool) -> dra.Dra:
+    """Whether pods get GPUs by claims here: as the plan leaves the host, or as it is."""
+    return dra.of(policy, obs, seen.record, seen.instances, seen.driver, seen.kubelet, after=after)
 
 
 def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: Plan, program: str) -> Plan:
@@ -388,14 +395,15 @@ def system(obs: Observation) -> dict[str, str]:
     return {"id": str(release.get("ID") or ""), "version": str(release.get("VERSION_ID") or "")}
 
 
-def info(seen: Seen, plan: Plan, obs: Observation, state: str = "present") -> dict[str, Any]:
+def info(policy: Policy, obs: Observation, seen: Seen, plan: Plan) -> dict[str, Any]:
     return {
-        **facts(seen, plan, state),
+        **facts(seen, plan, policy.state),
         **compared(seen, obs),
         "os": system(obs),
         "instances": [{"key": i.key, **dc.asdict(i), "refusal": str(i.refusal)} for i in seen.instances],
         "driver": dc.asdict(seen.driver),
         "kubelet": dc.asdict(seen.kubelet),
+        "dra": dra.as_result(claims(policy, obs, seen, after=policy.state == "present")),
     }
 
 

@@ -41,6 +41,7 @@ class Traits:
     asks_device: str = ""  # the one by which a person asks for a CDI device
     asks_variable: str = ""  # its words for NVIDIA_VISIBLE_DEVICES, for which it calls the prestart hook by itself
     first_cdi: str = ""  # its first release that resolves CDI devices, for people
+    first_field: str = ""  # its first release that takes CDI devices from a kubelet (the CRI field CDIDevices)
     pod_note: str = ""  # the annotation in which it keeps a pod's handler, which its list of pods leaves empty
     load_image: str = ""
     file_versions: bool = False  # its configuration files say versions, which may differ from one to the other
@@ -49,7 +50,7 @@ class Traits:
 
 TRAITS = {
     CONTAINERD: Traits(
-        "containerd", kubernetes=True, handlers=True, hooks=False, proof="cri", first_cdi="1.7",
+        "containerd", kubernetes=True, handlers=True, hooks=False, proof="cri", first_cdi="1.7", first_field="1.7.2",
         load_image="ctr -n k8s.io images import FILE.tar, or crictl pull IMAGE", file_versions=True,
         operator=OperatorVariables(
             "CONTAINERD_CONFIG", "/etc/containerd/config.toml", "CONTAINERD_SOCKET", "/run/containerd/containerd.sock",
@@ -57,7 +58,7 @@ TRAITS = {
         ),
     ),
     CRIO: Traits(
-        "CRI-O", kubernetes=True, handlers=True, hooks=True, proof="cri", first_cdi="1.24",
+        "CRI-O", kubernetes=True, handlers=True, hooks=True, proof="cri", first_cdi="1.24", first_field="1.28.0",
         pod_note="io.kubernetes.cri-o.RuntimeHandler",  # seen with 1.34
         load_image="skopeo copy oci-archive:FILE.tar containers-storage:IMAGE, or crictl pull IMAGE",
     ),
@@ -80,6 +81,11 @@ def of(engine: str) -> Traits:
 def with_hooks() -> str:
     """The engines that run OCI hook files, for a sentence."""
     return " and ".join(t.title for t in TRAITS.values() if t.hooks)
+
+
+def field_releases() -> str:
+    """The first releases that take CDI devices from a kubelet, for a sentence."""
+    return " and ".join(f"{t.title} {t.first_field}" for t in TRAITS.values() if t.first_field)
 
 
 def cdi_releases() -> str:

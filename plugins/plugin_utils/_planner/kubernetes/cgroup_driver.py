@@ -157,12 +157,18 @@ def _asks(obs: Observation, argv: list[str], release: str) -> bool:
         return True
     if parsed.series < GATE_SINCE:
         return False
+    said = gate(obs, argv, GATE)
+    return parsed.series >= GATE_ON if said is None else said
+
+
+def gate(obs: Observation, argv: list[str], name: str) -> bool | None:
+    """What the kubelet's flag, else its files, say of a feature gate; None where none of them does."""
     flags = dict(pair.partition("=")[::2] for pair in option(argv, "--feature-gates").split(","))
-    if GATE in flags:
-        return flags[GATE] == "true"
+    if name in flags:
+        return flags[name] == "true"
     every = (gates for _path, gates in _said(obs, argv, "featureGates") if isinstance(gates, Mapping))
-    said = [gates[GATE] for gates in every if GATE in gates]
-    return said[0] is True if said else parsed.series >= GATE_ON
+    said = [gates[name] for gates in every if name in gates]
+    return said[0] is True if said else None
 
 
 def _answer(obs: Observation, instance: Instance) -> Driver:

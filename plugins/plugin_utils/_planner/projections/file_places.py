@@ -31,6 +31,7 @@ EMPTY_OR_NOT: Keep = {"format": "text", "patterns": []}
 # The kubelet's own: which engine it uses, and which driver of control groups.
 KUBELET_CONFIG: Keep = {"format": "yaml", "places": [
     [["containerRuntimeEndpoint"], "address"], [["cgroupDriver"], "name"], [["featureGates", "KubeletCgroupDriverFromCRI"], "bool"],
+    [["featureGates", "DynamicResourceAllocation"], "bool"],
 ]}  # fmt: skip
 KUBEADM_FLAGS: Keep = {"format": "flags", "places": [[["container-runtime-endpoint"], "address"]]}
 # A CDI spec where only its release counts.

@@ -16,6 +16,7 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, node_check, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import facts, look
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Kubelet, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases, handed_on
@@ -35,11 +36,13 @@ class Stage:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, driver: Driver = ONE_GPU, answer: dict[str, Any] | None = None) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.answer = answer
+        self.claims: dra.Dra | None = None
         seen = node.Seen((CONTAINERD_16,), driver, Kubelet(), record(Policy(), CONTAINERD_16, driver=driver))
         found = cases.cases(seen.record, seen.instances, driver, image="", statuses={CONTAINERD_16.socket: SYSTEMD})
         proof = handed_on.Proof(found, cases.nothing_to_prove(seen.record, found), dc.asdict(seen.record))
-        outcome = base.Outcome(Plan(), {"proof": proof})
-        monkeypatch.setattr(base, "observe_and_plan", lambda *_arguments: (None, outcome))
+        monkeypatch.setattr(
+            base, "observe_and_plan", lambda *_arguments: (None, base.Outcome(Plan(), {"proof": proof, "claims": self.claims}))
+        )
         monkeypatch.setattr(transport, "exchange", self.exchange)
 
     def exchange(self, _action: Any, program: str, request: dict[str, Any], _variables: Any, _way: str) -> dict[str, Any]:
@@ -88,6 +91,15 @@ def test_a_host_without_gpu_is_not_started_on(monkeypatch: pytest.MonkeyPatch) -
     assert stage.sent == []
     assert (result["proven"], result["checks"]) == (False, [])
     assert "no NVIDIA device on the PCI bus" in result["skipped_why"]
+
+
+def test_a_host_that_lacks_something_for_claims_is_not_started_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    stage.claims = dra.Dra("gpufleet_dra is true", (dra.Need("an engine that resolves CDI devices", False, "it cannot", "Update it"),))
+    result = stage.run(dra=True)
+    assert stage.sent == []
+    assert (result["failed"], result["proven"], result["dra"]["ready"]) == (True, False, False)
+    assert result["msg"] == "an engine that resolves CDI devices: it cannot. Update it (gpufleet_dra is true)"
 
 
 def test_another_root_is_refused() -> None:
