@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify im
 # The options of the module node_check that make the policy which it proves.
 OPTIONS = (
     "cdi", "cdi_dev_root", "cdi_driver_root", "cdi_owner", "cdi_spec_dirs", "config_path", "device_plugin_prefix",
-    "device_plugin_strategy", "engines", "handlers", "injection", "isolation", "no_gpu", "service", "set_as_default", "socket",
+    "device_plugin_strategy", "dra", "engines", "handlers", "injection", "isolation", "no_gpu", "service", "set_as_default", "socket",
 )  # fmt: skip
 
 
