@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab import images
+from tests.lab import images, roots
 from tests.tools.onlab import Fleet, Run
 
 pytestmark = pytest.mark.lab
@@ -17,6 +17,7 @@ pytestmark = pytest.mark.lab
 HOST = "sharing"
 DOCKER = "sharing-docker"
 SERVICE = "gpufleet-sharing.service"
+RULES = "/etc/udev/rules.d/90-gpufleet-sharing.rules"
 MODES = "nvidia-smi --query-gpu=compute_mode --format=csv,noheader"
 SLICES = "nvidia-smi compute-policy --list | sed -n 's/.*Timeslice *\\([A-Z][a-z]*\\).*/\\1/p'"
 OPTIONS = {"packages": "ignore", "cdi_owner": "collection"}
@@ -113,6 +114,49 @@ def test_what_contradicts_the_host_changes_nothing(fleet: Fleet) -> None:
         failed = fleet.task("node", [HOST], {**OPTIONS, "sharing": sharing}).failed
         assert sentence in failed[HOST]
     assert (fleet.tree(HOST), modes(fleet)) == (before, found)
+
+
+# A kernel that has (or has not) NVIDIA's driver, as udev sees it. What stands for /sys is a directory, which udev says that it accepts.
+UDEV_TEST = """
+mount -t tmpfs sys /sys; mkdir -p /sys/class /sys/bus/pci/drivers/{driver}; touch /sys/bus/pci/drivers/{driver}/uevent
+SYSTEMD_DEVICE_VERIFY_SYSFS=0 udevadm test --action={action} /sys/bus/pci/drivers/{driver} 2>/dev/null"""
+EVENTS = [("nvidia", "add", True), ("nvidia", "remove", False), ("nvidia-nvswitch", "add", False), ("nouveau", "add", False)]
+# systemd listens to udev's events only if udev runs when it begins.
+UDEVD = """
+ln -sf ../../bin/udevadm /usr/lib/systemd/systemd-udevd
+systemd-run -q --unit lab-udevd -p Type=notify /usr/lib/systemd/systemd-udevd
+systemctl daemon-reexec"""
+
+
+def test_a_driver_that_is_loaded_again_gets_its_modes_again(fleet: Fleet) -> None:
+    """By Debian's own udev. The kernel's event is a real one, of a driver that this machine has, for which the rule is changed."""
+    layer = roots.package_layer(roots.base_root("trixie"), ("udev",))
+    run(fleet)
+    before = fleet.tree(HOST)
+    run(fleet, sharing={"0": {"dedicated": {"exclusive": True}}})
+    assert modes(fleet)[0][0] == "Exclusive_Process"
+    fleet.bring(HOST, layer / "usr/bin/udevadm", "/usr/bin/udevadm")
+    assert "Success: 1" in fleet.shell(HOST, f"udevadm verify {RULES}")
+    for driver, action, wanted in EVENTS:
+        script = UDEV_TEST.format(driver=driver, action=action)
+        said = fleet.shell(HOST, f"unshare --mount sh -ec '{script}'")
+        assert f"DEVPATH=/bus/pci/drivers/{driver}" in said
+        assert (f"SYSTEMD_WANTS={SERVICE}" in said) is wanted, (driver, action)
+        assert ("TAGS=:systemd:" in said) is wanted, (driver, action)
+
+    fleet.shell(HOST, UDEVD)
+    driver = fleet.shell(HOST, "ls -d /sys/bus/pci/drivers/* /sys/bus/platform/drivers/* 2>/dev/null | head -1 || true").strip()
+    rule = fleet.text(HOST, RULES)
+    fleet.shell(HOST, f"sed -i 's#/bus/pci/drivers/nvidia#{driver.removeprefix('/sys')}#' {RULES}; udevadm control --reload")
+    for _time in range(2):
+        fleet.shell(HOST, f"echo remove >{driver}/uevent; udevadm settle; rm /run/fakegpu/modes.json")  # the driver has forgotten
+        assert modes(fleet)[0][0] == "Default"
+        ended = f"{MODES} | grep -q Exclusive_Process && [ $(systemctl show -p ActiveState --value {SERVICE}) = inactive ]"
+        fleet.shell(HOST, f"echo add >{driver}/uevent; timeout 30 sh -c 'until {ended}; do sleep 0.1; done'")
+        assert modes(fleet)[0][0] == "Exclusive_Process"
+    fleet.shell(HOST, f"systemctl stop lab-udevd; rm /usr/bin/udevadm /usr/lib/systemd/systemd-udevd; printf '%s' '{rule}' >{RULES}")
+    run(fleet, sharing={})
+    assert fleet.tree(HOST) == before
 
 
 def test_docker_asks_by_the_kind_of_the_shared_ones(fleet: Fleet) -> None:
