@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, Policy, Refusal
@@ -22,6 +22,22 @@ DECLARE = (
 def program(process: Mapping[str, Any]) -> str:
     """What a process is called: by its executable, never by the name that it was started with."""
     return posixpath.basename(str(process.get("exe") or ""))
+
+
+def flag(argv: Iterable[object], *names: str) -> str:
+    """What a flag says on a command line, as `--config F` or `--config=F`; '' where it is not given.
+
+    Of one that is given twice the last counts: Go's flag package, and with it urfave/cli and pflag, set the value each time.
+    """
+    found, takes = "", False
+    for word in map(str, argv):
+        if takes:
+            found, takes = word, False
+            continue
+        name, equals, value = word.partition("=")
+        if name in names:
+            found, takes = value, not equals
+    return found
 
 
 def declared(policy: Policy) -> bool:

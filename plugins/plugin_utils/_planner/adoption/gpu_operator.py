@@ -137,7 +137,7 @@ def _unit(obs: Observation) -> str:
 def _root(obs: Observation) -> str:
     process = cgroup_driver.process(obs)
     argv = [str(a) for a in process.get("argv") or ()] if process else []
-    return cgroup_driver.option(argv, "--root-dir").rstrip("/") or KUBELET_ROOT
+    return processes.flag(argv, "--root-dir").rstrip("/") or KUBELET_ROOT
 
 
 def _kept_pods(obs: Observation) -> queries.Question:

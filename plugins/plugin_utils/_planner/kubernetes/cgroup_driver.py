@@ -104,17 +104,6 @@ def version(obs: Observation) -> str:
     return found.group(1) if found else ""
 
 
-def option(argv: list[str], name: str) -> str:
-    """The value of a flag; of one that is given twice the last counts, as for the kubelet."""
-    found = ""
-    for at, word in enumerate(argv):
-        if word.startswith(f"{name}="):
-            found = word.partition("=")[2]
-        elif word == name and at + 1 < len(argv):
-            found = argv[at + 1]
-    return found
-
-
 def same_socket(endpoint: str, socket: str) -> bool:
     """kubelet writes unix:///run/...; /var/run is a link to /run on every systemd host."""
     plain = [p.removeprefix("unix://").replace("/var/run/", "/run/", 1) for p in (endpoint, socket)]
@@ -123,7 +112,9 @@ def same_socket(endpoint: str, socket: str) -> bool:
 
 def _started_with(obs: Observation, instance: Instance) -> InUse:
     argv = [str(a) for a in (process(obs) or {}).get("argv") or ()]
-    endpoint = option(argv, "--container-runtime-endpoint") or next((it for _at, it in _said(obs, argv, "containerRuntimeEndpoint")), "")
+    endpoint = processes.flag(argv, "--container-runtime-endpoint") or next(
+        (it for _at, it in _said(obs, argv, "containerRuntimeEndpoint")), ""
+    )
     if endpoint and not same_socket(str(endpoint), instance.socket):
         return UNKNOWN  # it runs its pods in another engine
     release = version(obs)
@@ -131,7 +122,7 @@ def _started_with(obs: Observation, instance: Instance) -> InUse:
         driver = _answer(obs, instance)
         if driver:
             return InUse(driver, f"the kubelet asks {instance.engine} for the cgroup driver (RuntimeConfig), which answers {driver}")
-    flag = option(argv, "--cgroup-driver")
+    flag = processes.flag(argv, "--cgroup-driver")
     if flag:
         return _stated(flag, "its flag --cgroup-driver")
     for path, value in _said(obs, argv, "cgroupDriver"):
@@ -163,7 +154,7 @@ def _asks(obs: Observation, argv: list[str], release: str) -> bool:
 
 def gate(obs: Observation, argv: list[str], name: str) -> bool | None:
     """What the kubelet's flag, else its files, say of a feature gate; None where none of them does."""
-    flags = dict(pair.partition("=")[::2] for pair in option(argv, "--feature-gates").split(","))
+    flags = dict(pair.partition("=")[::2] for pair in processes.flag(argv, "--feature-gates").split(","))
     if name in flags:
         return flags[name] == "true"
     every = (gates for _path, gates in _said(obs, argv, "featureGates") if isinstance(gates, Mapping))
@@ -190,7 +181,7 @@ def _said(obs: Observation, argv: list[str], key: str) -> Iterator[tuple[str, An
 
 def _files(obs: Observation, argv: list[str]) -> Iterator[File]:
     """The kubelet's files, the one that counts first: drop-ins (`*.conf`, the last in filepath.Walk's order wins), then the file."""
-    folder, main = option(argv, "--config-dir"), option(argv, "--config")
+    folder, main = processes.flag(argv, "--config-dir"), processes.flag(argv, "--config")
     if folder.startswith("/"):
         patterns = [f"{folder.rstrip('/')}/{below}" for below in ("*.conf", "*/*.conf")]
         found = [file for pattern in patterns for file in obs.glob(pattern, file_places.KUBELET_CONFIG)]

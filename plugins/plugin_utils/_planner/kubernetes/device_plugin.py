@@ -80,20 +80,11 @@ def by_process(obs: Observation) -> Strategies | None:
     for process in obs.processes():
         if processes.program(process) != PROGRAM:
             continue
-        said = flag(process.get("argv") or ()) or str((process.get("environment") or {}).get(VARIABLE) or "")
+        said = processes.flag(process.get("argv") or (), FLAG) or str((process.get("environment") or {}).get(VARIABLE) or "")
         names = tuple(name for name in said.split(",") if name in KNOWN)
         if names:
             return Strategies(names, "seen", f"the process {process.get('pid')} of {PROGRAM} is set like that")
     return None
-
-
-def flag(argv: Iterable[str]) -> str:
-    words = [str(word) for word in argv]
-    for at, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if name == FLAG:
-            return value if equals else "".join(words[at + 1 : at + 2])
-    return ""
 
 
 def by_spec(obs: Observation) -> Strategies | None:

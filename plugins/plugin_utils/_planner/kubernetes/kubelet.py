@@ -45,10 +45,10 @@ def find(policy: Policy, obs: Observation) -> Kubelet:
         installed = any(obs.exists(path) for path in PROGRAMS)
         return Kubelet(present=policy.root == "/" and bool(processes.called(obs, "kubelet")), installed=installed)
     argv = [str(a) for a in running.get("argv") or ()]
-    config = cgroup_driver.option(argv, "--config") or CONFIG
+    config = processes.flag(argv, "--config") or CONFIG
     endpoint = (
-        cgroup_driver.option(argv, "--container-runtime-endpoint")
-        or cgroup_driver.option(obs.text(KUBEADM_FLAGS).replace('"', " ").split(), "--container-runtime-endpoint")
+        processes.flag(argv, "--container-runtime-endpoint")
+        or processes.flag(obs.text(KUBEADM_FLAGS).replace('"', " ").split(), "--container-runtime-endpoint")
         or endpoint_in(obs.text(config, file_places.KUBELET_CONFIG))
     )
     # Distributions have their kubelet outside PATH, or in another program; without a number, it is taken for one of today's.

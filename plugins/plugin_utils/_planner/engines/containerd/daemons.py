@@ -18,7 +18,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 NAMES = [known.DAEMON]
-READ_FLAGS: Mapping[str, str] = {"--config": "path", "-c": "path", "--address": "address", "-a": "address"}
+CONFIG, ADDRESS = ("--config", "-config", "-c"), ("--address", "-address", "-a")
+READ_FLAGS: Mapping[str, str] = {**dict.fromkeys(CONFIG, "path"), **dict.fromkeys(ADDRESS, "address")}
 
 
 @dc.dataclass(frozen=True)
@@ -72,12 +73,12 @@ def _all(policy: Policy, obs: Observation) -> list[Daemon]:
 
 
 def _running(policy: Policy, obs: Observation, process: Mapping[str, Any], binary: str, itself: bool) -> Daemon:
-    argv = [str(a) for a in process.get("argv") or ()]
-    config = option(argv, "--config", "-c") or releases.CONFIG
+    argv = process.get("argv") or ()
+    config = processes.flag(argv, *CONFIG) or releases.CONFIG
     manager = known.of_process(obs, process, config)
     return Daemon(
         known.main_file(manager, config),
-        option(argv, "--address", "-a"),
+        processes.flag(argv, *ADDRESS),
         binary,
         _unit(policy, obs, process, manager),
         True,
@@ -110,12 +111,3 @@ def _stopped(policy: Policy, obs: Observation, config: str) -> Daemon:
     binary = obs.raw(queries.which(NAMES)).get("found", {}).get("containerd") or ""
     unit = policy.service or (releases.UNIT if obs.unit(releases.UNIT) else "")
     return Daemon(config, "", binary, unit, False, known.of_config(config) or known.of_host(obs))
-
-
-def option(argv: list[str], *names: str) -> str:
-    """The value of a global option, as `--config F`, `--config=F` or `-c F`; they stand before a subcommand."""
-    for n, arg in enumerate(argv[1:], 1):
-        name, equals, value = arg.partition("=")
-        if name in names:
-            return value if equals else (argv[n + 1] if n + 1 < len(argv) else "")
-    return ""

@@ -13,10 +13,9 @@ import posixpath
 from collections.abc import Iterator
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, daemons, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
@@ -36,8 +35,7 @@ def reads(policy: Policy, obs: Observation, files: FileSet, instance: Instance, 
 
 def _of_daemons(policy: Policy, obs: Observation, files: FileSet, instance: Instance, path: str) -> Iterator[str]:
     for process in (*obs.processes(), *obs.unverified()) if policy.root == "/" else ():
-        argv = [str(word) for word in process.get("argv") or ()]
-        root = cgroup_driver.option(argv, "--config") or cgroup_driver.option(argv, "-c") or releases.CONFIG
+        root = processes.flag(process.get("argv") or (), *daemons.CONFIG) or releases.CONFIG
         if processes.program(process) != "containerd" or process.get("pid") == instance.pid or root == files.root_path:
             continue
         if not root.startswith("/"):

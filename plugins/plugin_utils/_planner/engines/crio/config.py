@@ -106,25 +106,12 @@ def pid(obs: Observation) -> int:
     return int(process(obs).get("pid") or 0)
 
 
-def flag(argv: Iterable[str], *names: str) -> str:
-    """The value of a command-line flag in any of the spellings that urfave/cli takes, '' when it is not given."""
-    found, take = "", False
-    for word in argv:
-        if take:
-            found, take = word, False
-            continue
-        name, equals, value = word.partition("=")
-        if name in names:
-            found, take = value, not equals
-    return found
-
-
 def places(policy: Policy, obs: Observation) -> Paths:
     argv = (process(obs).get("argv") or [])[1:]
-    config = policy.config_path or flag(argv, "--config", "-config", "-c") or releases.CONFIG
+    config = policy.config_path or processes.flag(argv, "--config", "-config", "-c") or releases.CONFIG
     # A main file of one's own has its drop-ins next to it, as the default one has.
-    directory = flag(argv, "--config-dir", "-config-dir", "-d") or f"{config}.d"
-    socket = policy.socket or flag(argv, "--listen", "-listen") or releases.SOCKET
+    directory = processes.flag(argv, "--config-dir", "-config-dir", "-d") or f"{config}.d"
+    socket = policy.socket or processes.flag(argv, "--listen", "-listen") or releases.SOCKET
     drop_in = policy.drop_in_path or posixpath.join(directory, releases.DROP_IN)
     return Paths(config, directory, socket, drop_in, crio_places.keep(policy.handlers))
 

@@ -79,6 +79,8 @@ def test_a_running_daemon() -> None:
         ("--config=/opt/c.toml", "--address=/opt/c.sock"),
         ("-c", "/opt/c.toml", "-a", "/opt/c.sock"),
         ("--log-level", "debug", "-c", "/opt/c.toml"),
+        ("-config", "/opt/c.toml", "-address=/opt/c.sock"),
+        ("--config", "/etc/containerd/config.toml", "--config", "/opt/c.toml"),  # containerd reads the last one alone
     ],
 )
 def test_a_daemon_with_its_own_config_and_socket(args: tuple[str, ...]) -> None:

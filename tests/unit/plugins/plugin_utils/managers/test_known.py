@@ -9,6 +9,7 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import daemons, detect
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -41,7 +42,7 @@ def test_a_daemon_is_its_managers(name: str) -> None:
     units = {shown.unit: {}} if shown.unit else {}
     seen = builders.obs(units=units, host={"os_release": {"ID": shown.os_id}})
     process = shown.process()
-    config = daemons.option(process["argv"], "--config", "-c") or "/etc/containerd/config.toml"
+    config = processes.flag(process["argv"], *daemons.CONFIG) or "/etc/containerd/config.toml"
     assert known.of_process(seen, process, config).name == name
 
 
