@@ -27,6 +27,7 @@ notes:
   - The Kubernetes account needs C(get), C(list) and C(patch) of nodes, C(get) and C(list) of pods, and C(list) of C(daemonsets) in the
     group C(apps) for the lock of kured; with O(method=evict) also C(create) of C(pods/eviction).
 extends_documentation_fragment:
+  - gpufleet.nvidia.kubernetes
   - gpufleet.nvidia.attributes
 attributes:
   check_mode:
@@ -114,16 +115,6 @@ options:
   reason:
     description:
       - What people read next to the mark, a ticket for example. Empty takes the reason for which the host is drained.
-    type: str
-    default: ''
-  kubeconfig:
-    description:
-      - A kubeconfig on the machine where the task runs. Empty takes the environment variables C(K8S_AUTH_*), else C(~/.kube/config).
-    type: path
-    default: ''
-  context:
-    description:
-      - The context in the kubeconfig. Empty takes its current one.
     type: str
     default: ''
   kubernetes_node:

@@ -29,6 +29,7 @@ notes:
     O(context), O(profile), O(namespace), O(config_map), O(taints), O(values) and O(operator_environment) as a variable, all with the
     same value, have that value for their cluster, and for no other one.
 extends_documentation_fragment:
+  - gpufleet.nvidia.kubernetes
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.once
 attributes:
@@ -107,16 +108,6 @@ options:
       - Whether the objects are applied to the cluster, by the modules of C(kubernetes.core).
     type: bool
     default: false
-  kubeconfig:
-    description:
-      - A kubeconfig on the machine where the task runs. Empty takes the environment variables C(K8S_AUTH_*), else C(~/.kube/config).
-    type: path
-    default: ''
-  context:
-    description:
-      - The context in the kubeconfig. Empty takes its current one.
-    type: str
-    default: ''
   results:
     description:
       - Name of the variable that holds each host's result of M(gpufleet.nvidia.node_info).

@@ -67,7 +67,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.cdi
   - gpufleet.nvidia.common.cdi_spec_dirs
   - gpufleet.nvidia.common.decision
-  - gpufleet.nvidia.common.dra
+  - gpufleet.nvidia.kubernetes.dra
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_roots
 notes:

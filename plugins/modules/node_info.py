@@ -33,7 +33,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.cdi_spec_dirs
   - gpufleet.nvidia.common.adopt
   - gpufleet.nvidia.common.decision
-  - gpufleet.nvidia.common.dra
+  - gpufleet.nvidia.kubernetes.dra
   - gpufleet.nvidia.common.packages
   - gpufleet.nvidia.common.known_bad
   - gpufleet.nvidia.common.cdi_owner

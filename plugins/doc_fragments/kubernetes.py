@@ -1,0 +1,36 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options about a Kubernetes cluster: the way to its API, and what hosts are to be ready for."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+options:
+  kubeconfig:
+    description:
+      - A kubeconfig on the machine where the task runs. Empty takes the environment variables C(K8S_AUTH_*), else C(~/.kube/config).
+    type: path
+    default: ''
+  context:
+    description:
+      - The context in the kubeconfig. Empty takes its current one.
+    type: str
+    default: ''
+"""
+
+    # Whether the host is ready for claims of Kubernetes.
+    DRA = r"""
+options:
+  dra:
+    description:
+      - Whether the host has to be ready for NVIDIA's DRA driver, by which pods get GPUs through claims (dynamic resource allocation of
+        Kubernetes). What the driver needs of the kubelet, of the engine and of NVIDIA's driver is verified and said as advice.
+        M(gpufleet.nvidia.node_check) fails where something is missing.
+      - With V(false) the same is said on hosts where that driver has registered with the kubelet, and nothing fails.
+      - Objects of Kubernetes, such as C(DeviceClass), are not made.
+    type: bool
+    default: false
+"""
