@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.device_plugin import SPEC
 
 from tests.integration.kube import Kube
 from tests.integration.pods import opened
@@ -117,6 +118,23 @@ def test_where_the_plugin_asks_by_cdi_management_containers_get_all_gpus_and_oth
     assert opened(kube.pods.run("native", privileged=True, **every)) == {"/dev/nvidia0", "/dev/nvidia1"}
     assert opened(kube.pods.run("native", **every)) == set()
     kube.alone("native")
+
+
+def test_a_spec_that_the_plugin_has_left_behind_counts_no_more(kube: Kube) -> None:
+    """It never removes its spec. Two starts that far apart are made by the spec's time: the plugin has served for ten minutes before."""
+
+    def known() -> tuple[Any, ...]:
+        decision = kube.fleet.task("node_info", ["native"]).of("node_info")["native"]["decision"]
+        return decision["plugin_source"], decision["plugin_strategies"], decision["isolation"]
+
+    by_cdi = ("seen", ["cdi-cri", "cdi-annotations"], "strict")
+    kube.plugin("native")
+    assert known() == by_cdi
+    kube.fleet.shell("native", f"touch -d '10 minutes ago' {SPEC}")
+    kube.plugin("native", deviceListStrategy=["envvar"])
+    assert known() == ("default", ["envvar"], "compatible")
+    kube.plugin("native")
+    assert known() == by_cdi
 
 
 CLASS = {"native": "nvidia", "fallback": "", "crio": "nvidia"}  # what pods have to name where nvidia is not the default handler

@@ -5,7 +5,7 @@
 
 The plugin is configured in the cluster, which nobody asks here. What a host shows of it is the CDI spec that it writes, with a strategy of
 CDI only, and the settings of its process where that is the host's own and not a container's: any user of a cluster can run a container
-with a process of that name.
+with a process of that name. It never removes that spec, so it counts only where the plugin has not begun again since without writing it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ VARIABLE, FLAG = "DEVICE_LIST_STRATEGY", "--device-list-strategy"
 DEFAULT = ("envvar",)
 KNOWN = ("envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
 SPEC = "/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
+# At each start, and after each SIGHUP of its sidecar and each start of the kubelet, the plugin writes its spec (with a strategy of CDI) and
+# then makes new sockets; it removes them when it ends, and so does a kubelet that starts (NVIDIA/k8s-device-plugin:
+# cmd/nvidia-device-plugin/plugin-manager.go and main.go, internal/plugin/server.go; kubernetes: pkg/kubelet/cm/devicemanager). The
+# directory is a constant of the kubelet's interface, wherever its own directory is.
+SOCKETS = "/var/lib/kubelet/device-plugins/nvidia-*.sock"
+SAME_START = 120.0  # seconds from the spec to the last socket of one start, with room for a busy host
 BY_CDI = ("cdi-cri", "cdi-annotations")
 OPTION = "device_plugin_strategy"
 DECLARED = f"declared by the option {OPTION}"
@@ -60,10 +66,10 @@ def by_cdi(names: Iterable[str]) -> bool:
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    stat = queries.file(SPEC, content=False)
+    files = [queries.file(SPEC, content=False), queries.glob(SOCKETS, content=False)]
     if policy.root != "/":
-        return [stat]
-    return [stat, queries.processes([PROGRAM], {FLAG: "pattern"}, {VARIABLE: "pattern"})]
+        return files
+    return [*files, queries.processes([PROGRAM], {FLAG: "pattern"}, {VARIABLE: "pattern"})]
 
 
 def strategies(policy: Policy, obs: Observation, kubelet: Kubelet) -> Strategies:
@@ -72,7 +78,8 @@ def strategies(policy: Policy, obs: Observation, kubelet: Kubelet) -> Strategies
     if not kubelet.expected:
         return Strategies()
     where = "runs here" if kubelet.present else "is installed here"
-    return by_process(obs) or by_spec(obs) or Strategies(DEFAULT, "default", f"a kubelet {where}, and {OPTION} is not set")
+    default = f"a kubelet {where}, and {OPTION} is not set"
+    return by_process(obs) or by_spec(obs, default) or Strategies(DEFAULT, "default", default)
 
 
 def by_process(obs: Observation) -> Strategies | None:
@@ -87,12 +94,28 @@ def by_process(obs: Observation) -> Strategies | None:
     return None
 
 
-def by_spec(obs: Observation) -> Strategies | None:
-    """With a strategy of CDI the plugin writes this file; with any other it does not. It counts where only root can have written it."""
+def by_spec(obs: Observation, default: str) -> Strategies | None:
+    """With a strategy of CDI the plugin writes this file when it starts; with any other it does not. It counts where only root can have
+    written it. default: why nothing is known without it.
+    """
     seen = obs.raw(queries.file(SPEC, content=False))
     if not seen.get("exists") or seen.get("uid") != 0 or int(seen.get("mode") or 0) & 0o022:
         return None
-    return Strategies(BY_CDI, "seen", f"{SPEC} exists, which the plugin writes only with a CDI strategy")
+    served = last_start(obs)
+    written = f"{SPEC} exists, which the plugin writes only with a CDI strategy"
+    if served is None:
+        return Strategies(BY_CDI, "seen", f"{written}. None serves at the moment, so that its next start may show another one")
+    if served > float(seen.get("mtime") or 0.0) + SAME_START:
+        left = f"{SPEC} is of an earlier start of the plugin, which has not written it at its last one"
+        return Strategies(DEFAULT, "default", f"{default}. {left}")
+    return Strategies(BY_CDI, "seen", written)
+
+
+def last_start(obs: Observation) -> float | None:
+    """When the plugin has begun to serve, by its newest socket; None where there is none."""
+    found = obs.raw(queries.glob(SOCKETS, content=False)).get("files") or ()
+    times = [float(f.get("mtime") or 0.0) for f in found if f.get("type") == "socket" and f.get("uid") == 0]
+    return max(times, default=None)
 
 
 # ---------------------------------------------------------------- what a host answers

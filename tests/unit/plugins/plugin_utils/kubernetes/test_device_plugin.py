@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, decision_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.device_plugin import SPEC
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Kubelet, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.device_plugin import SAME_START, SPEC
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Kubelet, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases
 
 from tests.unit.builders import obs
@@ -56,6 +56,53 @@ SEEN: dict[str, tuple[Kubelet, tuple[str, ...], dict[str, Any], tuple[str, ...],
     "what is declared ranks above what is seen": (
         KUBELET, ("envvar",), {"files": {SPEC: ""}}, ("envvar",), "declared", "compatible"),
 }  # fmt: skip
+
+
+SOCKETS = "/var/lib/kubelet/device-plugins"
+WRITTEN = 1_000_000.0
+BY_CDI = (("cdi-cri", "cdi-annotations"), "seen", "strict")
+UNKNOWN = (("envvar",), "default", "compatible")
+DOUBT = "None serves at the moment, so that its next start may show another one"
+LEFT = f"{SPEC} is of an earlier start of the plugin, which has not written it at its last one"
+
+
+def socket(after: float, **more: Any) -> dict[str, Any]:
+    """One that was made so many seconds after the spec."""
+    return {"content": None, "type": "socket", "mode": 0o755, "mtime": WRITTEN + after, **more}
+
+
+# What is in the kubelet's directory beside a spec -> (what is known of the plugin, what the evidence says besides)
+STARTS: dict[str, tuple[dict[str, Any], tuple[tuple[str, ...], str, str], str]] = {
+    "the start that wrote the spec": ({"nvidia-gpu.sock": socket(0.2)}, BY_CDI, ""),
+    "one whose GPUs took long to answer": ({"nvidia-gpu.sock": socket(SAME_START)}, BY_CDI, ""),
+    "a later start, which wrote none": ({"nvidia-gpu.sock": socket(SAME_START + 1)}, UNKNOWN, LEFT),
+    "a day later": ({"nvidia-gpu.sock": socket(86_400)}, UNKNOWN, LEFT),
+    "a spec that is written again": ({"nvidia-gpu.sock": socket(-3_600)}, BY_CDI, ""),
+    "several resources, the last one counts": ({"nvidia-gpu.sock": socket(1), "nvidia-mig-1g.10gb.sock": socket(9_000)}, UNKNOWN, LEFT),
+    "shared GPUs under another name": ({"nvidia-gpu.shared.sock": socket(9_000)}, UNKNOWN, LEFT),
+    "no plugin at the moment, or a kubelet that has just started": ({}, BY_CDI, DOUBT),
+    "somebody else's plugin": ({"vendor-gpu.sock": socket(9_000), "kubelet.sock": socket(9_000)}, BY_CDI, DOUBT),
+    "a socket of an account": ({"nvidia-gpu.sock": socket(9_000, uid=1000)}, BY_CDI, DOUBT),
+    "a file that is no socket": ({"nvidia-gpu.sock": socket(9_000, type="file")}, BY_CDI, DOUBT),
+    "one that was gone when it was looked at": ({"nvidia-gpu.sock": {"error": {"kind": "not-found", "message": "gone"}}}, BY_CDI, DOUBT),
+}
+
+
+@pytest.mark.parametrize(("there", "known", "says"), STARTS.values(), ids=STARTS)
+def test_a_spec_counts_for_the_start_of_the_plugin_that_wrote_it(
+    there: dict[str, Any], known: tuple[tuple[str, ...], str, str], says: str
+) -> None:
+    files = {SPEC: {"content": "", "mtime": WRITTEN}, **{f"{SOCKETS}/{name}": said for name, said in there.items()}}
+    record = decided(KUBELET, obs(processes=[], files=files))
+    assert (record.plugin_strategies, record.plugin_source, record.isolation) == known
+    evidence = next(r.evidence for r in record.reasons if r.what == "isolation")
+    assert [words for words in (DOUBT, LEFT) if words in evidence] == ([says] if says else [])
+
+
+def test_a_directory_of_the_kubelet_that_cannot_be_listed_is_no_directory_without_a_plugin() -> None:
+    answer = {device_plugin.queries.glob(device_plugin.SOCKETS, content=False)["id"]: {"error": {"kind": "timeout", "message": "hangs"}}}
+    with pytest.raises(QueryFailed, match="could not be listed"):
+        decided(KUBELET, obs(processes=[], files={SPEC: ""}, answers=answer))
 
 
 def decided(kubelet: Kubelet, seen: Any, *engines: Any, **options: Any) -> HostDecision:
