@@ -25,6 +25,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
@@ -120,6 +121,15 @@ class Node:
         if self.process.is_alive() and not self.refused:
             self.pipe.send(None)
         self.process.join(10)
+
+
+def nodes() -> Iterator[Node]:
+    """For a fixture: one process that answers for all tests of a file, or none of them where it may have no root of its own."""
+    made = Node()
+    if made.refused:
+        pytest.skip(f"no process may have a root of its own here: {made.refused}")
+    yield made
+    made.end()
 
 
 # --- the host -------------------------------------------------------------------------------------------------------------

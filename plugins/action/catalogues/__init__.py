@@ -21,8 +21,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import Image
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
-LARGEST = 4 << 20  # bytes of a catalogue
-STEP = "Name a file of this controller, or give the catalogue itself"
+LARGEST = 4 << 20  # bytes of a file
+# What a file is meant to be -> what to do where it is none.
+CATALOGUE, DESCRIPTION = "catalogue", "description of an image"
+STEPS = {
+    CATALOGUE: "Name a file of this controller, or give the catalogue itself",
+    DESCRIPTION: "Write the output of skopeo inspect or docker image inspect to that file of this controller, or name another one",
+}
 
 
 def images(given: Any, access: registry.Access | None = None) -> tuple[Image, ...]:
@@ -52,7 +57,7 @@ def _completed(image: Image, beside: Path, access: registry.Access | None) -> Im
 
 
 def listed(given: Any) -> tuple[Image, ...]:
-    return catalogue.parsed(document.read(text(given), given) if isinstance(given, str) else document.Document(given), targets())
+    return catalogue.parsed(document.read(text(given, CATALOGUE), given) if isinstance(given, str) else document.Document(given), targets())
 
 
 def said(given: Any) -> inspected.Inspected:
@@ -60,26 +65,27 @@ def said(given: Any) -> inspected.Inspected:
     try:
         if not isinstance(given, str):
             return inspected.Inspected(inspected.environment(given))
-        return inspected.described(json.loads(text(given)))
+        return inspected.described(json.loads(text(given, DESCRIPTION)))
     except (ValueError, RecursionError) as error:
         why = str(error) if isinstance(error, inspected.Unreadable) else "it is no JSON"
-        where = given if isinstance(given, str) else "image_environment"
+        where = given if isinstance(given, str) else "gpufleet_verify_image_environment"
         step = "Give the output of skopeo inspect or docker image inspect, or the variables themselves"
         raise PlanError("this describes no image", where=where, why=why, next=step) from None
 
 
-def text(name: str) -> str:
+def text(name: str, kind: str) -> str:
     """A file that people write. A pipe would never end."""
     try:
         handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as opened:
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-                raise PlanError("this is no catalogue", where=name, why="it is no file, or a very large one", next=STEP)
+                why = f"it is no file, or one of more than {LARGEST >> 20} MiB"
+                raise PlanError(f"this is no {kind}", where=name, why=why, next=STEPS[kind])
             return opened.read().decode("utf-8")
     except (OSError, ValueError) as error:  # ValueError: bytes that are no text, or a zero in the name
         why = getattr(error, "strerror", "") or "it is no UTF-8 text"
-        raise PlanError("this catalogue cannot be read", where=name, why=why, next=STEP) from None
+        raise PlanError(f"this {kind} cannot be read", where=name, why=why, next=STEPS[kind]) from None
 
 
 @functools.cache

@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
+from tests.unit import running_host
 from tests.unit.running_host import Node
 from tests.unit.running_hosts import ENGINES, Spec, build
 from tests.unit.unlisted_places import places
@@ -62,11 +63,7 @@ secrets = st.one_of(
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
-    made = Node()
-    if made.refused:
-        pytest.skip(f"no process may have a root of its own here: {made.refused}")
-    yield made
-    made.end()
+    yield from running_host.nodes()
 
 
 class Run:

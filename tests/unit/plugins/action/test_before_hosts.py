@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import base, node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
+from tests.unit import running_host
 from tests.unit.running_host import Node
 from tests.unit.running_hosts import ENGINES, build
 
@@ -38,11 +39,7 @@ print(json.dumps(done))
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Node]:
-    made = Node()
-    if made.refused:
-        pytest.skip(f"no process may have a root of its own here: {made.refused}")
-    yield made
-    made.end()
+    yield from running_host.nodes()
 
 
 def looked_at(nodes: Node, engine: str, monkeypatch: pytest.MonkeyPatch) -> Observation:

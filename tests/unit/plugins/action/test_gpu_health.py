@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit import running_host
 from tests.unit.running_host import Host, Node
 
 TABLE = "| Diagnostic | Result |\n| Denylist | {} |\n"
@@ -18,11 +19,7 @@ LINE = "dcgmi diag -r 1"
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
-    made = Node()
-    if made.refused:
-        pytest.skip(f"no process may have a root of its own here: {made.refused}")
-    yield made
-    made.end()
+    yield from running_host.nodes()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import image_select as a
 from ansible_collections.gpufleet.nvidia.plugins.filter.image_select import image_select
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu
 
-from tests.unit import gpus
+from tests.unit import gpus, running_host
 from tests.unit.running_host import Host, Node
 
 CATALOGUE = """\
@@ -81,11 +81,7 @@ def test_a_wrong_value_of_the_filter_is_said(file: str) -> None:
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
-    made = Node()
-    if made.refused:
-        pytest.skip(f"no process may have a root of its own here: {made.refused}")
-    yield made
-    made.end()
+    yield from running_host.nodes()
 
 
 @pytest.fixture

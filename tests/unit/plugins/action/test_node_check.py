@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import re
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases, handed_on
 
+from tests.unit import running_host
 from tests.unit.records import ONE_GPU, instance, record
 from tests.unit.running_host import Host, Node
 from tests.unit.running_hosts import ENGINES, build
@@ -121,11 +123,7 @@ CONVERGE = {**PREPARE, "packages": "ignore"}
 
 @pytest.fixture(scope="module")
 def node_() -> Iterator[Node]:
-    made = Node()
-    if made.refused:
-        pytest.skip(f"no process may have a root of its own here: {made.refused}")
-    yield made
-    made.end()
+    yield from running_host.nodes()
 
 
 def operations(host: Host, module: str, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -206,9 +204,20 @@ def test_an_image_that_does_not_fit_is_said_before_a_container_is_started(
     assert started or "NVIDIA_REQUIRE_CUDA=cuda>=12.4 is not met by cuda 12.2" in result["msg"]
 
 
-def test_a_file_that_describes_no_image_is_said_before_the_host_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+DESCRIBED = [
+    # content (None: there is no file), the sentence
+    ("{", "this describes no image (it is no JSON)"),
+    (None, "this description of an image cannot be read (No such file or directory). Write the output of skopeo inspect"),
+]
+
+
+@pytest.mark.parametrize(("content", "sentence"), DESCRIBED)
+def test_a_file_that_describes_no_image_is_said_before_the_host_is_looked_at(
+    content: str | None, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stage = Stage(monkeypatch)
     monkeypatch.setattr(base, "observe_and_plan", lambda *_arguments: pytest.fail("the host was looked at"))
-    (tmp_path / "image.json").write_text("{")
-    with pytest.raises(AnsibleActionFail, match="this describes no image .it is no JSON"):
+    if content is not None:
+        (tmp_path / "image.json").write_text(content)
+    with pytest.raises(AnsibleActionFail, match=re.escape(sentence)):
         stage.run(image_environment=str(tmp_path / "image.json"))
