@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository as data
 
 from tests.lab import hosts, rpmrepo
@@ -67,6 +68,32 @@ def nothing(fleet: Fleet, host: str) -> bool:
     where = FAMILY[host]
     there = fleet.shell(host, f"ls {where.key_path} {where.list_path} 2>/dev/null", fails=True)
     return (there, installed(fleet, host)) == ("", {})
+
+
+# ---------------------------------------------------------------- what is known where a repository cannot be read
+
+BASE = "nvidia-container-toolkit-base"
+MIRROR = rf"[mirror]\nname=mirror\nbaseurl={ADDRESS}/{rpmrepo.REBUILT}\nenabled=1\ngpgcheck=0\n"
+
+
+def asked(fleet: Fleet, host: str, question: dict[str, Any]) -> list[str] | None:
+    """What the planner takes the answer for, with the repositories of this test alone."""
+    argv = [*question["argv"][:3], "--setopt=reposdir=/root/repos", *question["argv"][3:]]
+    done = fleet.lab.exec(host, argv)
+    return installers.versions({"rc": done.returncode, "stdout": done.stdout, "stderr": done.stderr}, BASE)
+
+
+@pytest.mark.parametrize("host", [DNF, DNF5])
+def test_a_mirror_that_cannot_be_read_now_is_known_by_what_it_had_and_one_that_never_was_is_not(fleet: Fleet, host: str) -> None:
+    first = installers.available("dnf", BASE)
+    assert first
+    questions = (first, *installers.without("dnf", BASE))
+    fleet.shell(host, f"mkdir /root/repos; printf '{STANZA}' >/root/repos/other.repo")
+    assert [asked(fleet, host, question) for question in questions] == [None, [], None]
+    fleet.shell(host, f"printf '{MIRROR}' >/root/repos/mirror.repo; dnf -q --setopt=reposdir=/root/repos --disablerepo=other makecache")
+    assert [asked(fleet, host, question) for question in questions] == [None, [rpmrepo.NEW], None]
+    fleet.shell(host, "rm /root/repos/other.repo; echo proxy=http://127.0.0.1:9 >>/root/repos/mirror.repo")
+    assert asked(fleet, host, questions[2]) == [rpmrepo.NEW]
 
 
 # ---------------------------------------------------------------- what is refused, before anything is put in place

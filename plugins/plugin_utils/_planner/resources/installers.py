@@ -118,13 +118,33 @@ def available(manager: str, name: str) -> queries.Question | None:
     dnf passes over a repository that it cannot read where its configuration says so (Fedora's does), which would look like one without
     the package. dnf5 ends no line by itself.
     """
-    shows = (rf"\b{name} {VERSION}$", rf"\b{name} +\| package +\| {VERSION}", UNREAD)
-    fmt = "%{name} %{evr}\n"
     argv = {
-        "dnf": ["dnf", "-q", "repoquery", "--setopt=skip_if_unavailable=False", "--latest-limit=1", "--qf", fmt, name],
+        "dnf": _dnf_lists(name, "--setopt=skip_if_unavailable=False"),
         "zypper": ["zypper", "--non-interactive", "-q", "search", "--match-exact", "-s", name],
     }.get(manager)
-    return queries.command(argv, timeout=120, shows=shows) if argv else None
+    return _asked(argv, name) if argv else None
+
+
+def without(manager: str, name: str) -> tuple[queries.Question, ...]:
+    """What tells it where a repository cannot be read: what the others have, then what each had when it was read last.
+
+    The first counts if it names a version, the second in any case: it fails where a repository was never read. zypper answers by the
+    lists that it has as it is.
+    """
+    if manager != "dnf":
+        return ()
+    return tuple(
+        _asked(_dnf_lists(name, *options), name)
+        for options in (("--setopt=*.skip_if_unavailable=1",), ("--cacheonly", "--setopt=skip_if_unavailable=False"))
+    )
+
+
+def _dnf_lists(name: str, *options: str) -> list[str]:
+    return ["dnf", "-q", "repoquery", *options, "--latest-limit=1", "--qf", "%{name} %{evr}\n", name]
+
+
+def _asked(argv: list[str], name: str) -> queries.Question:
+    return queries.command(argv, timeout=120, shows=(rf"\b{name} {VERSION}$", rf"\b{name} +\| package +\| {VERSION}", UNREAD))
 
 
 def versions(answer: Mapping[str, Any], name: str) -> list[str] | None:

@@ -134,6 +134,10 @@ def offered(obs: Observation, names: list[str]) -> bool:
         require_known(obs, missing_)
         return all(offers.get(name) for name in missing_)
     found = installers.versions(obs.attempt(question), BASE)
+    for again in installers.without(manager(obs), BASE) if found is None else ():
+        found = installers.versions(obs.attempt(again), BASE)
+        if found:
+            break
     if found is None:
         raise not_known(" ".join(question["argv"]).replace("\n", "\\n"), "it did not work")
     return bool(obs.package(BASE) or found)
@@ -156,7 +160,8 @@ def not_known(command: str, why: str) -> PlanError:
     return PlanError(
         "whether a repository of this host has the toolkit's packages is not known",
         why=f"`{command}`: {why}",
-        next="Run that on the host and correct what it reports, or set packages: ignore (gpufleet_packages) and install them yourself",
+        next="Run that on the host and correct what it reports, or give the address of a repository that has them in "
+        f"{repository.OPTIONS}, which is added without that question, or set packages: ignore (gpufleet_packages) and install them by hand",
     )
 
 

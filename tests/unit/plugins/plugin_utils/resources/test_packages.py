@@ -166,6 +166,15 @@ def test_a_host_that_has_the_base_package_is_asked_for_offers_of_the_others_only
 
 
 DNF, ZYPPER = (installers.available(name, BASE) or {} for name in ("dnf", "zypper"))
+OTHERS, CACHED = installers.without("dnf", BASE)
+FOUND, NOTHING, FAILS = {"rc": 0, "stdout": f"{BASE} {NEW}\n"}, {"rc": 0, "stdout": ""}, {"rc": 1, "stdout": ""}
+
+
+def told(first: dict[str, Any], others: dict[str, Any], cached: dict[str, Any]) -> dict[str, Any]:
+    """What dnf answers: of all repositories, of those that it can read, of what it had read before."""
+    return {"answers": {DNF["id"]: first, OTHERS["id"]: others, CACHED["id"]: cached}}
+
+
 UNREAD = f"{installers.UNREAD}.\nNo matching items found.\n"
 OFFERED: dict[str, tuple[str, str, dict[str, Any], bool]] = {
     # package database, distribution, what is known -> whether a configured repository has the base package
@@ -175,6 +184,10 @@ OFFERED: dict[str, tuple[str, str, dict[str, Any], bool]] = {
     "dnf finds it": ("rpm", "rocky", {"answers": {DNF["id"]: {"rc": 0, "stdout": f"{BASE} {NEW}\n"}}}, True),
     "dnf5 ends no line": ("rpm", "fedora", {"answers": {DNF["id"]: {"rc": 0, "stdout": f"{BASE} {NEW}"}}}, True),
     "dnf finds nothing": ("rpm", "rocky", {"answers": {DNF["id"]: {"rc": 0, "stdout": ""}}}, False),
+    "dnf cannot read a repository, and another has it": ("rpm", "rocky", told(FAILS, FOUND, {}), True),
+    "dnf cannot read a repository that had it": ("rpm", "rocky", told(FAILS, NOTHING, FOUND), True),
+    "dnf cannot read a repository that did not have it": ("rpm", "rocky", told(FAILS, NOTHING, NOTHING), False),
+    "dnf could not even pass over it, and had read all": ("rpm", "rocky", told(FAILS, FAILS, NOTHING), False),
     "zypper finds it": ("rpm", "suse", {"answers": {ZYPPER["id"]: {"rc": 0, "stdout": f"  | {BASE} | package | {NEW}"}}}, True),
     "zypper finds it, and a repository is broken": (
         "rpm", "suse", {"answers": {ZYPPER["id"]: {"rc": 106, "stdout": f"{installers.UNREAD}\n  | {BASE} | package | {NEW}"}}}, True),
@@ -235,10 +248,21 @@ def test_zypper_that_could_not_read_a_repository_is_not_taken_for_one_that_has_n
         packages.offered(known("rpm", "suse", answers={ZYPPER["id"]: answer}), [BASE])
 
 
+@pytest.mark.parametrize("others", [NOTHING, FAILS])
 @pytest.mark.parametrize("answer", SILENT)
-def test_a_package_manager_that_cannot_tell_is_not_taken_for_one_that_has_nothing(answer: dict[str, Any]) -> None:
-    with pytest.raises(PlanError, match="is not known .*dnf -q repoquery"):
-        packages.offered(known("rpm", "rocky", answers={DNF["id"]: answer}), [BASE])
+def test_a_repository_that_was_never_read_is_not_taken_for_one_that_has_nothing(answer: dict[str, Any], others: dict[str, Any]) -> None:
+    with pytest.raises(PlanError, match="is not known .*dnf -q repoquery") as caught:
+        packages.offered(known("rpm", "rocky", **told(answer, others, answer)), [BASE])
+    assert "toolkit_repository (gpufleet_toolkit_repository), which is added without that question" in caught.value.next
+
+
+def test_dnf_is_asked_again_only_where_it_cannot_read_a_repository() -> None:
+    with pytest.raises(NeedMore) as asked:
+        packages.offered(known("rpm", "rocky", answers={DNF["id"]: FAILS}), [BASE])
+    assert [q["id"] for q in asked.value.questions] == [OTHERS["id"]]
+    with pytest.raises(NeedMore) as asked:
+        packages.offered(known("rpm", "rocky", answers={DNF["id"]: FAILS, OTHERS["id"]: NOTHING}), [BASE])
+    assert [q["id"] for q in asked.value.questions] == [CACHED["id"]]
 
 
 APT_REMOVE = "env DEBIAN_FRONTEND=noninteractive apt-get remove -y -o DPkg::Lock::Timeout=120"
