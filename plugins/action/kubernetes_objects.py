@@ -40,6 +40,7 @@ OF_HOST = {
 # Of the one file with values of the user's own: they may come from a vault, and nothing in them says so where a whole file was encrypted.
 OWNERS = 0o600
 READ = ("decision", "kubelet", "instances", "driver", "work", "leftovers", "differences")
+NOWHERE = "Nothing was written: gpufleet_kubernetes_dir names a directory for files, and gpufleet_kubernetes_apply applies to the cluster"
 TROUBLE = ("failed", "unreachable", "problem", "msg", "rolled_back")
 
 
@@ -63,6 +64,7 @@ class Seen:
     plan: live.Plan = live.Plan()
     api: cluster_api.Api | None = None
     steps: tuple[str, ...] = ()  # in which order hosts and cluster are changed
+    stays: tuple[str, ...] = ()  # nodes that an earlier run has written, and of which this one knows nothing
 
 
 @dc.dataclass
@@ -94,6 +96,7 @@ class ActionModule(ActionBase):
         for one in seen:
             self._carry_out(one, found)
         lines = [line for one in seen for line in said(one, bool(self._task.check_mode))] + summary.of_no_cluster(others)
+        lines += [] if any(one.place or one.api for one in seen) else [NOWHERE]
         fleet_table.show(["", *lines, ""])
         return {
             "changed": bool(found.differences),
@@ -117,16 +120,19 @@ class ActionModule(ActionBase):
         written = objects.nothing(one.name) if absent else objects.render(one.name, one.hosts, settings, in_files)
         wanted = {} if absent else files.of(written, before if in_files.nodes else {})
         todo = files.changes(wanted, before, () if absent else in_files.nodes, str(place)) if place else files.Changes({}, ())
+        stays = () if absent else tuple(in_files.nodes)
         if not one.options["apply"]:
-            return Seen(written, place, before, todo, steps=order.ordered(one.hosts, {}, settings.fixed).steps)
+            return Seen(written, place, before, todo, steps=order.ordered(one.hosts, {}, settings.fixed).steps, stays=stays)
         access = {key: one.options[key] for key in ("kubeconfig", "context") if one.options[key]}
         api = cluster_api.Api(draining.Calls(self, variables, cluster_api.DELEGATE), access)
         there = api.look(settings.place, settings.config_map)
         if absent:
             return Seen(written, place, before, todo, live.absent(there, api.own_config_maps(), one.hosts), api)
         which = order.ordered(one.hosts, live.strategies(there), settings.fixed)
-        rendered = objects.render(one.name, which.hosts, settings, live.kept(there, {*judged} - which.held))
-        return Seen(rendered, place, before, todo, live.plan(rendered, there, settings, which.held), api, which.steps)
+        in_api = live.kept(there, {*judged} - which.held)
+        rendered = objects.render(one.name, which.hosts, settings, in_api)
+        stays = tuple({*stays, *in_api.nodes} - which.held)
+        return Seen(rendered, place, before, todo, live.plan(rendered, there, settings, which.held), api, which.steps, stays)
 
     def _carry_out(self, one: Seen, found: Found) -> None:
         check = bool(self._task.check_mode)
@@ -150,9 +156,10 @@ class ActionModule(ActionBase):
 
 
 def said(one: Seen, check: bool) -> list[str]:
-    """A cluster for people: its groups, what is only rendered, in which order changes go, and in check mode what would be changed."""
-    would = summary.drift([*(d for call in one.plan.calls for d in call.differences), *one.todo.differences]) if check else []
-    return [*summary.lines(one.rendered), *(f"  {text}" for text in (*one.plan.said, *one.steps)), *would]
+    """A cluster for people: its groups, what is only rendered or stays, in which order changes go, and what is changed."""
+    done = summary.drift([*(d for call in one.plan.calls for d in call.differences), *one.todo.differences], check=check)
+    stays = summary.stays(one.stays)
+    return [*summary.lines(one.rendered), *(f"  {text}" for text in (*one.plan.said, *stays, *one.steps)), *done]
 
 
 def api_diff(path: str, before: Any, after: Any) -> dict[str, str]:
@@ -216,19 +223,22 @@ def of_task(args: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]
 def options_of(
     name: str, hosts: Sequence[members.Host], known: Mapping[str, Mapping[str, Any]], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The options of one cluster. Its hosts have to agree on each, as they share the cluster."""
+    """The options of one cluster. Its hosts have to agree on each, as they share it: what one alone says would change the others' nodes."""
+    # Of a host that is out of the cluster anyway nobody expects a word.
+    asked = [one.host for one in hosts if not (isinstance(one, members.LeftOut) and one.gone)] or [one.host for one in hosts]
     found = {}
     for option in OF_CLUSTER:
         said: dict[str, list[str]] = {}
-        for host in hosts:
-            value = known[host.host].get(PREFIX + option)
-            if value is not None:
-                said.setdefault(json.dumps(plain(value), sort_keys=True), []).append(host.host)
-        if len(said) > 1:
-            texts = "; ".join(f"{text} for {names.some(of)}" for text, of in said.items())
+        for host in (one.host for one in hosts):
+            value = known[host].get(PREFIX + option)
+            if value is not None or host in asked:
+                said.setdefault("" if value is None else json.dumps(plain(value), sort_keys=True), []).append(host)
+        values = {text: validated({option: json.loads(text) if text else given[option]})[option] for text in said}
+        if any(value != next(iter(values.values())) for value in values.values()):
+            texts = "; ".join(f"{text or 'not set'} for {names.some(of)}" for text, of in said.items())
             step = "Set it for the whole cluster, or give those hosts another gpufleet_cluster"
             raise PlanError(f"{PREFIX}{option} differs within the cluster {name}: {texts}", next=step)
-        found[option] = json.loads(next(iter(said))) if said else given[option]
+        found[option] = next(iter(values.values()))
     return validated(found)
 
 

@@ -97,6 +97,34 @@ def test_each_cluster_has_its_own_options(tmp_path: Path) -> None:
     assert (files(tmp_path / "clusters/north"), files(tmp_path / "clusters/south")) == ({}, before), words
 
 
+def test_what_one_host_of_a_cluster_says_is_not_said_for_the_others(tmp_path: Path) -> None:
+    """Each would change the node of a host that has said nothing. A host without a kubelet is not asked, and neither is a wish of its own lost."""
+    settings = {"gpufleet_kubernetes_dir": "clusters"}
+    assert play(tmp_path, inventory(tmp_path), "kubernetes", **settings)[0] == 0
+    before = files(tmp_path / "clusters")
+    for option, value in (("state", "absent"), ("taints", ["nvidia.com/gpu=present:NoSchedule"]), ("namespace", "gpu")):
+        gpu1 = {**bare.variables(tmp_path, "gpu1"), "gpufleet_cluster": "north", f"gpufleet_kubernetes_{option}": value}
+        status, words = play(tmp_path, inventory(tmp_path, gpu1=gpu1), "kubernetes", **settings)
+        said = f"gpufleet_kubernetes_{option} differs within the cluster north: {json.dumps(value)} for gpu1; not set for old1. Set it for the"
+        assert (status, said in " ".join(words.split()), files(tmp_path / "clusters")) == (2, True, before), words
+    # The default, written down by one, is what the other has.
+    gpu1 = {**bare.variables(tmp_path, "gpu1"), "gpufleet_cluster": "north", "gpufleet_kubernetes_state": "present"}
+    status, words = play(tmp_path, inventory(tmp_path, gpu1=gpu1), "kubernetes", **settings)
+    assert (status, files(tmp_path / "clusters")) == (0, before), words
+
+
+def test_people_read_what_was_written_and_what_was_not(tmp_path: Path) -> None:
+    place = tmp_path / "clusters/north"
+    status, words = play(tmp_path, inventory(tmp_path), "kubernetes")
+    assert (status, "Nothing was written: gpufleet_kubernetes_dir names a directory" in words) == (0, True), words
+    status, words = play(tmp_path, inventory(tmp_path), "kubernetes", gpufleet_kubernetes_dir="clusters")
+    assert (status, f"  changed: file {place}/nodes/gpu1.yaml, {place}/nodes/old1.yaml: the label" in words) == (0, True), words
+    assert "Nothing was written" not in words
+    status, words = play(tmp_path, inventory(tmp_path), "kubernetes", "--limit", "gpu1", gpufleet_kubernetes_dir="clusters")
+    left = "  left as an earlier run wrote it, since no host of this run could say otherwise: old1\n"
+    assert (status, left in words, "changed: file" in words) == (0, True, False), words
+
+
 def test_a_wrong_word_is_refused_before_a_file_is_written(tmp_path: Path) -> None:
     settings = {"gpufleet_kubernetes_dir": "clusters"}
     for wrong, said in (
@@ -104,6 +132,8 @@ def test_a_wrong_word_is_refused_before_a_file_is_written(tmp_path: Path) -> Non
         ({"gpufleet_kubernetes_values": {"deviceListStrategy": "cdi-cri"}}, "sets deviceListStrategy to"),
         ({"gpufleet_kubernetes_mig_strategy": "auto"}, "Write none or single or mixed (for gpu1, old1). Nothing was done"),
         ({"gpufleet_kubernetes_taints": ["nvidia.com/gpu"]}, "gpufleet_kubernetes_taints has"),
+        ({"gpufleet_kubernetes_namespace": "gpu.Plugin"}, "gpufleet_kubernetes_namespace is 'gpu.Plugin' (no object of the API can have"),
+        ({"gpufleet_kubernetes_config_map": "Gpu_Plugin"}, "Write small letters, digits, '-' and dots, at most 253 (for gpu1, old1). Nothing"),
         ({"gpufleet_fleet_policy": "uniform"}, "different decisions in the cluster north"),
     ):
         status, words = play(tmp_path, inventory(tmp_path), "kubernetes", **settings, **wrong)

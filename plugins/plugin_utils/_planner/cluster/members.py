@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 # A name of a node is a DNS subdomain, that of a handler and of its RuntimeClass a DNS label (apimachinery, util/validation).
 LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 NODE_NAME = re.compile(rf"(?=.{{1,253}}$){LABEL}(\.{LABEL})*")
+NAMESPACE_NAME = re.compile(LABEL)
 HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,53}[a-z0-9])?")  # as a label of nodes it has eight signs before it
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # names a directory, too
 DEFAULT_CLUSTER = "default"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -129,8 +130,26 @@ def nothing(name: str) -> Rendered:
     return Rendered(name, (), (), None, (), (), helm.Values({}, ()))
 
 
+def namespace_name(text: str) -> str:
+    return own_name("gpufleet_kubernetes_namespace", text, members.NAMESPACE_NAME, LONGEST_LABEL)
+
+
+def config_map_name(text: str) -> str:
+    return own_name("gpufleet_kubernetes_config_map", text, members.NODE_NAME, 253)
+
+
+def own_name(setting: str, text: str, pattern: re.Pattern[str], longest: int) -> str:
+    """The API would refuse another one, once somebody applies the file."""
+    if not pattern.fullmatch(text):
+        signs = "digits and '-'" if longest == LONGEST_LABEL else "digits, '-' and dots"
+        step = f"Write small letters, {signs}, at most {longest}"
+        raise PlanError(f"{setting} is {text!r}", why="no object of the API can have that name", next=step)
+    return text
+
+
 def config_map(texts: Mapping[str, str], settings: Settings) -> Object:
-    metadata = {"name": settings.config_map, "namespace": settings.place, "labels": {MANAGED_BY: MANAGER}}
+    place = namespace_name(settings.place)
+    metadata = {"name": config_map_name(settings.config_map), "namespace": place, "labels": {MANAGED_BY: MANAGER}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(sorted(texts.items()))}
 
 

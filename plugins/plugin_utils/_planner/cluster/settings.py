@@ -39,6 +39,14 @@ def _taints(value: Any) -> None:
         objects.taint(str(text))
 
 
+def _namespace(value: Any) -> None:
+    objects.namespace_name(str(value))
+
+
+def _config_map(value: Any) -> None:
+    objects.config_map_name(str(value))
+
+
 def _environment(value: Any) -> None:
     if isinstance(value, Mapping):  # what is none is said by its type
         helm.environment_of(value)
@@ -51,6 +59,8 @@ RULES: Mapping[str, Callable[[Any], None]] = {
     "gpufleet_kubernetes_device_ids": _device_ids,
     "gpufleet_kubernetes_mig_strategy": _mig,
     "gpufleet_kubernetes_hook": _hook,
+    "gpufleet_kubernetes_namespace": _namespace,
+    "gpufleet_kubernetes_config_map": _config_map,
     "gpufleet_kubernetes_taints": _taints,
     helm.ENVIRONMENT: _environment,
 }

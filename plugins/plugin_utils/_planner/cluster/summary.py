@@ -36,13 +36,20 @@ def left_out(hosts: Iterable[LeftOut]) -> list[str]:
     return [f"  in no group: {names.some(of)}: {text}" for text, of in why.items()]
 
 
-def drift(differences: Iterable[Difference]) -> list[str]:
-    """What is not as it would be rendered, each with its reason; many of one kind share a line."""
+def stays(nodes: Iterable[str]) -> list[str]:
+    """Without this line a host that has left the inventory would be forgotten, and its node keep its label for ever."""
+    of = sorted(nodes, key=names.natural)
+    return [f"left as an earlier run wrote it, since no host of this run could say otherwise: {names.some(of)}"] if of else []
+
+
+def drift(differences: Iterable[Difference], *, check: bool = True) -> list[str]:
+    """What is not as it would be rendered, each with its reason; many of one kind share a line. check: it is not changed now."""
     found: dict[tuple[str, str], list[str]] = {}
     for d in differences:
         kind, _space, name = d.path.partition(" ")
         found.setdefault((kind if name else "file", d.why), []).append(name or d.path)
-    return [f"  would change: {kind} {names.few(of, SHOWN)}: {why}" for (kind, why), of in found.items()]
+    word = "would change" if check else "changed"
+    return [f"  {word}: {kind} {names.few(of, SHOWN)}: {why}" for (kind, why), of in found.items()]
 
 
 def counted(number: int) -> str:
