@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cuda
+from page_table import table
 
 
 def drivers() -> str:
@@ -14,5 +15,5 @@ def drivers() -> str:
     for major in sorted({int(name.partition(".")[0]) for name, _driver in cuda.TOOLKITS}, reverse=True):
         own = ", ".join(f"{name}: `{driver}`" for name, driver in cuda.TOOLKITS if int(name.partition(".")[0]) == major)
         floor = f"`{cuda.FLOORS[major]}`" if major in cuda.FLOORS else ""
-        rows.append(f"| {major} | {floor} | {own} |\n")
-    return "".join(["| CUDA | all of it from | each from |\n", "| --- | --- | --- |\n", *rows])
+        rows.append([str(major), floor, own])
+    return table(["CUDA", "all of it from", "each from"], rows)

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections", Path(__file__).parent):
     sys.path.insert(0, str(entry))
 
+import adoption_tables
 import image_tables
 import options
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
@@ -34,13 +35,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import other_owners
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import table as known_bad_table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, repository
+from page_table import code, table
 
-from tests.fixtures import earlier_content as earlier
-from tests.fixtures import public_configurations as public
 from tests.lab.kinds import KINDS, Kind
 
 DOCS = ROOT / "docs"
@@ -57,20 +56,10 @@ SWITCHES = {
 }
 PROGRAMS = ("apt-get", "dnf", "zypper")  # of package managers
 MERGES = {"replace": "a drop-in replaces the whole table of a plugin", "deep": "a drop-in adds to the table of a plugin"}
-Row = Sequence[str]
-
-
-def table(head: Row, rows: Iterable[Row]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def number(parts: Iterable[int]) -> str:
     return ".".join(map(str, parts))
-
-
-def code(items: Iterable[object]) -> str:
-    return ", ".join(f"`{item}`" for item in items)
 
 
 def imitated(hosts: Iterable[str]) -> str:
@@ -248,97 +237,6 @@ def package_managers() -> str:
     return table(head, rows)
 
 
-# ---------------------------------------------------------------- docs/adoption.md
-
-
-def images() -> str:
-    """Node images and installers; rows that differ by the engine's release only are one."""
-    found: dict[Row, tuple[list[str], list[str]]] = {}
-    for row in public.EVERY:
-        engines, sources = found.setdefault((row.title, NAMES[row.engine], handlers_of(row), done(row)), ([], []))
-        engines.extend(release for release in row.releases if release not in engines)
-        sources.extend(source for source in [f"{row.source} ({row.read})"] if source not in sources)
-    body = [
-        [title, f"{engine} {', '.join(sorted(engines))}", there, what, "; ".join(sources)]
-        for (title, engine, there, what), (engines, sources) in found.items()
-    ]
-    return table(["host", "engine, as tested", "handlers there", "what is done", "read from"], body)
-
-
-def handlers_of(row: public.Public) -> str:
-    """What its file says of handlers, the default one first."""
-    data = toml.loads(row.text, row.file)
-    if row.engine == "crio":
-        runtimes = data["crio"]["runtime"]["runtimes"]
-    else:
-        plugins = data["plugins"]
-        cri = plugins.get("io.containerd.cri.v1.runtime") or plugins["io.containerd.grpc.v1.cri"]
-        runtimes = cri["containerd"]["runtimes"]
-    return "; ".join(handler_of(name, runtimes[name], row) for name in sorted(runtimes, key=lambda n: (n != row.default, n)))
-
-
-def handler_of(name: str, entry: Mapping[str, Any], row: public.Public) -> str:
-    options = entry.get("options") or {}
-    words = [f"`{name}`"]
-    if name == row.default:
-        words.append("default")
-    kind = entry.get("runtime_type", "")
-    if kind not in ("", containerd_releases.RUNC_TYPE, "oci"):
-        words.append(f"`{kind}`")
-    program = options.get("BinaryName") or entry.get("runtime_path")
-    if program and program.rsplit("/", 1)[-1] != name:
-        words.append(f"runs `{program}`")
-    if "SystemdCgroup" in options:
-        words.append("systemd" if options["SystemdCgroup"] else "cgroupfs")
-    return ", ".join(words + [f"`{key}`" for key in entry if entry[key] and key not in ("runtime_type", "runtime_path", "options")])
-
-
-def done(row: public.Public) -> str:
-    manager = known.of_name(row.home.manager)
-    if manager.place is None:
-        return f"left alone. {manager.instead}"
-    if not manager.place.main_edited and set(row.releases) == {"1.7"}:
-        return f"left alone, since containerd 1.7 would replace all of it by a drop-in. {manager.place.not_imported}"
-    driver = [] if row.engine == "crio" else [f"{'systemd' if row.systemd else 'cgroupfs'} driver"]
-    if not manager.place.main_edited:
-        return f"a drop-in next to the generated file: `nvidia` as `runc` is, {driver[0]}; `{row.default}` stays the default"
-    copied = ", ".join([*driver, *(f"`{key}`" for key in row.copied)])
-    return f"`nvidia` is made as `{row.base}` is: {copied}; `{row.default}` stays the default"
-
-
-def by_hand() -> str:
-    """Older Ansible content, guides and blog posts: what they left in containerd's main file."""
-    body = [
-        [row.title, ", ".join(row.releases), handlers_of(row), f"{kept(row)}; {row.more}", f"{row.source} ({row.read})"]
-        for row in earlier.ROWS
-    ]
-    return table(["what was there before", "containerd, as tested", "handlers there", "what is done", "read from"], body)
-
-
-def kept(row: public.Public) -> str:
-    driver = "systemd" if row.systemd else "cgroupfs"
-    if row.base == "nvidia":
-        return f"`nvidia` keeps what it has, with the {driver} driver"
-    return f"`nvidia` is made as `{row.base}` is, with the {driver} driver"
-
-
-def of_docker() -> str:
-    """What they left in Docker's."""
-    body = [[row.title, f"`{json.dumps(row.data)}`", stays(row.data), f"{row.source} ({row.read})"] for row in earlier.DOCKERS]
-    return table(["what was there before", "its daemon.json", "what is done", "read from"], body)
-
-
-def stays(data: Mapping[str, Any]) -> str:
-    """What becomes of a daemon.json with NVIDIA's runtime, as the test of these rows holds it."""
-    entry = data["runtimes"]["nvidia"]
-    given = [f"`{word}`" for key in ("args", "runtimeArgs") for word in entry.get(key) or ()]
-    words = [" and ".join([f"`nvidia` goes on with its program `{entry['path']}`", *given])]
-    if data.get("default-runtime") == "nvidia":
-        words.append("it stays the default")
-    others = sorted(set(data) - {"runtimes", "default-runtime"})
-    return "; ".join([*words, *([f"{code(others)} {'stay' if len(others) > 1 else 'stays'}"] if others else [])])
-
-
 # ---------------------------------------------------------------- docs/comparison.md
 
 
@@ -443,9 +341,9 @@ def named(link: str) -> str:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "caps": caps, "packaged": packaged, "needs": needs, "differences": differences, "checks": checks,
-    "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds, "images": images,
+    "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds, "images": adoption_tables.images,
     "managers": managers, "package-managers": package_managers, "cuda": image_tables.drivers,
-    "by-hand": by_hand, "docker-before": of_docker, "speed": speed, "variables": variables,
+    "by-hand": adoption_tables.by_hand, "docker-before": adoption_tables.of_docker, "speed": speed, "variables": variables,
     "rollout-settings": rollout_settings, "other-owners": other_owners_,
     "known-bad-stops": lambda: known_bad(True), "known-bad-said": lambda: known_bad(False),
 }  # fmt: skip
