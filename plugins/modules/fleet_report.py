@@ -19,7 +19,7 @@ description:
   - The page is one file without outside assets. It works without JavaScript; with it hosts can be searched, filtered and sorted.
   - Both files have mode C(0644) and replace those of an earlier run in one step. A directory that is missing is made. A directory that is
     reached through a symbolic link of another user is refused.
-  - Runs on the controller only. In check mode it does the same: the files are what the run is for. Use it with C(run_once).
+  - Runs on the controller only, and does the same in check mode, since the files are what the run is for. Use it with C(run_once).
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.report
