@@ -26,11 +26,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.low_level import PROGRAM
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import OperatorToolkit
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 SOURCE, EXECUTABLE, RANKS_FIRST = "RUNTIME_CONFIG_SOURCE", "RUNTIME_EXECUTABLE_PATH", "NVIDIA_RUNTIME_SET_AS_DEFAULT"
-PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")  # what a container's PATH usually is
 FILE = re.compile(r"/[A-Za-z0-9_./@+-]{1,4000}")
 HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 OWN_ENVIRONMENT = "toolkit.env"
@@ -80,7 +79,7 @@ def environment_of(instance: Mapping[str, Any], variables: traits.OperatorVariab
         variables.config: config if place.writes and config != variables.default_config else "",
         variables.socket: socket if socket != variables.default_socket else "",
         SOURCE: f"file={place.source or config}" if place.source or elsewhere else "",
-        EXECUTABLE: program if place.writes and not (place.source or elsewhere) and posixpath.dirname(program) not in PATH else "",
+        EXECUTABLE: program if place.writes and not (place.source or elsewhere) and posixpath.dirname(program) not in STANDARD_PATH else "",
     }
     return tuple((name, value) for name, value in sorted(said.items()) if value)
 

@@ -85,7 +85,7 @@ def of(
 def wanted(policy: Policy, obs: Observation) -> str:
     if policy.dra:
         return f"{OPTION} is true"
-    found = obs.attempt(REGISTERED).get("files") or () if policy.root == "/" else ()
+    found = obs.raw(REGISTERED).get("files") or () if policy.root == "/" else ()
     names = sorted({posixpath.basename(str(entry["path"])).split("-reg.sock")[0] for entry in found})
     return f"the kubelet has the plugin {names[0]}" if names else ""
 
