@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import launcher
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
@@ -336,3 +337,31 @@ def test_a_thing_is_called_what_its_field_calls_it(words: str) -> None:
     paths = [*PROSE, ROOT / "README.md", ROOT / "ARCHITECTURE.md"]
     found = [(path.relative_to(ROOT), line) for path in paths for line in path.read_text().splitlines() if word.search(line)]
     assert found == []
+
+
+def not_texts(value: object, key: str = "") -> list[object]:
+    """Give what stands for a sentence of the documentation and is none: YAML reads one with a colon and a blank as a table."""
+    if isinstance(value, dict):
+        broken = key in SENTENCES and "description" not in value  # an option may have one of these names
+        return [value] if broken else [odd for name, inner in value.items() for odd in not_texts(inner, str(name))]
+    if isinstance(value, list):
+        return [odd for inner in value for odd in not_texts(inner, key)]
+    return [] if isinstance(value, str) or key not in SENTENCES else [value]
+
+
+SENTENCES = ("description", "short_description", "details", "notes")
+
+
+@pytest.mark.parametrize("path", [*sources("modules"), *sources("doc_fragments")], ids=name)
+def test_a_sentence_of_the_documentation_is_a_text(path: Path) -> None:
+    """ansible-doc ends with an error otherwise, for all modules at once."""
+    found = documentation(path) or fragments(path)
+    for part in ("DOCUMENTATION", "RETURN"):
+        assert not_texts(yaml.safe_load(found.get(part, "{}"))) == []
+
+
+def fragments(path: Path) -> dict[str, str]:
+    """Give the documentation strings of a fragment's class, put into one text of YAML."""
+    classes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+    texts = [n.value.value for c in classes for n in c.body if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant)]
+    return {"DOCUMENTATION": yaml.safe_dump([yaml.safe_load(str(text)) for text in texts])}

@@ -98,14 +98,16 @@ def test_each_cluster_has_its_own_options(tmp_path: Path) -> None:
 
 
 def test_what_one_host_of_a_cluster_says_is_not_said_for_the_others(tmp_path: Path) -> None:
-    """Each would change the node of a host that has said nothing. A host without a kubelet is not asked, and neither is a wish of its own lost."""
+    """Each would change the node of a host that has said nothing. One without a kubelet is not asked, and keeps its own wish."""
     settings = {"gpufleet_kubernetes_dir": "clusters"}
     assert play(tmp_path, inventory(tmp_path), "kubernetes", **settings)[0] == 0
     before = files(tmp_path / "clusters")
     for option, value in (("state", "absent"), ("taints", ["nvidia.com/gpu=present:NoSchedule"]), ("namespace", "gpu")):
         gpu1 = {**bare.variables(tmp_path, "gpu1"), "gpufleet_cluster": "north", f"gpufleet_kubernetes_{option}": value}
         status, words = play(tmp_path, inventory(tmp_path, gpu1=gpu1), "kubernetes", **settings)
-        said = f"gpufleet_kubernetes_{option} differs within the cluster north: {json.dumps(value)} for gpu1; not set for old1. Set it for the"
+        said = (
+            f"gpufleet_kubernetes_{option} differs within the cluster north: {json.dumps(value)} for gpu1; not set for old1. Set it for the"
+        )
         assert (status, said in " ".join(words.split()), files(tmp_path / "clusters")) == (2, True, before), words
     # The default, written down by one, is what the other has.
     gpu1 = {**bare.variables(tmp_path, "gpu1"), "gpufleet_cluster": "north", "gpufleet_kubernetes_state": "present"}
@@ -133,7 +135,10 @@ def test_a_wrong_word_is_refused_before_a_file_is_written(tmp_path: Path) -> Non
         ({"gpufleet_kubernetes_mig_strategy": "auto"}, "Write none or single or mixed (for gpu1, old1). Nothing was done"),
         ({"gpufleet_kubernetes_taints": ["nvidia.com/gpu"]}, "gpufleet_kubernetes_taints has"),
         ({"gpufleet_kubernetes_namespace": "gpu.Plugin"}, "gpufleet_kubernetes_namespace is 'gpu.Plugin' (no object of the API can have"),
-        ({"gpufleet_kubernetes_config_map": "Gpu_Plugin"}, "Write small letters, digits, '-' and dots, at most 253 (for gpu1, old1). Nothing"),
+        (
+            {"gpufleet_kubernetes_config_map": "Gpu_Plugin"},
+            "Write small letters, digits, '-' and dots, at most 253 (for gpu1, old1). Nothing",
+        ),
         ({"gpufleet_fleet_policy": "uniform"}, "different decisions in the cluster north"),
     ):
         status, words = play(tmp_path, inventory(tmp_path), "kubernetes", **settings, **wrong)
