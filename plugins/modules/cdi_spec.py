@@ -129,6 +129,11 @@ EXAMPLES = r"""
   gpufleet.nvidia.cdi_spec:
     cdi_layout: management
 
+- name: Add a kind nvidia.com/gpu-nodes, for images that bring their own driver
+  gpufleet.nvidia.cdi_spec:
+    cdi_class: gpu-nodes
+    cdi_profile: devices
+
 - name: Take the file over from the toolkit's own unit
   gpufleet.nvidia.cdi_spec:
     cdi_owner: collection

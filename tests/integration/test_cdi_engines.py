@@ -69,6 +69,7 @@ COMMON = {"cdi_owner": "collection", "cdi_version": "{{ caps[inventory_hostname]
 TASKS = [
     {"gpufleet.nvidia.cdi_spec": {**COMMON, "cdi_profile": "{{ profile }}"}},
     {"gpufleet.nvidia.cdi_spec": {**COMMON, "cdi_profile": "devices", "cdi_layout": "management"}},
+    {"gpufleet.nvidia.cdi_spec": {**COMMON, "cdi_profile": "devices", "cdi_class": "gpu-nodes"}},  # as docs/images.md has it
 ]
 REPOSITORY = [{"hosts": "all", "gather_facts": False, "roles": ["gpufleet.nvidia.toolkit"]}]
 HOOKS = "apt-get -qq update; apt-get -qq install -y nvidia-container-toolkit-base >/dev/null 2>&1"
@@ -273,7 +274,7 @@ FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64")
 LIBRARIES = ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1")
 LOADED = [f"{folder}/{name}" for folder in FOLDERS for name in LIBRARIES]
 LOOK = f"for f in {' '.join(LOADED)}; do test ! -e $f || echo $f; done; ! grep -q libcuda.so.1 /etc/ld.so.cache || echo cached"
-ONE, NODES = "nvidia.com/gpu=0", [("/dev/nvidia0", 195, 0), ("/dev/nvidia1", 195, 1)]
+ONE, ITS_NODES, NODES = "nvidia.com/gpu=0", "nvidia.com/gpu-nodes=0", [("/dev/nvidia0", 195, 0), ("/dev/nvidia1", 195, 1)]
 
 
 @pytest.fixture(scope="module")
@@ -288,8 +289,9 @@ def profiles(fleet: Fleet, seen: Seen) -> Mapping[tuple[str, str, str], Inside]:
         write(fleet, profile)
         each(lambda host: raise_version(fleet, host))
         with ThreadPoolExecutor(4) as pool:
-            seen_there = pool.map(lambda user: start(fleet.lab, user[0], [ONE], NODES, LOOK, account=user[1]), USERS)
-            found.update({(profile, *user): inside for user, inside in zip(USERS, seen_there, strict=True)})
+            for name, device in ((profile, ONE), *([("nodes", ITS_NODES)] if profile == "full" else [])):
+                seen_there = pool.map(lambda user, device=device: start(fleet.lab, user[0], [device], NODES, LOOK, account=user[1]), USERS)
+                found.update({(name, *user): inside for user, inside in zip(USERS, seen_there, strict=True)})
     return found
 
 
@@ -301,6 +303,11 @@ def test_the_driver_is_where_loaders_look_without_any_program_on_the_host(host: 
 @pytest.mark.parametrize(("host", "account"), USERS)
 def test_the_driver_is_in_the_cache_of_the_loader_by_nvidias_hooks(host: str, account: str, profiles: Seen) -> None:
     assert {"cached", *LOADED[:2]} <= gave(profiles["full", host, account])
+
+
+@pytest.mark.parametrize(("host", "account"), USERS)
+def test_an_image_with_a_driver_of_its_own_gets_nodes_and_no_file(host: str, account: str, profiles: Seen) -> None:
+    assert gave(profiles["nodes", host, account]) == set()
 
 
 def gave(inside: Inside) -> set[str]:

@@ -37,7 +37,7 @@ def left_out(hosts: Iterable[LeftOut]) -> list[str]:
 
 
 def stays(nodes: Iterable[str]) -> list[str]:
-    """Without this line a host that has left the inventory would be forgotten, and its node keep its label for ever."""
+    """Without this line a host that has left the inventory would be forgotten, and its node keep its label."""
     of = sorted(nodes, key=names.natural)
     return [f"left as an earlier run wrote it, since no host of this run could say otherwise: {names.some(of)}"] if of else []
 

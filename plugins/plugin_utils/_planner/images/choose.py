@@ -113,6 +113,12 @@ def pinned(image: Image) -> str:
     return f"{head}{slash}{last.partition(':')[0]}@{image.digest}"
 
 
+NODES_ALONE = (
+    "Hand in device nodes only: the image brings its own driver, and files of the host's must not be put over it. "
+    "cdi_spec with cdi_class: gpu-nodes and cdi_profile: devices makes a CDI kind for that, nvidia.com/gpu-nodes"
+)
+
+
 def set_for(found: fit.Fit, engine: facts.Engine) -> dict[str, Any]:
     """What a container of this image needs with this engine: variables, how devices are handed in, what a person has to see to."""
     legacy = engine.injection in facts.LEGACY
@@ -122,7 +128,7 @@ def set_for(found: fit.Fit, engine: facts.Engine) -> dict[str, Any]:
         environment[require.DISABLE] = "true"
     if found.image.requires.exact_driver:
         environment["NVIDIA_VISIBLE_DEVICES"] = "void"
-        notes.append("Hand in device nodes only: the image brings its own driver, and files of the host's must not be put over it")
+        notes.append(NODES_ALONE)
     if found.way == "forward":
         how = "the NVIDIA runtime does that by itself" if legacy else f"the CDI spec has to have the hook {COMPAT_HOOK}"
         notes.append(f"The image's own libcuda takes the place of the host's: {how}")
