@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 
 SPEC = arguments.spec("image_report")
-SETTING, NODE = "gpufleet_image_dir", "gpufleet_kubernetes_node"
+SETTING, NODE, CLUSTER = "gpufleet_image_dir", "gpufleet_kubernetes_node", "gpufleet_cluster"
 JSON, LABELS, AFFINITY = "images.json", "labels.yml", "affinity.yml"
 
 
@@ -44,6 +44,13 @@ def contents(results: Mapping[str, Mapping[str, Any]], variables: Mapping[str, A
     """The files by their names. All is judged before the first one is written."""
     return {
         JSON: json.dumps(fleet.document(results), indent=1) + "\n",
-        LABELS: fleet.labels(results, {host: str(variables["hostvars"][host].get(NODE) or host) for host in results}),
+        LABELS: fleet.labels(results, nodes(results, variables["hostvars"])),
         AFFINITY: fleet.affinity(results),
     }
+
+
+def nodes(results: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Host -> its name in its cluster. One whose engines serve no kubelet is no node, unless the inventory says so."""
+    named = {host: str(known[host].get(NODE) or "") for host in results}
+    said = {host for host in results if named[host] or known[host].get(CLUSTER)}
+    return {host: named[host] or host for host, result in results.items() if host in said or fleet.may_be_node(result)}

@@ -98,7 +98,7 @@ def test_each_cluster_has_its_own_options(tmp_path: Path) -> None:
 
 
 def test_what_one_host_of_a_cluster_says_is_not_said_for_the_others(tmp_path: Path) -> None:
-    """Each would change the node of a host that has said nothing. One without a kubelet is not asked, and keeps its own wish."""
+    """Each would change the node of a host that has said nothing. A host without a GPU is out anyway, so nobody asks it."""
     settings = {"gpufleet_kubernetes_dir": "clusters"}
     assert play(tmp_path, inventory(tmp_path), "kubernetes", **settings)[0] == 0
     before = files(tmp_path / "clusters")
@@ -109,6 +109,15 @@ def test_what_one_host_of_a_cluster_says_is_not_said_for_the_others(tmp_path: Pa
             f"gpufleet_kubernetes_{option} differs within the cluster north: {json.dumps(value)} for gpu1; not set for old1. Set it for the"
         )
         assert (status, said in " ".join(words.split()), files(tmp_path / "clusters")) == (2, True, before), words
+    renamed = {name: text.replace("namespace: nvidia-device-plugin", "namespace: gpu") for name, text in before.items()}
+    both = {"gpufleet_kubernetes_namespace": "gpu"}
+    named = {host: {**bare.variables(tmp_path, host), "gpufleet_cluster": "north", **both} for host in ("gpu1", "old1")}
+    named["old1"]["gpufleet_engine_version"] = "1.6.20"
+    cpu1 = {**bare.variables(tmp_path, "cpu1"), "gpufleet_cluster": "north", "gpufleet_no_gpu": "skip"}
+    status, words = play(tmp_path, inventory(tmp_path, **named, cpu1=cpu1), "kubernetes", "-e", "gpufleet_kubernetes_dir=clusters")
+    assert (status, files(tmp_path / "clusters"), "in no group: cpu1" in words) == (0, renamed, True), words
+    status, words = play(tmp_path, inventory(tmp_path), "kubernetes", **settings)
+    assert (status, files(tmp_path / "clusters")) == (0, before), words
     # The default, written down by one, is what the other has.
     gpu1 = {**bare.variables(tmp_path, "gpu1"), "gpufleet_cluster": "north", "gpufleet_kubernetes_state": "present"}
     status, words = play(tmp_path, inventory(tmp_path, gpu1=gpu1), "kubernetes", **settings)

@@ -23,6 +23,9 @@ HEAD = "# Made by gpufleet.nvidia.kubernetes_objects."
 CONFIG_MAP, VALUES, NODES, CLASS = "configmap.yaml", "helm/values.yaml", "nodes/", "runtimeclass-"
 FOLDERS = ("helm", "nodes")
 SETTING = "gpufleet_kubernetes_dir"
+# Who deletes a Node ends the pods there, and these tools delete what has left their source. A kubelet has made the node, not the file.
+# https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/, https://fluxcd.io/flux/components/kustomize/kustomizations/#prune
+UNPRUNED = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false", "kustomize.toolkit.fluxcd.io/prune": "disabled"}
 
 
 @dc.dataclass(frozen=True)
@@ -45,13 +48,19 @@ def of(rendered: Rendered, before: Mapping[str, str] | None = None) -> dict[str,
     for one in rendered.nodes:
         name = one["metadata"]["name"]
         own = "The node exists already: kubectl apply --server-side --field-manager=gpufleet.nvidia -f this file"
-        found[f"{NODES}{name}.yaml"] = text(one, [f"{hosts[name].host}: {hosts[name].why}", own, *by_hand(name, rendered)])
+        why = [f"{hosts[name].host}: {hosts[name].why}", own, *by_hand(name, rendered)]
+        found[f"{NODES}{name}.yaml"] = text(unpruned(one), why)
     values = (before or {}).get(VALUES, "")
     if is_ours(values):
         found[VALUES] = values
     elif rendered.values.values:
         found[VALUES] = text(dict(rendered.values.values), rendered.values.why)
     return dict(sorted(found.items()))
+
+
+def unpruned(node: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = node["metadata"]
+    return {**node, "metadata": {**metadata, "annotations": {**metadata["annotations"], **UNPRUNED}}}
 
 
 def by_hand(node: str, rendered: Rendered) -> list[str]:
@@ -62,7 +71,7 @@ def by_hand(node: str, rendered: Rendered) -> list[str]:
 
 def class_why(runtime_class: Mapping[str, Any]) -> str:
     some = "scheduling" in runtime_class
-    return "Not all hosts have this handler, so pods that name it go to those that do" if some else "All hosts have this handler"
+    return "Not all hosts have this handler, so pods that name it go to those that do" if some else "All hosts with GPUs have this handler"
 
 
 def text(document: Mapping[str, Any], why: Iterable[str]) -> str:

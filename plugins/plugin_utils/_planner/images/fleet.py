@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, fleet_hosts, layout, names, outcomes
 
@@ -140,19 +141,30 @@ def cover(results: outcomes.Results) -> list[str]:
 # ---------------------------------------------------------------- for Kubernetes
 
 
+def may_be_node(result: Mapping[str, Any]) -> bool:
+    """Of a host on which nothing was decided yet nobody knows, and neither of an engine from a later release."""
+    engines = {str(one.get("engine")) for one in (result.get("facts") or {}).get("engines") or ()}
+    return not engines or any(name not in traits.TRAITS or traits.of(name).kubernetes for name in engines)
+
+
 def labels(results: outcomes.Results, nodes: Mapping[str, str]) -> str:
-    """A document for each node: which images run there, and which was chosen. nodes: host -> its name in the cluster."""
-    found: dict[str, dict[str, str]] = {host: {} for host, result in results.items() if result.get("choices")}
+    """A document for each node: which images run there, and which was chosen. nodes: host -> its name in the cluster, if it has one.
+
+    Applied, a document of a name that no node has would make one.
+    """
+    found: dict[str, dict[str, str]] = {host: {} for host, result in results.items() if result.get("choices") and host in nodes}
     require_own_nodes({host: nodes[host] for host in sorted(found, key=names.natural)})
     for name, states_ in matrix(results).items():
         for host, state in states_.items():
-            if state != NOT:
+            if state != NOT and host in found:
                 found[host][f"{LABEL}/{name}"] = state
     documents = [
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": nodes[host], "labels": found[host]}}
         for host in sorted(found, key=names.natural)
     ]
-    return written(documents, [f"The nodes exist already: {COMMAND} this file", "It also takes away labels that an earlier file has set"])
+    compare = "Applied, an object of a name that no node has would make that node; with kubectl diff --server-side it would be all new"
+    away = "It also takes away labels that an earlier file has set"
+    return written(documents, [f"The nodes exist already: {COMMAND} this file", compare, away])
 
 
 def require_own_nodes(nodes: Mapping[str, str]) -> None:

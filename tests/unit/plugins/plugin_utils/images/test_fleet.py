@@ -106,6 +106,29 @@ def test_labels_and_affinity_agree() -> None:
     assert wanted == [{"key": "images.gpufleet.nvidia/trainer-cuda11", "operator": "In", "values": ["chosen", "fits"]}]
 
 
+NODES = [
+    # engines of a host, and whether it may be a node
+    ([], True),
+    (["containerd"], True),
+    (["crio"], True),
+    (["docker", "containerd"], True),
+    (["docker"], False),
+    (["podman", "docker"], False),
+]
+
+
+@pytest.mark.parametrize(("engines", "may"), NODES)
+def test_a_host_of_docker_or_podman_alone_is_no_node(engines: list[str], may: bool) -> None:
+    assert fleet.may_be_node({"facts": {"engines": [{"engine": name} for name in engines]}}) is may
+    assert fleet.may_be_node({"unreachable": True})
+
+
+def test_a_host_that_is_no_node_has_no_document() -> None:
+    """Applied, it would make the node."""
+    found = list(yaml.safe_load_all(fleet.labels(RESULTS, {"volta1": "worker-1", "kepler1": "worker-3"})))
+    assert {node["metadata"]["name"] for node in found} == {"worker-1", "worker-3"}
+
+
 def test_two_hosts_are_no_one_node() -> None:
     """A host without a choice has no labels, and so no node."""
     nodes = {"volta1": "worker-1", "ampere1": "worker-2", "kepler1": "worker-1"}
