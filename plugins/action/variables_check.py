@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import va
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted as sharing
 
 SPEC = arguments.spec("variables_check")
 COLLECTION = Path(__file__).resolve().parents[2]
@@ -117,7 +118,12 @@ VERSIONS = sorted(name for name in KNOWN if name.endswith("_version"))
 
 
 def wrong_of_host(variables: Mapping[str, Any]) -> list[str]:
-    return [*(wrong_values(variables) or wrong_drain(variables)), *wrong_versions(variables), *wrong_cluster(variables)]
+    return [
+        *(wrong_values(variables) or wrong_drain(variables)),
+        *wrong_versions(variables),
+        *wrong_cluster(variables),
+        *wrong_sharing(variables),
+    ]
 
 
 def wrong_cluster(variables: Mapping[str, Any]) -> list[str]:
@@ -127,6 +133,23 @@ def wrong_cluster(variables: Mapping[str, Any]) -> list[str]:
     except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
         return []
     return settings.problems(given)
+
+
+SHARING = {"given": "gpufleet_sharing", "root": "gpufleet_root", "driver_root": "gpufleet_cdi_driver_root"}
+
+
+def wrong_sharing(variables: Mapping[str, Any]) -> list[str]:
+    """What no host could be given, which would else be found host by host, after others were changed."""
+    try:
+        given = {field: variables.get(name) for field, name in SHARING.items()}
+    except AnsibleError:  # said where it is read
+        return []
+    try:
+        if isinstance(given["given"], Mapping):  # what is none is said by its type
+            sharing.check(given["given"], str(given["root"] or "/"), str(given["driver_root"] or "/"))
+    except PlanError as error:
+        return [names.PREFIX + str(error)]
+    return []
 
 
 ARCHIVE = "gpufleet_bundle_file"

@@ -189,7 +189,9 @@ def show(stage: Stage, settings: Path) -> int:
 def show_cluster(lab: Lab, settings: Path, repositories: Path) -> None:
     """Show what a Kubernetes of two kinds of host needs to know, and a pod on each. Its hosts are in the inventory from then on."""
     heading("8. a cluster of two kinds of host: what is rendered for it, and a pod on each")
-    cluster = demo_cluster.boot(lab, PLACE / "cluster")
+    print("Kubernetes is built from source the first time, which takes ten minutes on two cores.", flush=True)
+    with progress.shown():
+        cluster = demo_cluster.boot(lab, PLACE / "cluster")
     stage = Stage(lab, repositories)
     demo_cluster.show(cluster, stage.run, settings.relative_to(ROOT), (PLACE / "rendered").relative_to(ROOT))
 

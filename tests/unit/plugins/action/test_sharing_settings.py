@@ -1,0 +1,29 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What gpufleet_sharing says is judged for all hosts of a run, before the first of them is changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import variables_check
+
+CASES: list[tuple[dict[str, Any], str]] = [
+    # variables of a host, the beginning of what is said; '' for nothing
+    ({}, ""),
+    ({"gpufleet_sharing": {}}, ""),
+    ({"gpufleet_sharing": {0: "time_slicing", "NVIDIA A100-SXM4-80GB": {"dedicated": {"exclusive": True}}}}, ""),
+    ({"gpufleet_sharing": {"0": "time_slicng"}}, "gpufleet_sharing has for 0 "),
+    ({"gpufleet_sharing": {"0": {"time_slicing": {"interval": "10ms"}}}}, "gpufleet_sharing.0.time_slicing: interval is '10ms'. Write"),
+    ({"gpufleet_sharing": {"0": {"dedicated": {"exclusiv": True}}}}, "gpufleet_sharing.0.dedicated: unknown key 'exclusiv'"),
+    ({"gpufleet_sharing": {"GPU-abc": "dedicated"}}, "gpufleet_sharing has the key 'GPU-abc', which is no GPU"),
+    ({"gpufleet_sharing": {"0": "dedicated"}, "gpufleet_root": "/srv/image"}, "gpufleet_sharing is set, and root is /srv/image"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), CASES)
+def test_what_no_host_could_be_given_is_said_at_once(given: dict[str, Any], said: str) -> None:
+    found = variables_check.wrong_of_host(given)
+    assert [text[: len(said)] for text in found] == ([said] if said else [])
