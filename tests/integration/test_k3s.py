@@ -89,7 +89,9 @@ def history(boot: Boot) -> History:
     for host, (_kind, unit, _data) in HOSTS.items():
         trap = TRAP.format(home=home(host))
         fleet.shell(host, f"d=/etc/systemd/system/{unit}.d; mkdir $d; printf '%s' \"{trap}\" >$d/trap.conf; systemctl daemon-reload")
-    happens("trapped", fleet.task("node", list(HOSTS), {"packages": "ignore", "handlers": {"nvidia": {}, "trapped": {"binary": NVIDIA}}}))
+    options = {"packages": "ignore", "handlers": {"nvidia": {}, "trapped": {"binary": NVIDIA}}}
+    # Servers of one cluster: the second would not begin after the first failed.
+    happens("trapped", fleet.task("node", list(HOSTS), options, variables={"gpufleet_cluster": "{{ inventory_hostname }}"}))
     for host, (_kind, unit, _data) in HOSTS.items():
         fleet.shell(host, f"rm -r /etc/systemd/system/{unit}.d; systemctl daemon-reload")
     happens("absent", fleet.task("node", list(HOSTS), {"state": "absent"}))

@@ -14,9 +14,10 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.unsafe_proxy import wrap_var
-from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, online, transport
+from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, online, transport, turns
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, change_ref, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction as transactions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import work
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
     NeedMore,
@@ -206,7 +207,9 @@ def converge(
     def send(plan: Plan) -> dict[str, Any]:
         pending = [] if plan in outcome.plan.first else left_out(wanted, seen, planner, plan)
         request = transaction(plan, wanted, seen, check=check, reason=reason, pending=pending)
-        return transport.exchange(action, "transaction", request, task_vars, way)
+        change = functools.partial(transport.exchange, action, "transaction", request, task_vars, way)
+        host, of = str(task_vars.get("inventory_hostname")), functools.partial(cluster, action, task_vars, wanted, way)
+        return turns.done(wanted, plan, check, host, of, change)
 
     def send_alone(plan: Plan) -> dict[str, Any]:
         request = transaction(plan, wanted, seen, check=False, reason=f"{reason}: {past.AFTER_ROLLBACK}", pending=[])
@@ -236,6 +239,12 @@ def converge(
         host = task_vars.get("inventory_hostname") or "this host"
         shaped["warnings"] = [f"{host}: {sentence}" for sentence in earlier]
     return {**shaped, "advice": list(dict.fromkeys([*earlier, *shaped["advice"], *noted]))}
+
+
+def cluster(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, way: str) -> str:
+    """Of a server, by its CA where the inventory names none; those whose CA cannot be read count together."""
+    named = action._templar.template(task_vars.get("gpufleet_cluster") or "")
+    return str(named or work.cluster(look(action, task_vars, wanted, [work.CLUSTER], way)))
 
 
 def reference(action: ActionBase, task_vars: Mapping[str, Any]) -> change_ref.Reference:

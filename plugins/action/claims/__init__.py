@@ -72,30 +72,47 @@ def place() -> Path:
 @contextlib.contextmanager
 def alone() -> Iterator[Path]:
     """One rollout at a time reads what others have, and says what it takes."""
-    directory = place()
-    try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        found = directory.stat()
-        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-            raise PermissionError(errno.EPERM, "others may write to it")
-        with (directory / "lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+    with locked("lock") as directory:
+        try:
             yield directory
-    except OSError as error:
-        step = "Make it a directory that you alone may write to, or set ANSIBLE_HOME"
-        why = f"{error.strerror}; a rollout records in it which hosts it has"
-        raise PlanError("this directory cannot be used", where=str(directory), why=why, next=step) from None
+        except OSError as error:
+            raise _unusable(directory, error) from None
+
+
+@contextlib.contextmanager
+def locked(name: str) -> Iterator[Path]:
+    """What one process of this controller does at a time: the directory, for as long as nobody else holds the lock of this name."""
+    directory = place()
+    with contextlib.ExitStack() as stack:
+        try:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            found = directory.stat()
+            if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+                raise PermissionError(errno.EPERM, "others may write to it")
+            fcntl.flock(stack.enter_context((directory / name).open("w")), fcntl.LOCK_EX)
+        except OSError as error:
+            raise _unusable(directory, error) from None
+        yield directory
+
+
+def _unusable(directory: Path, error: OSError) -> PlanError:
+    step = "Make it a directory that you alone may write to, or set ANSIBLE_HOME"
+    why = f"{error.strerror}; runs record in it which hosts they have"
+    return PlanError("this directory cannot be used", where=str(directory), why=why, next=step)
 
 
 def identities(host: str, result: Mapping[str, Any], variables: Mapping[str, Any]) -> tuple[str, ...]:
     """By what a host is known. First the boot of its kernel, whatever an inventory calls it; a directory tree has none.
 
-    Then where this controller reaches it, also after a reboot, which may be a part of the rollout that has it.
+    Then where this controller reaches it, also after a reboot, which may be a part of the rollout that has it. Two sites may have the same
+    addresses, each behind a gateway of its own, so how a host calls itself belongs to it.
     """
     work = result.get("work") or {}
     port = f":{variables['ansible_port']}" if variables.get("ansible_port") else ""
     place = f"{variables.get('ansible_host') or host}{port} {variables.get('gpufleet_root') or '/'}"
-    return (f"{work.get('hostname')} {work['boot_id']}", place) if work.get("boot_id") else (place,)
+    if not work.get("boot_id"):
+        return (place,)
+    return (f"{work.get('hostname')} {work['boot_id']}", f"{place} {work.get('hostname')}")
 
 
 @dc.dataclass(frozen=True)

@@ -39,8 +39,8 @@ def test_a_rollout_has_its_hosts_until_it_is_known_to_be_dead(fields: dict[str, 
     assert claims._of(tmp_path, owner).exists() is (alive is not False), "what is not known to be dead is left alone"
 
 
-def known(boot: str, name: str = "gpu1", **variables: Any) -> tuple[str, ...]:
-    return claims.identities(name, {"work": {"hostname": "gpu1", "boot_id": boot} if boot else {}}, variables)
+def known(boot: str, name: str = "gpu1", calls_itself: str = "gpu1", **variables: Any) -> tuple[str, ...]:
+    return claims.identities(name, {"work": {"hostname": calls_itself, "boot_id": boot} if boot else {}}, variables)
 
 
 SECOND_LOOKS = [
@@ -50,6 +50,7 @@ SECOND_LOOKS = [
     ("by another name in the inventory", known("b", "node-1", ansible_host="10.0.0.1"), True, True),
     ("another host", known("d", "gpu2"), False, False),
     ("another host behind the same address", known("d", ansible_port=2222), False, False),
+    ("a host of another site with the same address", known("d", calls_itself="edge-7"), False, False),
     ("a directory tree of the same name", known("", gpufleet_root="/srv/tree"), False, False),
 ]
 

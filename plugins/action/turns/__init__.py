@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Servers of one Kubernetes cluster are changed one after another, also where a play has several of them at once.
+
+Ansible changes the hosts of a batch side by side, in a process each, and two of three members of etcd that restart at once have no quorum.
+So who changes a server holds its cluster's lock until that server's API serves again. The kernel frees the lock of a process that dies. A
+server that did not come through ends it for the others in the same run: they stay as they are.
+
+A package of one file, since ansible-test wants a module for every other file below plugins/action.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.action import claims
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results
+
+Change = Callable[[], dict[str, Any]]
+
+
+def needed(wanted: Policy, plan: Plan) -> bool:
+    """Whether this change takes a part of a cluster's API away for a moment."""
+    units = {restart.unit for restart in plan.acts_on(wanted.restart)}
+    return wanted.root == "/" and bool(units & set(known.server_units()))
+
+
+def done(wanted: Policy, plan: Plan, check: bool, host: str, cluster: Callable[[], str], change: Change) -> dict[str, Any]:
+    """Carry a plan out, in turn where it needs one."""
+    return taken(cluster(), host, change) if needed(wanted, plan) and not check else change()
+
+
+def taken(cluster: str, host: str, change: Change) -> dict[str, Any]:
+    """Do it while no other server of this cluster is changed from this controller. The answer is the change's, or says who ended it."""
+    name = f"servers-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
+    with claims.locked(f"{name}.lock") as directory:
+        file, mine = directory / f"{name}.begun", claims.process(os.getppid())
+        first = begun(file, mine)
+        if first not in ("", host):
+            return {"changed": False, "error": {"phase": "precheck", **refusal(first)}}
+        file.write_text(json.dumps({"process": dc.asdict(mine) if mine else {}, "host": host}), encoding="utf-8")
+        answer = change()
+        if not results.trouble(answer):
+            file.unlink(missing_ok=True)
+        return answer
+
+
+def refusal(first: str) -> dict[str, str]:
+    why = f"{first}, another server of its cluster, did not come through in this run"
+    return {"message": f"this server is not changed, since {why}", "next": f"Look at {first}, and run again once the cluster's API is well"}
+
+
+def begun(file: Path, mine: claims.Process | None) -> str:
+    """The server that this run began with and did not bring through; '' where there is none. What another run has left says nothing."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return str(found["host"]) if mine and found["process"] == dc.asdict(mine) else ""
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Servers of one cluster take turns, and one that does not come through ends the turns of the others in its run."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import base, claims, turns
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import work
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Plan, Policy, Restart
+
+WELL: dict[str, Any] = {"changed": True}
+BROKEN: dict[str, Any] = {"changed": False, "error": {"phase": "health", "message": "k3s.service does not serve"}}
+REFUSED = "precheck: this server is not changed, since s1, another server of its cluster, did not come through in this run"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    found = tmp_path / "rollouts"
+    monkeypatch.setattr(claims, "place", lambda: found)
+    return found
+
+
+NEEDED: dict[str, tuple[Policy, tuple[Restart, ...], bool]] = {
+    "a server": (Policy(), (Restart("k3s.service"),), True),
+    "a server of RKE2 among others": (Policy(), (Restart("docker.service"), Restart("rke2-server.service")), True),
+    "an agent": (Policy(), (Restart("k3s-agent.service"),), False),
+    "a plain containerd": (Policy(), (Restart("containerd.service"),), False),
+    "a server whose restart is left to a person": (Policy(restart="never"), (Restart("k3s.service"),), False),
+    "a controller of k0s, which takes the change up by itself": (
+        Policy(restart="never"),
+        (Restart("k0scontroller.service", "wait"),),
+        True,
+    ),
+    "a tree": (Policy(root="/srv/tree"), (Restart("k3s.service"),), False),
+    "nothing to restart": (Policy(), (), False),
+}
+
+
+@pytest.mark.parametrize(("wanted", "restarts", "needed"), NEEDED.values(), ids=NEEDED)
+def test_who_waits_for_a_turn(wanted: Policy, restarts: tuple[Restart, ...], needed: bool) -> None:
+    assert turns.needed(wanted, Plan(restarts=restarts)) is needed
+
+
+def held(place: Path) -> list[bool]:
+    """Whether each lock is held by somebody."""
+    found = []
+    for path in sorted(place.glob("servers-*.lock")):
+        with path.open("r+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found.append(False)
+            except BlockingIOError:
+                found.append(True)
+    return found
+
+
+def test_no_other_server_of_the_cluster_is_changed_meanwhile(place: Path) -> None:
+    seen: list[list[bool]] = []
+
+    def other() -> dict[str, Any]:
+        seen.append(held(place))
+        return WELL
+
+    def first() -> dict[str, Any]:
+        seen.append(held(place))
+        return turns.taken("edge", "e1", other)  # of another cluster: it does not wait
+
+    assert turns.taken("one", "s1", first) == WELL
+    assert seen == [[True], [True, True]]
+    assert held(place) == [False, False]
+    assert list(place.glob("*.begun")) == []
+
+
+def never() -> dict[str, Any]:
+    raise AssertionError("changed all the same")
+
+
+def lost() -> dict[str, Any]:
+    raise ConnectionError("the way to it broke")
+
+
+def failing() -> None:
+    assert turns.taken("one", "s1", lambda: BROKEN) == BROKEN
+
+
+def losing() -> None:
+    with pytest.raises(ConnectionError, match="the way to it broke"):
+        turns.taken("one", "s1", lost)
+
+
+@pytest.mark.parametrize("first", [failing, losing])
+def test_after_one_that_did_not_come_through_the_others_stay_as_they_are(first: Callable[[], None]) -> None:
+    first()
+    refused = turns.taken("one", "s2", never)
+    assert refused["error"]["message"] in REFUSED
+    assert refused["error"]["next"] == "Look at s1, and run again once the cluster's API is well"
+    assert turns.taken("two", "t1", lambda: WELL) == WELL, "another cluster goes on"
+    assert turns.taken("one", "s1", lambda: WELL) == WELL, "its own next attempt"
+    assert turns.taken("one", "s2", lambda: WELL) == WELL, "after which the others go on"
+
+
+OTHER_RUNS = {
+    "an earlier run": lambda found: json.dumps({**found, "process": {**found["process"], "started": "1"}}),
+    "a file that is cut off": lambda found: json.dumps(found)[:20],
+    "a file that says something else": lambda _found: "[]",
+}
+
+
+@pytest.mark.parametrize("said", OTHER_RUNS.values(), ids=OTHER_RUNS)
+def test_what_another_run_has_left_ends_nobodys_turn(said: Callable[[dict[str, Any]], str], place: Path) -> None:
+    turns.taken("one", "s1", lambda: BROKEN)
+    (file,) = place.glob("*.begun")
+    file.write_text(said(json.loads(file.read_text())))
+    assert turns.taken("one", "s2", lambda: WELL) == WELL
+
+
+class Servers:
+    """Hosts whose plan restarts k3s, on which the first transaction fails."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cas: dict[str, str]) -> None:
+        self.cas, self.sent = cas, list[str]()
+        self.asked: list[str] = []
+        monkeypatch.setattr(base.transport, "exchange", self.exchange)
+
+    def exchange(self, _action: Any, program: str, request: dict[str, Any], task_vars: dict[str, Any], *_more: Any) -> dict[str, Any]:
+        host = task_vars["inventory_hostname"]
+        if program == "observe":
+            self.asked.append(host)
+            return {"host": {"uid": 0}, "answers": {"0": {"originals": {}, "sha256": self.cas.get(host)}}}
+        self.sent.append(host)
+        return BROKEN if len(self.sent) == 1 else WELL
+
+    def converge(self, host: str, **variables: Any) -> str:
+        action: Any = SimpleNamespace(
+            _task=SimpleNamespace(check_mode=False, diff=False), _templar=SimpleNamespace(template=lambda value: value)
+        )
+        plan = Plan(differences=(Difference("file", "/x", "", None, "y", "z"),), restarts=(Restart("k3s.service"),))
+        questions = [{"id": "originals"}]
+        done = base.converge(
+            action, {"inventory_hostname": host, **variables}, Policy(), lambda _p: questions, lambda _p, _s: base.Outcome(plan),
+            reason="test", way="auto",
+        )  # fmt: skip
+        return str(done.get("msg") or "")
+
+
+CLUSTERS: dict[str, tuple[dict[str, str], dict[str, Any], list[str]]] = {
+    # the CAs of three servers, what the inventory says, and which of them are changed after the first one failed
+    "one cluster by its CA": (dict.fromkeys(("s1", "s2", "s3"), "a" * 64), {}, ["s1"]),
+    "a cluster each": ({"s1": "a" * 64, "s2": "b" * 64, "s3": "c" * 64}, {}, ["s1", "s2", "s3"]),
+    "one by the inventory": ({}, {"gpufleet_cluster": "prod"}, ["s1"]),
+    "no CA that can be read": ({}, {}, ["s1"]),
+}
+
+
+@pytest.mark.parametrize(("cas", "variables", "changed"), CLUSTERS.values(), ids=CLUSTERS)
+def test_a_task_changes_no_further_server_of_a_cluster_of_which_one_failed(
+    cas: dict[str, str], variables: dict[str, Any], changed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = Servers(monkeypatch, cas)
+    said = {host: servers.converge(host, **variables) for host in ("s1", "s2", "s3")}
+    assert servers.sent == changed
+    assert {host for host, text in said.items() if text.startswith(REFUSED)} == {"s1", "s2", "s3"} - set(changed)
+    looks = 1 if variables else 2  # one more where the inventory names no cluster
+    assert servers.asked == [host for host in said for _look in range(looks)]
+    assert work.CLUSTER["id"]
