@@ -20,8 +20,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 PROGRAMS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit")
+NAME = "oci-nvidia-hook.json"
 # Podman reads it, and CRI-O where its hooks_dir names it.
 ADMINS = "/etc/containers/oci/hooks.d"
+USUAL = ("/usr/share/containers/oci/hooks.d", ADMINS)
 # Scripts for the Docker of RHEL 7 (nvidia-container-runtime-hook 1.3 and 1.4): no engine that is served here runs them.
 SCRIPTS = ("/usr/libexec/oci/hooks.d/nvidia", "/usr/libexec/oci/hooks.d/oci-nvidia-hook")
 NOBODY = "it is a script for the Docker of RHEL 7, which no current engine runs"

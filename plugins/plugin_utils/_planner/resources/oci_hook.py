@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
-NAME = "oci-nvidia-hook.json"
+NAME = hook_files.NAME
 DIRECTORY = crio_releases.HOOKS_DIRS[0]
 # What of a hook file may travel: all that this collection's has, and all that the form of hooks 0.1.0 has.
 KEEP = file_places.keep("json", {

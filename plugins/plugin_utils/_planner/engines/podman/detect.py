@@ -48,7 +48,11 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
 def advice(policy: Policy, obs: Observation) -> tuple[str, ...]:
     """What a person should know of the Podman of this host, whoever else is configured on it."""
     used = policy.cdi_spec_dirs or CDI_DIRS
-    return tuple(text for reader in consumers.podman(obs) for text in directories.advice(obs, reader.version, used))
+    return tuple(text for reader in consumers.podman(obs) for text in (*directories.advice(obs, reader.version, used), *hooks(policy, obs)))
+
+
+def hooks(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    return directories.hooked(obs) if policy.cdi != "disabled" and policy.root == "/" else ()
 
 
 def counts(policy: Policy, others: Iterable[Instance]) -> bool:

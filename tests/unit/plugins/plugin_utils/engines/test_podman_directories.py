@@ -47,3 +47,27 @@ def test_the_sentence_names_both_ways_out_and_the_option_ends_it() -> None:
     way = "remove cdi_spec_dirs there, or set cdi_spec_dirs (gpufleet_cdi_spec_dirs) to these directories"
     assert detect.advice(Policy(), seen) == (f"{why}: {way}",)
     assert detect.advice(Policy(cdi_spec_dirs=(NAMED,)), seen) == ()
+
+
+HOOK = "/srv/hooks/oci-nvidia-hook.json"
+HOOKED = '[engine]\nhooks_dir = ["/usr/share/containers/oci/hooks.d", "/srv/hooks/"]\n'
+# files of the host, whether NVIDIA's hook file is in that directory -> the place of the setting that is named ("" = nothing is said)
+HOOKS = {
+    "the hook is there": ({OWN: HOOKED}, True, f"{OWN}:2"),
+    "no hook is there": ({OWN: HOOKED}, False, ""),
+    "a later file names the usual ones alone": (
+        {OWN: HOOKED, DROP_IN: '[engine]\nhooks_dir = ["/etc/containers/oci/hooks.d"]\n'},
+        True,
+        "",
+    ),
+    "a list that adds to another": ({OWN: '[engine]\nhooks_dir = ["/srv/hooks", {append=true}]\n'}, True, ""),
+    "nothing is configured": ({}, True, ""),
+}
+
+
+@pytest.mark.parametrize(("files", "there", "where"), HOOKS.values(), ids=HOOKS)
+def test_a_hook_that_podmans_own_setting_names_is_named(files: dict[str, str], there: bool, where: str) -> None:
+    seen = obs(files={**files, **({HOOK: "{}"} if there else {})}, packages={"podman": "5.4.2-1"})
+    said = f"Podman runs {HOOK} as well (hooks_dir, {where}), and a hook in addition to CDI injects GPUs twice: remove that file"
+    assert detect.advice(Policy(), seen) == ((said,) if where else ())
+    assert detect.advice(Policy(cdi="disabled"), seen) == (), "CRI-O beside it may get GPUs by that file"
