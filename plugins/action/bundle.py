@@ -60,15 +60,11 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = arguments.of_task(self, SPEC)
         if not args["file"]:
-            raise PlanError(
-                "no file is named for the archive", next="Name one in file (gpufleet_bundle_file), for example gpufleet-bundle.tar"
-            )
+            raise PlanError("no file is named for the archive", next="Name one in gpufleet_bundle_file, for example gpufleet-bundle.tar")
         path = Path(args["file"]).expanduser().absolute()
         if not path.parent.is_dir():
             step = "Make the directory, or name another one"
-            raise PlanError(
-                "there is no directory for this file", where=str(path), why="bundle_file (gpufleet_bundle_file) names it", next=step
-            )
+            raise PlanError("there is no directory for this file", where=str(path), why="gpufleet_bundle_file names it", next=step)
         require_gpgv()
         key = key_of(args)
         content: dict[str, bytes] = {manifest.KEY: (key.strip() + "\n").encode()}
@@ -108,7 +104,7 @@ def key_of(args: Mapping[str, Any]) -> str:
         expected = expected or repository.FINGERPRINT
         key = key or (online.download(repository.KEY_URL) or b"").decode("utf-8", "replace")
     elif not key:
-        step = "Give the armored text of its key in key (gpufleet_toolkit_key)"
+        step = "Give the armored text of its key in gpufleet_toolkit_key"
         raise PlanError("there is no key for the repository", where=args["url"], why="its signature could not be verified", next=step)
     repository.require_expected(repository.fingerprint(key), expected)
     return str(key)
@@ -244,5 +240,5 @@ def refusal(status: str, fingerprint: str) -> str:
 
 
 def refused(source: Source, name: str, why: str) -> PlanError:
-    step = "Name the repository's own key in toolkit_key (gpufleet_toolkit_key), or another repository"
+    step = "Name the repository's own key in gpufleet_toolkit_key, or another repository"
     return PlanError("the signature of the repository does not count", where=f"{outside.shown(source.address)}/{name}", why=why, next=step)

@@ -398,7 +398,7 @@ def test_our_drop_in_of_2_x_beneath_1_x_is_named_and_taken_out(tmp_path: Path) -
     hands.apply(hands.plan("present"))
     binary("1.7")
     tree.release = "1.7"
-    with pytest.raises(PlanError, match="this drop-in of this collection hides.*Run with state: absent first, then run again"):
+    with pytest.raises(PlanError, match="this drop-in of this collection hides.*Run with gpufleet_state: absent first, then run again"):
         hands.plan("present")
     hands.apply(hands.plan("absent"))
     assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was

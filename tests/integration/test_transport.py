@@ -18,7 +18,7 @@ pytestmark = pytest.mark.lab
 
 SUDO = {"ansible_user": "ops", "ansible_become": True, "ansible_become_method": "sudo"}
 PLAIN = {"ansible_ssh_pipelining": False, "ansible_pipelining": False}
-# way -> (the option transport, connection variables)
+# way -> (gpufleet_transport, connection variables)
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "stdin": ("stdin", {}),
     "module": ("module", {}),

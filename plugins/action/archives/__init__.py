@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import tr
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import host, listed, manifest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
-STEP = "Name a file of this controller in bundle_file (gpufleet_bundle_file)"
+STEP = "Name a file of this controller in gpufleet_bundle_file"
 BLOCK = 1 << 20
 COPYRIGHT = 1 << 20  # bytes of a copyright file that are read
 

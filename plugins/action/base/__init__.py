@@ -146,7 +146,7 @@ def require_root(wanted: Policy, host: Mapping[str, Any]) -> None:
     """A tree that is not there would look like one with nothing in it, whose journal cannot be read."""
     if host.get("root") is False:
         raise AnsibleActionFail(
-            f"{wanted.root}: there is no such directory on this host. root (gpufleet_root) names it: make it, or name the one that is meant"
+            f"{wanted.root}: there is no such directory on this host. gpufleet_root names it: make it, or name the one that is meant"
         )
 
 
@@ -185,7 +185,7 @@ def plan_from(
             seen = look(action, task_vars, wanted, need.questions, way, seen)
         except PlanError as error:
             raise AnsibleActionFail(str(error), result=arguments.failure(error)) from None
-    step = "Set config_path (gpufleet_config_path) to the engine's own file, or remove that engine from the option engines"
+    step = "Set gpufleet_config_path to the engine's own file, or remove that engine from gpufleet_engines"
     raise AnsibleActionFail(f"{LOOKS} observations of this host were not enough: each led to more queries, the last to {repeated}. {step}")
 
 

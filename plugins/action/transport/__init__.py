@@ -231,7 +231,8 @@ def lost(program: str, result: Mapping[str, Any], python: str = "") -> str:
         return f"no Python at {python} on the node: {INSTALL}"
     tail = " | ".join(row for row in text.splitlines() if row.strip())[-600:]
     said = tail or "no output"
-    return f"the node's program {program} gave no answer (exit status {result.get('rc')}): {said}. Run with -vvv, or set transport: module"
+    what = f"the node's program {program} gave no answer (exit status {result.get('rc')}): {said}"
+    return f"{what}. Run with -vvv, or set gpufleet_transport: module"
 
 
 def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -82,15 +82,15 @@ CAUSES: tuple[Cause, ...] = (
     Cause("package-held",
           r"(?:filtered out by exclude filtering for argument: |Argument '(?=\S+' matches only (?:packages )?excluded))(?P<name>[\w.+-]+)",
           "the package {name} is excluded on this host, or held at another version (dnf versionlock list, exclude= in dnf.conf); "
-          "release it, or set toolkit_version (gpufleet_toolkit_version) to what it is held at", _NAMED),
+          "release it, or set gpufleet_toolkit_version to what it is held at", _NAMED),
     Cause("package-locked", r"Held packages were changed|remove lock to allow",
-          "a package is held on this host (apt-mark showhold, zypper locks); release it, or set toolkit_version (gpufleet_toolkit_version) "
+          "a package is held on this host (apt-mark showhold, zypper locks); release it, or set gpufleet_toolkit_version "
           "to the version that it has"),
     Cause("package-candidate", r"Package '(?P<name>[\w.+-]+)' has no installation candidate",
           "apt has no version of {name} to install: no repository has it, or a pin excludes it (apt-cache policy {name})", _NAMED),
     Cause("package-no-signature", r"GPG signature is not available|File '?repomd\.xml'? from repository .* is unsigned",
           "the repository's metadata is not signed, as on a mirror that rebuilt it, and NVIDIA's packages carry no signature of their "
-          "own; mirror the metadata as it is (with repomd.xml.asc), or sign it and set toolkit_key (gpufleet_toolkit_key)"),
+          "own; mirror the metadata as it is (with repomd.xml.asc), or sign it and set gpufleet_toolkit_key"),
     Cause("package-unknown", r"(?:Unable to locate package|No match for argument:|No package|No provider of) '?(?P<name>[\w.+-]+)",
           "no repository on this host has the package {name}", _NAMED),
     Cause("package-version", r"Version '(?P<version>[^']*)' for '(?P<name>[^']*)' was not found",
@@ -100,7 +100,7 @@ CAUSES: tuple[Cause, ...] = (
           "another package manager is running"),
     Cause("package-unsigned", r"NO_PUBKEY|is not signed|GPG (?:check|key).*(?:FAILED|failed)|signatures couldn't be verified|EXPKEYSIG|"
           r"GPG signature verification error|New repository or package signing key received|is signed with an unknown key",
-          "a repository is not signed with the configured key; for toolkit_repository that is toolkit_key (gpufleet_toolkit_key)"),
+          "a repository is not signed with the configured key; for gpufleet_toolkit_repository that is gpufleet_toolkit_key"),
     Cause("package-fetch",
           r"Failed to fetch|Failed to download|Could(?:n't| not) resolve|Cannot download|404 +Not Found|Connection (?:failed|refused)",
           "a repository cannot be reached"),

@@ -104,7 +104,7 @@ def no_gpu(policy: Policy, driver: Driver) -> str:
     if driver.state != "none" or policy.single:
         return ""
     if policy.no_gpu == "fail":
-        next_step = "Set no_gpu (gpufleet_no_gpu) to skip or prepare, or take the host out of the group"
+        next_step = "Set gpufleet_no_gpu to skip or prepare, or take the host out of the group"
         raise PlanError("no NVIDIA GPU on this host", why=driver.evidence, next=next_step)
     return "" if policy.no_gpu == "prepare" else f"no GPU: {driver.evidence}"
 
@@ -120,11 +120,11 @@ def by_spec_alone(policy: Policy, instance: Instance) -> Decision:
     """An engine without handlers that this collection may configure: it resolves CDI devices, and that is all."""
     engine = traits.of(instance.engine)
     if policy.injection not in ("auto", "native-cdi") or policy.cdi == "disabled":
-        asked = f"injection: {policy.injection}" if policy.injection != "auto" else "cdi: disabled"
+        asked = f"gpufleet_injection: {policy.injection}" if policy.injection != "auto" else "gpufleet_cdi: disabled"
         raise PlanError(
             f"{asked} cannot work with {named(instance)}",
             why="this collection supports only CDI for it",
-            next="Leave both options at auto for this host, or list other engines in the option engines",
+            next="Leave both options at auto for this host, or list other engines in gpufleet_engines",
         )
     name = named(instance)
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
@@ -210,13 +210,13 @@ def named(instance: Instance) -> str:
 def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str]:
     """By two questions: can the engine do CDI, and is CDI wanted."""
     if policy.injection != "auto":
-        return forced(policy, instance), "forced by the option injection"
+        return forced(policy, instance), "forced by gpufleet_injection"
     engine = traits.of(instance.engine)
     name = named(instance)
     if policy.cdi == "disabled":
         if engine.hooks:
-            return "oci-hook", f"CDI is not wanted (cdi: disabled), and {engine.title} runs OCI hooks by itself"
-        return "legacy", "CDI is not wanted (cdi: disabled), so the NVIDIA runtime injects GPUs through its prestart hook"
+            return "oci-hook", f"CDI is not wanted (gpufleet_cdi: disabled), and {engine.title} runs OCI hooks by itself"
+        return "legacy", "CDI is not wanted (gpufleet_cdi: disabled), so the NVIDIA runtime injects GPUs through its prestart hook"
     if instance.cdi.able:
         switch = "" if instance.cdi.enabled else " once CDI is switched on"
         return "native-cdi", f"{name} resolves CDI devices itself{switch}"
@@ -232,45 +232,48 @@ def forced(policy: Policy, instance: Instance) -> Injection:
     name = named(instance)
     if injection == "native-cdi" and not instance.cdi.able:
         raise PlanError(
-            f"injection: native-cdi cannot work with {name}",
+            f"gpufleet_injection: native-cdi cannot work with {name}",
             where=instance.config_path,
             why=f"it does not support CDI ({instance.cdi.evidence.source}: {instance.cdi.evidence.text})",
-            next=f"Use injection: nvidia-runtime there, or upgrade to {traits.cdi_releases()}",
+            next=f"Use gpufleet_injection: nvidia-runtime there, or upgrade to {traits.cdi_releases()}",
         )
     if injection in ("native-cdi", "nvidia-runtime") and policy.cdi == "disabled":
-        raise PlanError(f"injection: {injection} contradicts cdi: disabled", next="Drop one of the two options")
+        raise PlanError(f"gpufleet_injection: {injection} contradicts gpufleet_cdi: disabled", next="Drop one of the two options")
     if injection == "oci-hook" and not traits.of(instance.engine).hooks:
         raise PlanError(
-            f"injection: oci-hook cannot work with {name}",
+            f"gpufleet_injection: oci-hook cannot work with {name}",
             where=instance.config_path,
             why=f"only {traits.with_hooks()} read OCI hook files",
-            next="Use injection: legacy for this engine",
+            next="Use gpufleet_injection: legacy for this engine",
         )
     for known in INJECTIONS:
         if injection == known:
             return known  # type: ignore[return-value]
-    raise PlanError(f"unknown injection {injection!r}", next="Use one of auto, " + ", ".join(INJECTIONS))
+    raise PlanError(f"gpufleet_injection is {injection!r}, which is unknown", next="Use one of auto, " + ", ".join(INJECTIONS))
 
 
 def choose_default(policy: Policy, instance: Instance, injection: Injection, handler: str, kubelet: Kubelet) -> tuple[bool, str]:
     if not handler:
         if policy.set_as_default == "enabled":
             raise PlanError(
-                "set_as_default: enabled contradicts injection: oci-hook",
+                "gpufleet_set_as_default: enabled contradicts gpufleet_injection: oci-hook",
                 why="that injection has no handler to make the default",
-                next="Use injection: legacy",
+                next="Use gpufleet_injection: legacy",
             )
         return False, "there is no handler"
     if policy.set_as_default != "auto":
-        return policy.set_as_default == "enabled", "forced by the option set_as_default"
+        return policy.set_as_default == "enabled", "forced by gpufleet_set_as_default"
     if not traits.of(instance.engine).kubernetes:
         if instance.default_handler == handler:
-            return True, "it is the default now, which containers may rely on, and stays the default until set_as_default: disabled"
+            return (
+                True,
+                "it is the default now, which containers may rely on, and stays the default until gpufleet_set_as_default: disabled",
+            )
         return False, "users name the device or the runtime when they run a container"
     if instance.detects:
         return instance.default_handler == handler, (
             "the manager of this containerd renders the default handler from its own configuration, which is left as it is; "
-            "set_as_default: enabled says what to write there"
+            "gpufleet_set_as_default: enabled says what to write there"
         )
     if injection != "native-cdi":
         return True, "workloads get GPUs from the NVIDIA runtime, so it has to start every container"
@@ -295,7 +298,7 @@ def device_list_strategy(policy: Policy, instance: Instance, injection: Injectio
         return (), f"no kubelet uses {engine.title}, so no device plugin does"
     if policy.device_plugin_strategy:
         device_plugin.require_answered(policy, instance, injection, kubelet)
-        return policy.device_plugin_strategy, "declared by the option device_plugin_strategy"
+        return policy.device_plugin_strategy, "declared by gpufleet_device_plugin_strategy"
     if injection == "nvidia-runtime" and instance.detects:
         return ("envvar",), "the handler that the manager of this containerd renders passes no annotations on"
     if injection == "nvidia-runtime":
@@ -338,9 +341,9 @@ def arbitrate(decisions: list[Decision], binaries: Mapping[str, str | None]) -> 
 def isolate(policy: Policy, decisions: list[Decision], plugin: Strategies = NO_PLUGIN) -> tuple[Literal["strict", "compatible"], Reason]:
     """A default handler gives every image that carries NVIDIA_VISIBLE_DEVICES=all every GPU, unless the variable stops counting."""
     if policy.isolation == "strict":
-        return "strict", Reason("isolation", "strict", "forced by the option isolation")
+        return "strict", Reason("isolation", "strict", "forced by gpufleet_isolation")
     if policy.isolation == "compatible":
-        return "compatible", Reason("isolation", "compatible", "forced by the option isolation")
+        return "compatible", Reason("isolation", "compatible", "forced by gpufleet_isolation")
     by_mounts = [d for d in decisions if "volume-mounts" in d.device_list_strategy]
     by_env = [d for d in decisions if d not in by_mounts and (d.default or "envvar" in d.device_list_strategy)]
     if by_env:

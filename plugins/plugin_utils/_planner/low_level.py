@@ -68,5 +68,5 @@ def _require_one(used: Mapping[str, str]) -> None:
         raise PlanError(
             f"the engines of this host use different low-level runtimes: {one} runs {first_program}, {other} runs {used[other]}",
             why="the NVIDIA runtime has one list of low-level runtimes for the whole host and takes the first that it finds",
-            next="Set the same one as default in both engines, or name one engine alone in the option engines",
+            next="Set the same one as default in both engines, or name one engine alone in gpufleet_engines",
         )

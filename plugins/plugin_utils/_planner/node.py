@@ -71,7 +71,7 @@ LEFTOVERS = {traits.CRIO: crio.leftovers}
 REASONED = {traits.CONTAINERD: containerd}  # whose handlers have a cgroup driver each
 KUBERNETES = (*known_managers.with_kubernetes(), gpu_operator.TOOL)  # what comes with it, or needs it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
-ELSEWHERE = "set config_path and socket (gpufleet_config_path, gpufleet_socket) if it is in another place"
+ELSEWHERE = "set gpufleet_config_path and gpufleet_socket if it is in another place"
 # CRI-O's own packages put its runtimes outside PATH.
 LOW_LEVEL_PATHS = [*STANDARD_PATH, "/usr/libexec/crio"]
 
@@ -180,7 +180,7 @@ def with_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instan
     if engine.kubernetes or not engine.handlers or instance.refusal or instance.engine in policy.engines or not kubernetes:
         return instance
     what = f"{engine.title} {instance.version} is left alone on a host of Kubernetes, whose pods do not run in it"
-    way = f"Set engines: [auto, {instance.engine}] (gpufleet_engines) to have it configured as well"
+    way = f"Set gpufleet_engines: [auto, {instance.engine}] to have it configured as well"
     return dc.replace(instance, refusal=Refusal(what, way))
 
 
@@ -429,9 +429,7 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
     if not found:
         raise PlanError(f"no {engine} found on this host", next=f"Install it first, or {ELSEWHERE}")
     if len(found) > 1:
-        raise PlanError(
-            f"several {engine} instances: {', '.join(i.key for i in found)}", next="Choose one by config_path (gpufleet_config_path)"
-        )
+        raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="Choose one by gpufleet_config_path")
     instance, handler = found[0], policy.handlers[0].name
     desired = dc.replace(policy, injection="nvidia-runtime", cdi="auto")
     if policy.set_as_default == "auto":  # leaves the engine's default as it is

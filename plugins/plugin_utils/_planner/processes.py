@@ -13,10 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 UNVERIFIED = "unverified"  # in the place of a manager
-DECLARE = (
-    "or describe the engine by config_path, socket and service (gpufleet_config_path, gpufleet_socket, gpufleet_service), which are then "
-    "used instead of the process"
-)
+DECLARE = "or describe the engine by gpufleet_config_path, gpufleet_socket and gpufleet_service, which are then used instead of the process"
 
 
 def program(process: Mapping[str, Any]) -> str:

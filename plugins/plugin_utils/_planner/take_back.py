@@ -129,7 +129,7 @@ def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
     """A single-resource module works on one instance, which has to be named where several have something of this collection."""
     changing = sorted(key for key, one in plans.items() if one.changes)
     if policy.single and len(changing) > 1:
-        raise PlanError(f"several instances: {', '.join(changing)}", next="Choose one by config_path (gpufleet_config_path)")
+        raise PlanError(f"several instances: {', '.join(changing)}", next="Choose one by gpufleet_config_path")
 
 
 def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Plan, broken: Mapping[str, str]) -> None:
@@ -163,7 +163,7 @@ def other_name(name: str, program: str, where: str, line: int | None) -> PlanErr
         "those named in handlers",
         where=where,
         line=line,
-        next="Name it in the option handlers to have it removed, or remove it by hand if this collection did not write it",
+        next="Name it in gpufleet_handlers to have it removed, or remove it by hand if this collection did not write it",
     )
 
 

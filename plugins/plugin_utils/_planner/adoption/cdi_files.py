@@ -163,7 +163,7 @@ def _gpus(nodes: tuple[DeviceNode, ...]) -> set[str]:
 
 def way_out(names: tuple[str, ...]) -> str:
     if all(TYPE_INDEX.fullmatch(name) for name in names):
-        return "add type-index to the option cdi_device_names, so that these names stay"
+        return "add type-index to gpufleet_cdi_device_names, so that these names stay"
     return f"remove the file once no container asks for {', '.join(names)}"
 
 

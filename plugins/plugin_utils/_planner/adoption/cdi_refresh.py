@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 SERVICE, PATH = "nvidia-cdi-refresh.service", "nvidia-cdi-refresh.path"
 REFRESH_FILE = "/var/run/cdi/nvidia.yaml"
-LEAVE_IT = "set cdi_owner: toolkit (gpufleet_cdi_owner) to leave the spec to it"
+LEAVE_IT = "set gpufleet_cdi_owner: toolkit to leave the spec to it"
 REFRESH_ENV = "/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env"
 REFRESH_PACKAGE = "nvidia-container-toolkit-base"
 UNIT_FILES = (f"/lib/systemd/system/{SERVICE}", f"/usr/lib/systemd/system/{SERVICE}")
@@ -82,16 +82,16 @@ def cdi_owner(policy: Policy, obs: Observation, cap: str) -> tuple[Literal["coll
     found = refresh(policy, obs)
     against = objection(policy, found, cap)
     if policy.cdi_owner == "collection":
-        return "collection", Reason("cdi_owner", "collection", "forced by the option cdi_owner")
+        return "collection", Reason("cdi_owner", "collection", "forced by gpufleet_cdi_owner")
     if policy.cdi_owner == "toolkit":
         coming = not found.present and policy.packages == "present" and not policy.single and policy.root == "/"
         if against and not coming:
             raise PlanError(
-                f"cdi_owner: toolkit cannot work: {against}",
+                f"gpufleet_cdi_owner: toolkit cannot work: {against}",
                 where=found.output,
-                next="Use cdi_owner: collection, or let nvidia-cdi-refresh write a spec that this host's engines accept",
+                next="Use gpufleet_cdi_owner: collection, or let nvidia-cdi-refresh write a spec that this host's engines accept",
             )
-        return "toolkit", Reason("cdi_owner", "toolkit", "forced by the option cdi_owner", found.output)
+        return "toolkit", Reason("cdi_owner", "toolkit", "forced by gpufleet_cdi_owner", found.output)
     if against:
         return "collection", Reason("cdi_owner", "collection", against)
     why = f"nvidia-cdi-refresh is enabled and writes {found.output}, version {found.version}, which every consumer here accepts"
@@ -163,7 +163,7 @@ def mask(obs: Observation, path: str, why: str) -> Plan:
             "a unit of your own is in the place where nvidia-cdi-refresh has to be masked",
             where=path,
             why=why,
-            next="Remove it, or set cdi_owner: toolkit (gpufleet_cdi_owner)",
+            next="Remove it, or set gpufleet_cdi_owner: toolkit",
         )
     return dc.replace(owned_file.write(file, "", after="masked", why=why), expect_files={path: None})
 

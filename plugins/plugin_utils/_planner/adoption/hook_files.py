@@ -80,8 +80,8 @@ def adopted(path: str, found: str) -> Leftover:
 
 
 def kept(path: str, found: str) -> Leftover:
-    step = f"set adopt: auto (gpufleet_adopt), or rm {path}: a hook in addition to CDI injects GPUs twice"
-    return Leftover(tool(found), path, (), True, "kept", "adopt: never leaves it in place", step)
+    step = f"set gpufleet_adopt: auto, or rm {path}: a hook in addition to CDI injects GPUs twice"
+    return Leftover(tool(found), path, (), True, "kept", "gpufleet_adopt: never leaves it in place", step)
 
 
 def scripts(obs: Observation) -> Plan:

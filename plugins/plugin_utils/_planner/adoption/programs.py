@@ -21,8 +21,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 # Where NVIDIA's packages put them: looked at with everything else, so a converged host needs no second look.
 PACKAGED = tuple(f"/usr/bin/{low_level.PROGRAM}{mode}" for mode in ("", ".cdi", ".legacy"))
 
-BRING_THERE = "Install the program there, or set another one in the option handlers"
-BRING = "Reinstall the program (packages: present installs NVIDIA's), or set another one in the option handlers"
+BRING_THERE = "Install the program there, or set another one in gpufleet_handlers"
+BRING = "Reinstall the program (gpufleet_packages: present installs NVIDIA's), or set another one in gpufleet_handlers"
 
 
 @dc.dataclass(frozen=True)
@@ -136,5 +136,5 @@ def said(policy: Policy, staying: Mapping[str, str]) -> tuple[str, ...]:
         name: "it sets the mode of the NVIDIA runtime" if sets_mode(usual[name], program) else f"{usual[name]} is not on this host"
         for name, program in staying.items()
     }
-    step = "set another one in the option handlers ({}: binary) if needed"
+    step = "set another one in gpufleet_handlers ({}: binary) if needed"
     return tuple(f"The handler {n} keeps its program {staying[n]}: {reason}; {step.format(n)}" for n, reason in why.items())

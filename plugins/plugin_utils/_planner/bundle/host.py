@@ -29,11 +29,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, packages, repository, repository_check
 
 DIRECTORY = f"{JOURNAL_DIR}/bundle"
-OPTION = "bundle_file (gpufleet_bundle_file)"
+OPTION = "gpufleet_bundle_file"
 FORMATS = {"apt": manifest.APT, "dnf": manifest.RPM, "zypper": manifest.RPM}
 WHY = "the packages are installed from here"
 AGAIN = "Make an archive that has it, see gpufleet.nvidia.bundle"
-ALL = "Set toolkit_version (gpufleet_toolkit_version) to a version of the archive, which changes all of them"
+ALL = "Set gpufleet_toolkit_version to a version of the archive, which changes all of them"
 
 
 def require(policy: Policy, described: manifest.Manifest, key: str, now: str) -> None:
@@ -55,7 +55,7 @@ def _asked(policy: Policy, source: manifest.Repository) -> str:
     """The version that toolkit_version means in this archive, '' where it is not set."""
     fitting = [version for version in source.versions if packages.fits(version, policy.toolkit_version)]
     if policy.toolkit_version and not fitting:
-        why = f"toolkit_version (gpufleet_toolkit_version) is {policy.toolkit_version}, and {source.place} has {', '.join(source.versions)}"
+        why = f"gpufleet_toolkit_version is {policy.toolkit_version}, and {source.place} has {', '.join(source.versions)}"
         raise manifest.refused(policy.bundle_file, why, AGAIN)
     return listed.newest(fitting) if policy.toolkit_version else ""
 

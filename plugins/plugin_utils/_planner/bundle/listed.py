@@ -173,7 +173,7 @@ def _matching(wanted: str, whole: Mapping[str, object], where: str) -> str:
     fitting = [version for version in whole if packages.fits(version, wanted)]
     if not fitting:
         has = ", ".join(sorted(whole, key=_order, reverse=True)[:5])
-        step = f"Name one of those in bundle_versions (gpufleet_bundle_versions), or none for the newest. It has {has}"
+        step = f"Name one of those in gpufleet_bundle_versions, or none for the newest. It has {has}"
         raise PlanError(f"the repository does not have the toolkit's packages in version {wanted}", where=where, next=step)
     return newest(fitting)
 

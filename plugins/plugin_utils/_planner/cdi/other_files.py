@@ -49,9 +49,9 @@ def refused(file: File) -> PlanError:
     strange = cdi_files.unexplained(found) if found else ()
     mine = f", with {', '.join(strange)}" if strange else ""
     what = f"a file of another tool is in the place of this host's spec{mine}"
-    ways = "set cdi_owner: toolkit (gpufleet_cdi_owner) to leave the spec to its owner, or move the file out of the CDI directories"
-    step = ways if strange else f"Set adopt: auto (gpufleet_adopt) to have it taken over, {ways}"
-    return PlanError(what, where=file.path, why="adopt: never leaves it to its owner", next=step)
+    ways = "set gpufleet_cdi_owner: toolkit to leave the spec to its owner, or move the file out of the CDI directories"
+    step = ways if strange else f"Set gpufleet_adopt: auto to have it taken over, {ways}"
+    return PlanError(what, where=file.path, why="gpufleet_adopt: never leaves it to its owner", next=step)
 
 
 def no_spec(file: File) -> str:
@@ -125,7 +125,11 @@ def judged(policy: Policy, file: File, other: Spec, mine: str, spec: Spec, *, ou
         why = f"nvidia-ctk cdi generate writes this, and {mine} has its devices"
         left = Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why)
         return dc.replace(owned_file.remove(file, why=why), leftovers=(left,))
-    why = f"it has {', '.join(strange)}, which nvidia-ctk cdi generate does not write" if strange else "adopt: never leaves it to its owner"
+    why = (
+        f"it has {', '.join(strange)}, which nvidia-ctk cdi generate does not write"
+        if strange
+        else "gpufleet_adopt: never leaves it to its owner"
+    )
     step = cdi_files.STEPS[bool(strange)]
     if file.is_link and not strange and policy.adopt == "auto":
         why, step = f"it is a link to {file.real}", f"remove the link {file.path}, and run again"

@@ -298,7 +298,7 @@ def one_spec(policy: Policy, host: HostDecision, of: OfDriver, look: inventory.H
 def require_nodes(policy: Policy, made: Made) -> None:
     if made.missing and policy.cdi_missing_nodes == "fail":
         why = "a container would start without a working GPU"
-        step = "Set device_nodes: present for the module node, or make it by nvidia-smi -L and nvidia-modprobe -c 0 -u; then run again"
+        step = "Set gpufleet_device_nodes: present and run the playbook site, or run nvidia-smi -L and nvidia-modprobe -c 0 -u; then again"
         raise PlanError(f"device node missing: {', '.join(made.missing)}", why=why, next=step)
 
 

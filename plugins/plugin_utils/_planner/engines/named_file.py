@@ -17,7 +17,7 @@ def require(policy: Policy, obs: Observation, usual: str, keep: Keep) -> None:
         return
     if not obs.file(named, keep).exists and obs.file(usual, keep).exists:
         raise PlanError(
-            f"config_path (gpufleet_config_path) is {named}, which does not exist in {policy.root}",
+            f"gpufleet_config_path is {named}, which does not exist in {policy.root}",
             why=f"{usual}, which the engine reads where it is started without another path, exists there",
             next="Correct the path, leave it empty, or create the file if it is meant",
         )

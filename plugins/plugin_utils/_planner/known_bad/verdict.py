@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import metrics
 
-SETTING = "known_bad (gpufleet_known_bad)"
+SETTING = "gpufleet_known_bad"
 PAGE = "docs/known-bad.md"
 
 

@@ -197,7 +197,7 @@ def _setting(file: File, key: str) -> Any:
             "the kubelet's configuration cannot be read",
             where=file.path,
             why=file.trouble,
-            next="Make it readable, or set the cgroup driver in the option handlers (options: SystemdCgroup)",
+            next="Make it readable, or set the cgroup driver in gpufleet_handlers (options: SystemdCgroup)",
         )
     file_places.require_shown(file.path, [entry for entry in file.withheld if entry["path"][0] == key])
     try:

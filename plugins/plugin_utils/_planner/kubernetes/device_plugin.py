@@ -41,7 +41,7 @@ SOCKETS = "/var/lib/kubelet/device-plugins/nvidia-*.sock"
 SAME_START = 120.0  # seconds from the spec to the last socket of one start, with room for a busy host
 BY_CDI = ("cdi-cri", "cdi-annotations")
 OPTION = "device_plugin_strategy"
-DECLARED = f"declared by the option {OPTION}"
+DECLARED = f"declared by gpufleet_{OPTION}"
 
 
 @dc.dataclass(frozen=True)
@@ -78,7 +78,7 @@ def strategies(policy: Policy, obs: Observation, kubelet: Kubelet) -> Strategies
     if not kubelet.expected:
         return Strategies()
     where = "runs here" if kubelet.present else "is installed here"
-    default = f"a kubelet {where}, and {OPTION} is not set"
+    default = f"a kubelet {where}, and gpufleet_{OPTION} is not set"
     return by_process(obs) or by_spec(obs, default) or Strategies(DEFAULT, "default", default)
 
 
@@ -142,7 +142,7 @@ def require_answered(policy: Policy, instance: Instance, injection: str, kubelet
     name = f"{traits.of(instance.engine).title} {instance.version}".strip()
     version = f" and kubelet {kubelet.version}" if kubelet.version else ""
     raise PlanError(
-        f"{OPTION}: [{', '.join(policy.device_plugin_strategy)}] gives no pod a GPU on this host",
+        f"gpufleet_{OPTION}: [{', '.join(policy.device_plugin_strategy)}] gives no pod a GPU on this host",
         where=instance.config_path,
         why=f"with injection {injection}, {name}{version} answer {', '.join(known)} only",
         next=f"Set gpufleet_{OPTION} for this host to what its device plugin is set to, which has to be one of these, or leave it empty",
@@ -172,7 +172,7 @@ def advise(policy: Policy, record: HostDecision) -> Plan:
         return Plan()
     first = pods[0]
     if record.plugin_source == "declared" and not by_cdi(record.plugin_strategies):
-        asked = f"{OPTION} is [{', '.join(record.plugin_strategies)}], which only the NVIDIA runtime answers"
+        asked = f"gpufleet_{OPTION} is [{', '.join(record.plugin_strategies)}], which only the NVIDIA runtime answers"
         return Plan(
             advice=(f"{asked}, and that is not the default handler here: pods get a GPU with runtimeClassName: {first.runtime_class} only",)
         )
@@ -182,9 +182,9 @@ def advise(policy: Policy, record: HostDecision) -> Plan:
     setting = f"deviceListStrategy: {wanted} in the plugin's chart ({VARIABLE}={wanted})"
     if policy.isolation == "strict":
         said = "isolation is strict, so a device plugin with its default strategy envvar gives no pod a GPU"
-        return Plan(advice=(f"{said}. Set {setting}, and {OPTION}: [{wanted}] here",))
+        return Plan(advice=(f"{said}. Set {setting}, and gpufleet_{OPTION}: [{wanted}] here",))
     if record.isolation == "strict" or "envvar" in first.device_list_strategy:
         return Plan()
     said = "isolation is compatible, since NVIDIA's device plugin uses NVIDIA_VISIBLE_DEVICES unless it is configured otherwise"
     needs = f"its pods need runtimeClassName: {first.runtime_class} then"
-    return Plan(advice=(f"{said}, and {needs}. With {setting} and {OPTION}: [{wanted}] here, it would be strict",))
+    return Plan(advice=(f"{said}, and {needs}. With {setting} and gpufleet_{OPTION}: [{wanted}] here, it would be strict",))

@@ -74,7 +74,7 @@ def _require_read(file: File) -> None:
         raise PlanError(
             "a source of apt could not be read",
             where=file.path,
-            why=f"{file.error}; if it names the repository of toolkit_repository (gpufleet_toolkit_repository) too, apt stops",
+            why=f"{file.error}; if it names the repository of gpufleet_toolkit_repository too, apt stops",
             next="Correct that, or remove the file, and run again",
         )
 
@@ -103,10 +103,10 @@ def _require_alone(file: File, url: str, adopt: bool) -> None:
         return
     why = "adopt is never" if not adopt else "other sources are in this file, too, or more than is known of one"
     raise PlanError(
-        "a source of apt names the same repository as toolkit_repository (gpufleet_toolkit_repository)",
+        "a source of apt names the same repository as gpufleet_toolkit_repository",
         where=file.path,
         why=f"apt stops where two sources of one repository differ in their key, and this one is not taken over: {why}",
-        next="Remove its entry there, or leave toolkit_repository at its default, which adds nothing beside it",
+        next="Remove its entry there, or leave gpufleet_toolkit_repository at its default, which adds nothing beside it",
     )
 
 

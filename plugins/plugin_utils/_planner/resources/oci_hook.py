@@ -91,7 +91,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
             "CRI-O reads no directory of OCI hooks",
             where=crio_config.places(policy, obs).config,
             why="its setting hooks_dir is empty, and containers would run without GPUs",
-            next=f'Set hooks_dir = ["{DIRECTORY}"] there, or leave cdi (gpufleet_cdi) at auto',
+            next=f'Set hooks_dir = ["{DIRECTORY}"] there, or leave gpufleet_cdi at auto',
         )
     places = {place: f"{place}/{NAME}" for place in (where or DIRECTORY, DIRECTORY, hook_files.ADMINS)}
     # A GPU Operator that works writes its file again.
@@ -184,5 +184,5 @@ def check_binary(policy: Policy, obs: Observation, binary: str) -> None:
         "the program of the OCI hook does not exist",
         where=binary,
         why="CRI-O silently skips such a hook, and containers would run without GPUs",
-        next="Install nvidia-container-toolkit first (packages: present does), or correct the path",
+        next="Install nvidia-container-toolkit first (gpufleet_packages: present does), or correct the path",
     )

@@ -161,7 +161,7 @@ def not_known(command: str, why: str) -> PlanError:
         "whether a repository of this host has the toolkit's packages is not known",
         why=f"`{command}`: {why}",
         next="Run that on the host and correct what it reports, or give the address of a repository that has them in "
-        f"{repository.OPTIONS}, which is added without that question, or set packages: ignore (gpufleet_packages) and install them by hand",
+        f"{repository.OPTIONS}, which is added without that question, or set gpufleet_packages: ignore and install them by hand",
     )
 
 
@@ -230,7 +230,7 @@ def missing_advice(policy: Policy, obs: Observation, wrong: list[str]) -> tuple[
     absent = [name for name in wrong if not obs.package(name)]
     if not absent or obs.raw(queries.file(RUNTIME_BINARY, content=False)).get("exists", True):
         return ()
-    why = "packages: ignore" if policy.root == "/" else "packages are not installed in another root directory"
+    why = "gpufleet_packages: ignore" if policy.root == "/" else "packages are not installed in another root directory"
     return (f"{', '.join(absent)} is not installed and stays so ({why}), but {posixpath.basename(RUNTIME_BINARY)} is needed",)
 
 
@@ -245,7 +245,7 @@ def reload_advice(obs: Observation) -> tuple[str, ...]:
 def unknown_advice(version: str) -> tuple[str, ...]:
     if version:
         return ()
-    where = "the option toolkit_repository (gpufleet_toolkit_repository) says where it comes from"
+    where = "gpufleet_toolkit_repository says where it comes from"
     return (f"no package list of this host has {BASE} yet; {where}",)
 
 

@@ -26,7 +26,7 @@ NVIDIA = "nvidia"
 KEY_URL = "https://nvidia.github.io/libnvidia-container/gpgkey"
 FINGERPRINT = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
-OPTIONS = "toolkit_repository (gpufleet_toolkit_repository)"
+OPTIONS = "gpufleet_toolkit_repository"
 SOURCES = queries.paths("package sources", ["/etc/apt/sources.list.d/*nvidia*", "/etc/yum.repos.d/*nvidia*", "/etc/zypp/repos.d/*nvidia*"])
 PROXY_FILES = ["/etc/apt/apt.conf", "/etc/apt/apt.conf.d/*", "/etc/dnf/dnf.conf", "/etc/yum.conf", "/etc/sysconfig/proxy"]
 MIRROR = (
@@ -37,7 +37,7 @@ BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BL
 HEADER = re.compile(r"[A-Za-z][A-Za-z-]*: [ -~]*")
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 FINGERPRINTS = re.compile(r"[0-9A-F]{40}")
-EXPECTED = "toolkit_key_fingerprint (gpufleet_toolkit_key_fingerprint)"
+EXPECTED = "gpufleet_toolkit_key_fingerprint"
 CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
 # Signature, primary key, trust, user id, subkey, user attribute (RFC 4880, 4.3).
 PRIMARY, PACKETS = 6, (2, 6, 12, 13, 14, 17)
@@ -103,7 +103,7 @@ def family(os_release: Mapping[str, str]) -> Family:
         f"unknown distribution {os_release.get('ID') or '(it has no name)'}",
         where="/etc/os-release",
         why=f"known are {known}",
-        next="Install the packages yourself and set packages: ignore (gpufleet_packages)",
+        next="Install the packages yourself and set gpufleet_packages: ignore",
     )
 
 
@@ -344,7 +344,7 @@ def nvidias_key(obs: Observation) -> str:
             "the controller cannot fetch the key of NVIDIA's repository",
             where=KEY_URL,
             why=str(answer["error"].get("message")),
-            next=f"Give the key's text in toolkit_key (gpufleet_toolkit_key). {MIRROR}",
+            next=f"Give the key's text in gpufleet_toolkit_key. {MIRROR}",
         )
     return str(answer.get("content") or "")
 

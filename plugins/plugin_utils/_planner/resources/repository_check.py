@@ -14,7 +14,7 @@ KEY = "gpufleet-nvidia.asc"
 # zypper warns of it and goes on, where apt and dnf refuse.
 EXPIRED: transaction.Sign = {
     "pattern": r"The gpg key signing file .* has expired",
-    "says": "the key of the repository has expired: give the renewed one in toolkit_key (gpufleet_toolkit_key)",
+    "says": "the key of the repository has expired: give the renewed one in gpufleet_toolkit_key",
     "anywhere": True,
 }
 

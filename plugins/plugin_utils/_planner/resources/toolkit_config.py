@@ -32,7 +32,7 @@ WHY: Mapping[tuple[str, ...], str] = {
     (*RUNTIME, "mode"): "how the NVIDIA runtime injects on this host",
     (*CDI, "annotation-prefixes"): "cdi.k8s.io/ is the engine's own prefix; the NVIDIA runtime must not handle it too",
     (*CDI, "default-kind"): "what a device name without a kind refers to",
-    (*CDI, "spec-dirs"): "set by the option cdi_spec_dirs",
+    (*CDI, "spec-dirs"): "set by gpufleet_cdi_spec_dirs",
     (*RUNTIME, "runtimes"): "the low-level runtimes of this host, by full path where they are not on PATH",
     BY_ENV: "isolation: whether an unprivileged container may ask for GPUs by NVIDIA_VISIBLE_DEVICES",
     BY_MOUNT: "isolation: whether a container may ask for GPUs by mounts, which only privileged users can give it",

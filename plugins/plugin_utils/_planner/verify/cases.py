@@ -269,7 +269,7 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
     (
         r"unresolvable CDI devices",
         "",
-        "the CDI spec lacks this device or is outside the engine's directories: run the module node, then check cdi_spec_dirs",
+        "the CDI spec lacks this device or is outside the engine's directories: run the module node, then check gpufleet_cdi_spec_dirs",
     ),
     (r"CDI support is explicitly disabled", "", "CDI is switched off in the engine: run the module node, which switches it on"),
     (
@@ -341,7 +341,7 @@ def advice(engine: str, injection: str, text: str, manager: str = "") -> str:
     """What to do next about one error or problem; '' when nothing is known."""
     if re.search(r"image .* is not on this host", text):
         way = known.place(manager).load_image or traits.of(engine).load_image
-        return f"load it: {way}; or set the option image (gpufleet_verify_image) to another one"
+        return f"load it: {way}; or set gpufleet_verify_image to another one"
     for pattern, only, sentence in ADVICE:
         if only in ("", engine, f"{engine} {injection}") and re.search(pattern, text):
             return sentence

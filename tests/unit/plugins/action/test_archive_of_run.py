@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import archives, variables_check
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
-STEP = "Name a file of this controller in bundle_file (gpufleet_bundle_file)"
+STEP = "Name a file of this controller in gpufleet_bundle_file"
 CASES = {
     "a file": ("bundle.tar", {}, ""),
     "none": ("", {}, ""),

@@ -47,27 +47,27 @@ LINES = {
     "E: Could not get lock /var/lib/dpkg/lock-frontend": "another package manager is running",
     "All matches were filtered out by exclude filtering for argument: libnvidia-container1-1.20.1":
         "the package libnvidia-container1-1.20.1 is excluded on this host, or held at another version (dnf versionlock list, exclude= in "
-        "dnf.conf); release it, or set toolkit_version (gpufleet_toolkit_version) to what it is held at",
+        "dnf.conf); release it, or set gpufleet_toolkit_version to what it is held at",
     "Argument 'libnvidia-container1-1.20.1-1' matches only packages excluded by versionlock.":
         "the package libnvidia-container1-1.20.1-1 is excluded on this host, or held at another version (dnf versionlock list, exclude= in "
-        "dnf.conf); release it, or set toolkit_version (gpufleet_toolkit_version) to what it is held at",
+        "dnf.conf); release it, or set gpufleet_toolkit_version to what it is held at",
     "Argument 'nvidia-container-toolkit-base' matches only excluded packages.":
         "the package nvidia-container-toolkit-base is excluded on this host, or held at another version (dnf versionlock list, exclude= in "
-        "dnf.conf); release it, or set toolkit_version (gpufleet_toolkit_version) to what it is held at",
+        "dnf.conf); release it, or set gpufleet_toolkit_version to what it is held at",
     "Argument 'nvidia-container-toolkit-base' matches only source packages.": "",
     "Failed to obtain rpm transaction lock. Another transaction is in progress.": "another package manager is running",
     "E: Held packages were changed and -y was used without --allow-change-held-packages.":
-        "a package is held on this host (apt-mark showhold, zypper locks); release it, or set toolkit_version (gpufleet_toolkit_version) "
+        "a package is held on this host (apt-mark showhold, zypper locks); release it, or set gpufleet_toolkit_version "
         "to the version that it has",
     "  remove lock to allow installation of libnvidia-container1-1.20.1-1.x86_64[x]":
-        "a package is held on this host (apt-mark showhold, zypper locks); release it, or set toolkit_version (gpufleet_toolkit_version) "
+        "a package is held on this host (apt-mark showhold, zypper locks); release it, or set gpufleet_toolkit_version "
         "to the version that it has",
     "No provider of 'libnvidia-container1=1.99.0' found.": "no repository on this host has the package libnvidia-container1",
     "File 'repomd.xml' from repository 'NVIDIA' is unsigned, continue? [yes/no] (no): no":
         "the repository's metadata is not signed, as on a mirror that rebuilt it, and NVIDIA's packages carry no signature of their "
-        "own; mirror the metadata as it is (with repomd.xml.asc), or sign it and set toolkit_key (gpufleet_toolkit_key)",
+        "own; mirror the metadata as it is (with repomd.xml.asc), or sign it and set gpufleet_toolkit_key",
     "Error: Failed to download metadata for repo 'x': repomd.xml GPG signature verification error: Bad GPG signature":
-        "a repository is not signed with the configured key; for toolkit_repository that is toolkit_key (gpufleet_toolkit_key)",
+        "a repository is not signed with the configured key; for gpufleet_toolkit_repository that is gpufleet_toolkit_key",
     "[MIRROR] x.rpm: Curl error (23): Failed writing received data to disk/application [Failure writing output to destination]":
         "no space is left for the packages",
     "  At least 12MB more space needed on the / filesystem.": "no space is left for the packages",

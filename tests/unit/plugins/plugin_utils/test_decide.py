@@ -99,9 +99,9 @@ def test_the_reason_says_as_default_handler_only_where_it_is_that(instance: Inst
 REFUSED = [
     (C16, {"injection": "native-cdi"}, "native-cdi cannot work with containerd 1.6.20"),
     (C23, {"injection": "oci-hook"}, "only CRI-O and Podman read OCI hook files"),
-    (C23, {"injection": "native-cdi", "cdi": "disabled"}, "contradicts cdi: disabled"),
+    (C23, {"injection": "native-cdi", "cdi": "disabled"}, "contradicts gpufleet_cdi: disabled"),
     (CRIO, {"injection": "oci-hook", "set_as_default": "enabled"}, "that injection has no handler to make the default"),
-    (C23, {"injection": "magic"}, "unknown injection 'magic'"),
+    (C23, {"injection": "magic"}, "gpufleet_injection is 'magic', which is unknown"),
 ]
 
 
@@ -232,7 +232,7 @@ def test_engines_with_different_low_level_runtimes_are_refused() -> None:
     assert str(refused.value) == (
         "the engines of this host use different low-level runtimes: containerd:/etc/containerd runs /usr/sbin/runc, crio:/etc/crio runs "
         "/usr/libexec/crio/crun (the NVIDIA runtime has one list of low-level runtimes for the whole host and takes the first that it "
-        "finds). Set the same one as default in both engines, or name one engine alone in the option engines"
+        "finds). Set the same one as default in both engines, or name one engine alone in gpufleet_engines"
     )
     assert decide.decide(Policy(engines=("crio",)), [C23, CRIO], GPU, NONE).low_level_runtimes == ("/usr/libexec/crio/crun",)
 

@@ -62,7 +62,7 @@ def mount_plan(policy: Policy, obs: Observation, record: HostDecision) -> MountP
     """`auto` is full where its program is at hand, as nvidia-ctk and everyone else writes it; else hookless, which needs none."""
     program, wanted = hook_program.program(policy, obs, record), policy.cdi_profile
     if wanted == "full" and not program:
-        step = f"Install {packages.BASE}, or choose another cdi_profile"
+        step = f"Install {packages.BASE}, or choose another gpufleet_cdi_profile"
         raise PlanError(f"the profile full needs {hook_program.PROGRAM}, which is not on this host", next=step)
     profile: Profile = wanted if wanted != "auto" else "full" if program else "hookless"
     agents = policy.cdi_layout == layouts.MANAGEMENT

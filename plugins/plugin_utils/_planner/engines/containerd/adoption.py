@@ -146,7 +146,7 @@ def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn
     named = next((f for f in files.files for p in config.imports(f) if config.absolute(f, p) == file.path), None)
     known = owned_file.originals(obs).get(file.real) if obs.asked(owned_file.ORIGINALS) else None
     if policy.adopt == "never":
-        return dc.replace(found, obstacle="adopt: never leaves it in place", next="Set adopt: auto (gpufleet_adopt) to have it taken over")
+        return dc.replace(found, obstacle="gpufleet_adopt: never leaves it in place", next="Set gpufleet_adopt: auto to have it taken over")
     if found.obstacle:
         return found
     if named:
@@ -189,7 +189,7 @@ def default_going(
     before, after = toml.lookup(with_it, DEFAULT), toml.lookup(then, DEFAULT)
     if before == after or any(w.path == DEFAULT for w in wanted):
         return ()  # the edit of our own file shows a default that is wanted
-    keep = "set_as_default: enabled (gpufleet_set_as_default) keeps it"
+    keep = "gpufleet_set_as_default: enabled keeps it"
     why = f"{before} should not be the default handler, since every container would go through it; {keep}"
     return (Difference("file", found.file.path, toml.dotted((*names, *DEFAULT)), before, after, why),)
 

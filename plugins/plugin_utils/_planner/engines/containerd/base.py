@@ -143,7 +143,7 @@ def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:
     entry = toml.lookup(cri, ("containerd", "runtimes", handler.name))
     if not isinstance(entry, Mapping):
         return
-    step = "Choose another name in the option handlers, or remove this handler from the configuration"
+    step = "Choose another name in gpufleet_handlers, or remove this handler from the configuration"
     if not fits(entry):
         kind = entry.get("runtime_path") or entry.get("runtime_type") or toml.lookup(entry, ("options", "BinaryName"))
         raise PlanError(f"the handler {handler.name} is of another kind ({kind})", why="it is not one of runc's", next=step)
@@ -152,6 +152,6 @@ def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:
         raise PlanError(
             f"the handler {handler.name} runs {program}",
             why="that is not a known path of the NVIDIA runtime",
-            next=f"Set the intended program in the option handlers ({handler.name}: binary), choose another name there, or remove this "
+            next=f"Set the intended program in gpufleet_handlers ({handler.name}: binary), choose another name there, or remove this "
             "handler from the configuration",
         )

@@ -48,7 +48,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 RUNC: Path = (*releases.RUNTIMES, "runc", "options", "SystemdCgroup")
-OTHER_NAME = "Give the handler another name in the option handlers (gpufleet_handlers), which goes into a template of this collection"
+OTHER_NAME = "Give the handler another name in gpufleet_handlers, which goes into a template of this collection"
 
 
 @dc.dataclass(frozen=True)
@@ -265,7 +265,7 @@ def whole(look: Look, wanted: list[Setting], default: list[Setting], text: str) 
     health: tuple[transaction.Health, ...] = ()
     if stale and (policy.restart == "never" or not instance.unit):
         what = (
-            f"restart: never leaves the restart of {instance.unit} to you"
+            f"gpufleet_restart: never leaves the restart of {instance.unit} to you"
             if instance.unit
             else "this containerd runs outside systemd; restart it yourself"
         )

@@ -129,6 +129,6 @@ def require_kept(
         why="containerd reports the driver of its default handler to the kubelet, and a kubelet that changes its driver loses its pods"
         if asked
         else "the kubelet would continue to use its present driver",
-        next=f"Set SystemdCgroup = {str(before).lower()} in the options of the handler {new}, or set the value in the option handlers "
+        next=f"Set SystemdCgroup = {str(before).lower()} in the options of the handler {new}, or set the value in gpufleet_handlers "
         "(options: SystemdCgroup)",
     )

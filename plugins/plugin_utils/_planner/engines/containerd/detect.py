@@ -106,7 +106,7 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     if alone:
         return _refused(daemon, alone)
     if not daemon.config.startswith("/"):
-        way = "Start it with an absolute path and run again, or remove containerd from the option engines"
+        way = "Start it with an absolute path and run again, or remove containerd from gpufleet_engines"
         return dc.replace(_refused(daemon, Refusal(RELATIVE.format(config=daemon.config), way)), silent=True)
     guess = versions.parse(policy.engine_version) or Version(2, 0)
     files = _files(policy, obs, daemon.config, guess)
@@ -161,7 +161,7 @@ def _stopped_refusal(obs: Observation, daemon: Daemon) -> Refusal:
     whose = f"{daemon.manager.title}'s containerd" if daemon.manager.own_engine else "containerd"
     return Refusal(
         f"{whose} is installed but not running ({daemon.unit or 'its unit'} is {state or 'not known to systemd'})",
-        "Start it and run again, or remove containerd from the option engines",
+        "Start it and run again, or remove containerd from gpufleet_engines",
     )
 
 
@@ -171,7 +171,7 @@ def _silence(obs: Observation, daemon: Daemon, socket: str) -> Refusal:
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
     return Refusal(
         f"containerd runs, but its CRI does not answer at {socket} ({why})",
-        f'See {_words(daemon)} for "failed to load plugin", correct that and run again, or remove containerd from the option engines',
+        f'See {_words(daemon)} for "failed to load plugin", correct that and run again, or remove containerd from gpufleet_engines',
     )
 
 
@@ -332,7 +332,7 @@ def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager) ->
             f"the version of containerd {'is not readable: ' + text if text else 'is not known'}",
             where=policy.root,
             why="engines do not run in another root directory, and its package database has no version",
-            next='Set engine_version (gpufleet_engine_version), for example to "1.7.24"',
+            next='Set gpufleet_engine_version, for example to "1.7.24"',
         )
     files = _files(policy, obs, config, version)
     off = containerd_files.cri_disabled(files) if files else None

@@ -164,7 +164,7 @@ def not_found(instance: Instance, program: str, path: SearchPath, elsewhere: str
         return PlanError(
             f"{program} is not installed, so {title} adds no handler for it",
             where=instance.config_path,
-            next="Set packages: present (gpufleet_packages) to have it installed, or install it",
+            next="Set gpufleet_packages: present to have it installed, or install it",
         )
     directory = elsewhere.rpartition("/")[0]
     value = ":".join([*(d for d in path.directories if d not in detection(instance).first), directory])

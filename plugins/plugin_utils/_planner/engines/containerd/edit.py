@@ -131,7 +131,7 @@ def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _option_why(handler: Handler, base: Base, key: str) -> str:
     if key in handler.options:
-        return "set by the option handlers"
+        return "set by gpufleet_handlers"
     if key == "BinaryName":
         return "containers of this handler go through the NVIDIA runtime"
     return base.cgroup_why if key == "SystemdCgroup" else f"as {base.origin} has it"
@@ -193,7 +193,7 @@ def _cdi(policy: Policy, decision: Decision, cri: Mapping[str, Any], version: Ve
         why = "CDI is off by default in containerd 1.7" if kind == "off" else "an explicit false switches CDI off"
         found.append(Setting(("enable_cdi",), True, why))
     if policy.cdi_spec_dirs and kind != "none" and tuple(cri.get("cdi_spec_dirs") or CDI_DIRS) != policy.cdi_spec_dirs:
-        found.append(Setting(("cdi_spec_dirs",), list(policy.cdi_spec_dirs), "set by the option cdi_spec_dirs"))
+        found.append(Setting(("cdi_spec_dirs",), list(policy.cdi_spec_dirs), "set by gpufleet_cdi_spec_dirs"))
     return found
 
 
@@ -270,7 +270,7 @@ def unreachable(policy: Policy, manager: Manager, files: FileSet, version: Versi
     if releases.facts(version).merge == "replace":
         return f"a drop-in would replace all that it says of CRI on containerd {version}"
     if policy.drop_in == "never":
-        return "drop_in: never allows no other way"
+        return "gpufleet_drop_in: never allows no other way"
     path = drop_in_path(policy, place, files)
     return "" if _names(root, path) else f"its imports ({', '.join(config.imports(root)) or 'none'}) do not name {path}"
 
@@ -319,7 +319,7 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
             "this file exists and was not written by this collection",
             where=path,
             why="it does not begin with this collection's marker",
-            next="Move it away, or set another path in drop_in_path",
+            next="Move it away, or set another path in gpufleet_drop_in_path",
         )
     if present.content != text:
         before = toml.parse(present.content, path) if present.exists and present.content is not None else None

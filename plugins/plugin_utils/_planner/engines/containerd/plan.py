@@ -320,7 +320,7 @@ def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: V
             where=file.path,
             line=line,
             why=f"it was written for containerd 2.x, and {version} uses its whole CRI table instead of the root file's",
-            next="Run with state: absent first, then run again; on 1.x this collection writes to the root file only",
+            next="Run with gpufleet_state: absent first, then run again; on 1.x this collection writes to the root file only",
         )
     return Shadowed(
         f"{toml.dotted(setting.path)} = {toml.dumps(setting.value)} would have no effect",
@@ -329,7 +329,7 @@ def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: V
         why="this file is read last, and containerd 1.x uses its whole CRI table instead of the root file's"
         if replaces
         else f"this file is read later and sets {toml.dumps(toml.lookup(file.doc.data, (*table, *setting.path)))}",
-        next=f"Move its CRI settings to the root file and remove it{'' if replaces else ', or set the same value in the option handlers'}",
+        next=f"Move its CRI settings to the root file and remove it{'' if replaces else ', or set the same value in gpufleet_handlers'}",
     )
 
 
@@ -377,7 +377,7 @@ def assemble(
         restarts, health = watched.waited(instance, verify.health(instance, wanted, version))
     elif stale and policy.restart == "never":
         unit = instance.unit or "containerd"
-        advice.append(f"{instance.config_path}: takes effect only after a restart of {unit}, which restart: never leaves to you.")
+        advice.append(f"{instance.config_path}: takes effect only after a restart of {unit}, which gpufleet_restart: never leaves to you.")
     elif stale and not instance.unit:
         advice.append(f"{instance.config_path}: this containerd runs outside systemd; restart it yourself.")
     elif stale:

@@ -103,7 +103,7 @@ def render(settings: list[Setting], names: Path, path: str) -> str:
             "a handler has {{ in its name or in a value",
             where=path,
             why="it would be a statement of the template",
-            next="Choose another name or value in the option handlers (gpufleet_handlers)",
+            next="Choose another name or value in gpufleet_handlers",
         )
     return f"{MARK}\n{BASE}\n\n{tables.strip()}\n"
 

@@ -32,7 +32,7 @@ NAMED = (
     "stream_server_address", "stream_server_port", "enable_selinux", "systemd_cgroup", "device_ownership_from_security_context",
 )  # fmt: skip
 
-UNKEPT = "restart: never cannot be kept here: the program of {unit} restarts its containerd by itself when a drop-in goes"
+UNKEPT = "gpufleet_restart: never cannot be kept here: the program of {unit} restarts its containerd by itself when a drop-in goes"
 
 STATUS_NAMES: Mapping[str, str] = {
     "runtime_type": "runtimeType", "default_runtime_name": "defaultRuntimeName", "enable_cdi": "enableCDI", "cdi_spec_dirs": "cdiSpecDirs",
@@ -96,7 +96,7 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
         raise PlanError(
             f"{instance.unit} is masked, so it cannot be restarted",
             where=instance.unit,
-            next=f"Run `systemctl unmask {instance.unit}`, or set restart: never (gpufleet_restart) and restart it yourself",
+            next=f"Run `systemctl unmask {instance.unit}`, or set gpufleet_restart: never and restart it yourself",
         )
     mode = unit.get("KillMode", "process")
     if mode not in ("process", "none", ""):
@@ -104,7 +104,7 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
             f"a restart of {instance.unit} would kill every container on this host",
             where=instance.unit,
             why=f"its KillMode is {mode}, but upstream's is process",
-            next="Remove the override from the unit, or set restart: never (gpufleet_restart) and restart it yourself",
+            next="Remove the override from the unit, or set gpufleet_restart: never and restart it yourself",
         )
 
 

@@ -25,10 +25,10 @@ def by_itself(policy: Policy, instance: Instance, changing: bool) -> bool:
     if policy.restart == "never" and policy.state != "absent":
         title = known.of_name(instance.manager).title
         raise PlanError(
-            "restart: never cannot be kept here, so nothing is written",
+            "gpufleet_restart: never cannot be kept here, so nothing is written",
             where=instance.config_path,
             why=f"{title} watches its drop-ins, and restarts its containerd by itself when one changes",
-            next="Run in a change window with restart: auto (gpufleet_restart); containers go on during that restart",
+            next="Run in a change window with gpufleet_restart: auto; containers go on during that restart",
         )
     return True
 

@@ -146,20 +146,20 @@ def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...
     names = [h.name for h in policy.handlers]
     strange = [name for name in judged.handlers if name not in names and name not in free]
     if policy.adopt == "never":
-        way = f"set adopt: auto (gpufleet_adopt) to have it taken over, or remove {path} and run again"
-        return "adopt: never leaves it to its owner", way
+        way = f"set gpufleet_adopt: auto to have it taken over, or remove {path} and run again"
+        return "gpufleet_adopt: never leaves it to its owner", way
     if not judged.handlers and judged.unexplained == (rules.RUNTIMES,):
         return "it declares no handler, which nvidia-ctk runtime configure always does", f"remove {path} and run again"
     if keys:
         why = f"nvidia-ctk runtime configure does not explain {', '.join(keys)}"
         return why, f"move what you need of it to a drop-in of your own that is read before {releases.DROP_IN}, remove {path} and run again"
     if strange:
-        why = f"it declares the handler {strange[0]}, which is not in the option handlers, and pods may use it"
-        return why, f"name {strange[0]} in the option handlers to have it taken over, or remove {path} once no pod uses it"
+        why = f"it declares the handler {strange[0]}, which is not in gpufleet_handlers, and pods may use it"
+        return why, f"name {strange[0]} in gpufleet_handlers to have it taken over, or remove {path} once no pod uses it"
     if judged.default not in ("", names[0]):
         return (
-            f"it makes {judged.default} the default handler, but the first one in the option handlers is {names[0]}",
-            "set the option set_as_default (gpufleet_set_as_default), or remove that line",
+            f"it makes {judged.default} the default handler, but the first one in gpufleet_handlers is {names[0]}",
+            "set gpufleet_set_as_default, or remove that line",
         )
     if not wants_handler(policy):
         return "an OCI hook and no handler is to be configured here, but pods may use this one", f"remove {path} once no pod uses it"
@@ -210,7 +210,7 @@ def require_same_place(
                     f"containers of the handler {name} keep their state below {was}, those of its replacement below {will}",
                     where=layer.path,
                     why="CRI-O could not stop the containers that run now",
-                    next=f"Set runtime_root: {was} in the option handlers ({name}: options), or drain the node first, and run again",
+                    next=f"Set runtime_root: {was} in gpufleet_handlers ({name}: options), or drain the node first, and run again",
                 )
 
 

@@ -74,7 +74,7 @@ def _require_fitting(declared: config.Effective, handler: Handler, where: config
     if handler.name not in declared.handlers:
         return
     table = resolved(declared, handler.name)
-    step = "Choose another name in the option handlers, or remove this handler from the configuration"
+    step = "Choose another name in gpufleet_handlers, or remove this handler from the configuration"
     runs_now = str(table.get("runtime_path") or "")
     if not fits(handler.name, table):
         kind = table.get("runtime_type") if table.get("runtime_type", "") not in ("", "oci") else runs_now or handler.name
@@ -86,6 +86,6 @@ def _require_fitting(declared: config.Effective, handler: Handler, where: config
             f"the handler {handler.name} runs {said}",
             where=where.directory,
             why="that is not a known path of the NVIDIA runtime",
-            next=f"Set the intended program in the option handlers ({handler.name}: binary), choose another name there, or remove this "
+            next=f"Set the intended program in gpufleet_handlers ({handler.name}: binary), choose another name there, or remove this "
             "handler from the configuration",
         )

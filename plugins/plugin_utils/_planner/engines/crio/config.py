@@ -129,10 +129,10 @@ def named_or_default(policy: Policy, obs: Observation) -> Paths:
 def check_drop_in(policy: Policy, where: Paths) -> None:
     if policy.drop_in == "never":
         raise PlanError(
-            "drop_in: never is not possible with CRI-O",
+            "gpufleet_drop_in: never is not possible with CRI-O",
             where=where.config,
             why="a later file that defines the same handler replaces it completely, so a handler in the main file could be lost",
-            next="Use drop_in: auto",
+            next="Use gpufleet_drop_in: auto",
         )
     if not where.drop_in.startswith(where.directory.rstrip("/") + "/"):
         raise PlanError(

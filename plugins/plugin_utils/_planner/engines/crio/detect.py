@@ -135,7 +135,7 @@ def silence(obs: Observation, where: config.Paths, unit: str) -> Refusal:
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
     return Refusal(
         f"CRI-O runs, but does not answer at {where.socket} ({why})",
-        f"See `journalctl -u {unit}`, correct that and run again, or remove crio from the option engines",
+        f"See `journalctl -u {unit}`, correct that and run again, or remove crio from gpufleet_engines",
     )
 
 
@@ -165,7 +165,7 @@ def version_of(policy: Policy, obs: Observation, where: config.Paths, binary: st
             "the version of CRI-O is not known",
             where=policy.root,
             why="no package database below it has a version",
-            next='Set engine_version (gpufleet_engine_version), for example to "1.34.0"',
+            next='Set gpufleet_engine_version, for example to "1.34.0"',
         )
     return found
 
@@ -201,7 +201,7 @@ def stopped(obs: Observation, where: config.Paths, unit: str) -> Refusal:
         why = f"{broken.what} ({broken.why})" if broken.why else broken.what
         return Refusal(f"CRI-O is not running: {place}: {why}", broken.next)
     state = obs.unit(unit).get("ActiveState") or "not known to systemd"
-    way = "Start it and run again, or remove crio from the option engines"
+    way = "Start it and run again, or remove crio from gpufleet_engines"
     return Refusal(f"CRI-O is installed but not running ({unit} is {state})", way)
 
 

@@ -48,7 +48,7 @@ def own(file: File) -> File:
         "this file exists and was not written by this collection",
         where=file.path,
         why="it does not begin with this collection's marker",
-        next="Move it away, or set another path in drop_in_path",
+        next="Move it away, or set another path in gpufleet_drop_in_path",
     )
 
 
@@ -272,7 +272,7 @@ def why(key: str, desired: Desired) -> str:
         "default_runtime": "workloads get GPUs from this handler"
         if desired.default in desired.handlers
         else "the handler should not be the default",
-        "cdi_spec_dirs": "set by the option cdi_spec_dirs",
+        "cdi_spec_dirs": "set by gpufleet_cdi_spec_dirs",
         "runtime_path": "the NVIDIA runtime, which calls the low-level runtime",
         "runtime_type": "it is an OCI runtime",
     }

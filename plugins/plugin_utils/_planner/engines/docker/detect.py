@@ -185,7 +185,7 @@ def refusal(policy: Policy, obs: Observation, found: Instance, info: Mapping[str
         state = obs.unit(found.unit).get("ActiveState") or "not known to systemd"
         return Refusal(
             f"Docker is installed but not running ({found.unit} is {state})",
-            "Start it and run again, or remove docker from the option engines",
+            "Start it and run again, or remove docker from gpufleet_engines",
         )
     if not info:
         way = f"See `journalctl -u {found.unit or UNIT}`, correct that and run again"

@@ -64,7 +64,7 @@ def series(instance: Instance) -> tuple[int, int]:
             "the version of Docker is not known",
             where=instance.config_path,
             why="neither its socket nor its program nor a package reports one",
-            next="Start Docker, or set engine_version (gpufleet_engine_version)",
+            next="Start Docker, or set gpufleet_engine_version",
         )
     return parsed.series
 
@@ -89,7 +89,9 @@ def desired(
     cdi = decision.injection == "native-cdi" or forced
     if forced and not instance.cdi.able:
         raise PlanError(
-            f"Docker {instance.version} does not support CDI", where=doc.path, next="Upgrade Docker to 25.0, or remove cdi: enabled"
+            f"Docker {instance.version} does not support CDI",
+            where=doc.path,
+            next="Upgrade Docker to 25.0, or remove gpufleet_cdi: enabled",
         )
     if cdi and must_switch(instance, doc, flags):
         tree["features"] = {"cdi": True}
@@ -143,7 +145,7 @@ def another(name: str, doc: json_text.JsonDocument, path: json_text.Path, presen
 
 def foreign(what: str, name: str, where: str, line: int | None, program: Any) -> PlanError:
     sent = not file_places.hidden(program)
-    step = f"Set handlers.{name}.binary to {program if sent else 'its program'} to continue with it, or remove it and run again"
+    step = f"Set gpufleet_handlers.{name}.binary to {program if sent else 'its program'} to continue with it, or remove it and run again"
     said = f"its program is {program}" if sent else "its program has a form that is not sent from the host"
     return PlanError(what, where=where, line=line, why=f"{said}, and this collection did not write it", next=step)
 
@@ -207,7 +209,7 @@ def wanted_dirs(policy: Policy, instance: Instance, doc: json_text.JsonDocument,
 WHY = {
     "default-runtime": "containers get GPUs from this runtime without naming it",
     "features.cdi": "docker run --device nvidia.com/gpu=all, resolved by Docker itself",
-    "cdi-spec-dirs": "set by the option cdi_spec_dirs",
+    "cdi-spec-dirs": "set by gpufleet_cdi_spec_dirs",
 }
 
 
@@ -343,15 +345,15 @@ def late(instance: Instance, restart: bool) -> Difference:
 
 def restart_advice(policy: Policy, instance: Instance, ended: Cost, left: bool, restart: bool) -> tuple[str, ...]:
     if restart and ended.containers:
-        return (f"the restart of {instance.unit} ends {ended.text}, as restart: force allows: Docker has no live-restore",)
+        return (f"the restart of {instance.unit} ends {ended.text}, as gpufleet_restart: force allows: Docker has no live-restore",)
     if not left:
         return ()
     if policy.restart == "never" and not ended.containers:
-        return (f"{instance.unit} has to be restarted before the whole change takes effect; restart: never leaves that to you",)
+        return (f"{instance.unit} has to be restarted before the whole change takes effect; gpufleet_restart: never leaves that to you",)
     first = f', or set "live-restore": true in {instance.config_path} and reload Docker first'
     left_to_you = (
         f"a restart of {instance.unit} would end {ended.text}, since live-restore is off, so it is left to you: restart it at "
-        f"a convenient time{'' if ended.swarm else first}, or run with restart: force"
+        f"a convenient time{'' if ended.swarm else first}, or run with gpufleet_restart: force"
     )
     return (left_to_you,)
 
@@ -361,5 +363,5 @@ def refuse_masked(obs: Observation, instance: Instance) -> None:
         raise PlanError(
             f"{instance.unit} is masked, so it cannot be restarted",
             where=instance.unit,
-            next=f"Run `systemctl unmask {instance.unit}`, or remove docker from the option engines",
+            next=f"Run `systemctl unmask {instance.unit}`, or remove docker from gpufleet_engines",
         )

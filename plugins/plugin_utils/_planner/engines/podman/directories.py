@@ -81,7 +81,7 @@ def advice(obs: Observation, version: str, used: Sequence[str]) -> tuple[str, ..
     if found is None or set(used) & {name.rstrip("/") for name in found.names}:
         return ()
     why = f"Podman looks for CDI specs in {', '.join(found.names)} only ({found.where}), and this host's are in {' and '.join(used)}"
-    return (f"{why}: remove {KEY[1]} there, or set cdi_spec_dirs (gpufleet_cdi_spec_dirs) to these directories",)
+    return (f"{why}: remove {KEY[1]} there, or set gpufleet_cdi_spec_dirs to these directories",)
 
 
 def hooked(obs: Observation) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ def test_names_that_containers_could_not_ask_for_any_more(theirs: Spec, lost: tu
 @pytest.mark.parametrize(
     ("name", "node", "says"),
     [
-        ("gpu0", "/dev/nvidia0", "only it has the devices gpu0 .*containers may ask for them.*Add type-index to the option cdi_"),
+        ("gpu0", "/dev/nvidia0", "only it has the devices gpu0 .*containers may ask for them.*Add type-index to gpufleet_cdi_"),
         ("uvm", "/dev/nvidia-uvm", "only it has the devices uvm .*Remove the file once no container asks for uvm"),
         ("gpu9", "/dev/nvidia9", ""),  # of a GPU that is gone
         ("0:1", "/dev/nvidia0", ""),  # of a MIG device that is gone

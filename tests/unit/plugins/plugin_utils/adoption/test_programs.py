@@ -35,7 +35,7 @@ def engine(default: str = "runc", **handlers: str) -> Instance:
 
 
 FAILS = "Every pod of the handler {} fails: {} does not exist. {}"
-BRING_THERE = "Install the program there, or set another one in the option handlers"
+BRING_THERE = "Install the program there, or set another one in gpufleet_handlers"
 TAKE_OUT = "Remove the handler from the configuration of containerd, or reinstall the program"
 POINTED = "This run points the handler to a program that exists"
 CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
@@ -50,7 +50,7 @@ CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...
 ]  # fmt: skip
 
 
-BRING = "Reinstall the program (packages: present installs NVIDIA's), or set another one in the option handlers"
+BRING = "Reinstall the program (gpufleet_packages: present installs NVIDIA's), or set another one in gpufleet_handlers"
 OWN = "/opt/nvidia/nvidia-container-runtime"
 
 

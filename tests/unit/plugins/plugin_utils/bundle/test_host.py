@@ -180,7 +180,7 @@ BEFORE: dict[str, tuple[Policy, manifest.Manifest, str]] = {
     "a version that it has not": (
         dc.replace(POLICY, toolkit_version="1.21"),
         described("1.19.1-1", "1.20.1-1"),
-        r"toolkit_version \(gpufleet_toolkit_version\) is 1.21, and apt/x86_64 has 1.19.1-1, 1.20.1-1",
+        r"gpufleet_toolkit_version is 1.21, and apt/x86_64 has 1.19.1-1, 1.20.1-1",
     ),
 }
 

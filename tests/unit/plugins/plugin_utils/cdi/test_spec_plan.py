@@ -234,14 +234,14 @@ def test_what_stood_in_our_place_and_what_the_unit_wrote_is_named(path: str, too
     assert [(x.tool, x.path, x.fate) for x in plan(seen({path: file_of()})).leftovers] == [(tool, path, "adopted")]
 
 
-AUTO = "Set adopt: auto (gpufleet_adopt) to have it taken over, set cdi_owner: toolkit (gpufleet_cdi_owner)"
+AUTO = "Set gpufleet_adopt: auto to have it taken over, set gpufleet_cdi_owner: toolkit"
 NEVER = [
     ("of nvidia-ctk", file_of(), "a file of another tool is in the place of this host's spec", AUTO),
     (
         "by hand",
         by_hand(),
         "with the variable A",
-        "Set cdi_owner: toolkit (gpufleet_cdi_owner) to leave the spec to its owner, or move the file out",
+        "Set gpufleet_cdi_owner: toolkit to leave the spec to its owner, or move the file out",
     ),
     ("cut off", file_of()[:40], "a file of another tool is in the place of this host's spec", AUTO),
     ("empty", "", "a file of another tool is in the place of this host's spec", AUTO),

@@ -71,8 +71,8 @@ def test_the_restart_may_be_left_to_a_person() -> None:
     assert (planned.restarts, planned.health) == ((), ())
     assert planned.advice == (
         (
-            "/var/lib/rancher/k3s/agent/etc/containerd/config.toml: k3s renders it at its next start; restart: never leaves the restart of "
-            "k3s-agent.service to you."
+            "/var/lib/rancher/k3s/agent/etc/containerd/config.toml: k3s renders it at its next start; gpufleet_restart: never leaves the "
+            "restart of k3s-agent.service to you."
         ),
     )
 
@@ -130,7 +130,7 @@ REFUSED: dict[str, tuple[Node, dict[str, Any], Any, str]] = {
         f"/etc/default/rke2-server:1: RKE2 does not find {NVIDIA}"),
     "not installed, and not to be": (
         Node(programs=()), {"packages": "ignore"}, DECISION,
-        "nvidia-container-runtime is not installed, so k3s adds no handler for it. Set packages: present"),
+        "nvidia-container-runtime is not installed, so k3s adds no handler for it. Set gpufleet_packages: present"),
     "options for what it renders": (
         Node(), {"handlers": (Handler(options={"NoNewKeyring": True}),)}, DECISION,
         "k3s renders the handler nvidia by itself, without options.NoNewKeyring (a table that stands twice"),

@@ -253,7 +253,7 @@ def test_a_program_of_the_sites_own_goes_only_where_one_is_named(version: str, h
         assert [left.fate for left in found.leftovers] == ["adopted"]
         assert f'BinaryName = "{handler.binary}"' in str(found.changes[0])
         return
-    with pytest.raises(PlanError, match=f"the handler nvidia runs {WRAPPER}.*Set the intended program in the option handlers"):
+    with pytest.raises(PlanError, match=f"the handler nvidia runs {WRAPPER}.*Set the intended program in gpufleet_handlers"):
         plan(version, files)
 
 
@@ -262,7 +262,7 @@ SECOND = COPY.replace("runtimes.nvidia", "runtimes.gpu").replace('"nvidia"', '"g
 REMOVED = {THEIRS: {"existed": True, "sha256_before": "x", "sha256_after": None, "content": None}}
 # Bad input: (files, what the journal keeps, adopt, what is said, what is next)
 STAYS: dict[str, tuple[dict[str, Any], Any, str, str, str]] = {
-    "adopt: never": ({ROOT: SITE, THEIRS: COPY}, None, "never", "adopt: never leaves it in place", "Set adopt: auto"),
+    "adopt: never": ({ROOT: SITE, THEIRS: COPY}, None, "never", "gpufleet_adopt: never leaves it in place", "Set gpufleet_adopt: auto"),
     "an import by name": ({ROOT: LITERAL, THEIRS: COPY}, None, "auto", "imports it by name", "Import its directory"),
     "two tools at once": (
         {ROOT: SITE, THEIRS: COPY, "/etc/containerd/conf.d/95-site.toml": SECOND},

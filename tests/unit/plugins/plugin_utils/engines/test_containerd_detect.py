@@ -239,7 +239,7 @@ def test_another_root_directory() -> None:
     assert (found.version, found.running, found.cdi.able, found.cdi.enabled) == ("1.7.24", False, True, False)
     (found,) = find(Policy(root="/image"), packages={"containerd": "1.6.20~ds1-1+deb12u3"})
     assert (found.version, found.cdi.able) == ("1.6.20~ds1-1+deb12u3", False)
-    with pytest.raises(PlanError, match="Set engine_version"):
+    with pytest.raises(PlanError, match="Set gpufleet_engine_version"):
         find(Policy(root="/image"))
 
 

@@ -213,7 +213,7 @@ def test_a_file_of_nvidia_ctk_that_says_the_same_is_enough_where_nothing_is_take
     files = {ROOT: IMPORTING, "/etc/containerd/conf.d/99-nvidia.toml": OPERATORS.replace("@BINARY@", NVIDIA)}
     found = plan("2.3.7", files, Policy(adopt="never"))
     assert found.empty
-    assert [(left.fate, left.why) for left in found.leftovers] == [("kept", "adopt: never leaves it in place")]
+    assert [(left.fate, left.why) for left in found.leftovers] == [("kept", "gpufleet_adopt: never leaves it in place")]
     assert "99-nvidia.toml: also defines the handler nvidia" in found.advice[0]
 
 
@@ -377,7 +377,7 @@ def test_right_files_that_the_daemon_has_not_loaded_are_a_difference(cri: Any) -
 def test_restart_never() -> None:
     found = plan("1.7.24", {ROOT: OLD}, Policy(restart="never"), running=True, cri=loaded(runc={}))
     assert (found.restarts, found.health) == ((), ())
-    assert "which restart: never leaves to you" in found.advice[-1]
+    assert "which gpufleet_restart: never leaves to you" in found.advice[-1]
 
 
 def test_a_stopped_daemon_stays_stopped() -> None:

@@ -232,14 +232,14 @@ GPU = COPY.replace("runtimes.nvidia", "runtimes.gpu")
 GPU_DEFAULT = GPU.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_runtime = "gpu"\n')
 TWO = {"handlers": (Handler("other"), Handler())}
 STAYS: list[tuple[str, str, dict[str, Any], str, str]] = [
-    (COPY, THEIRS, {"adopt": "never"}, "adopt: never leaves it to its owner", "set adopt: auto"),
-    (GPU, NAMED, {}, "declares the handler gpu, which is not in the option handlers", "name gpu in the option handlers"),
+    (COPY, THEIRS, {"adopt": "never"}, "gpufleet_adopt: never leaves it to its owner", "set gpufleet_adopt: auto"),
+    (GPU, NAMED, {}, "declares the handler gpu, which is not in gpufleet_handlers", "name gpu in gpufleet_handlers"),
     (
         BARE_DEFAULT,
         NAMED,
         TWO,
-        "makes nvidia the default handler, but the first one in the option handlers is other",
-        "option set_as_default",
+        "makes nvidia the default handler, but the first one in gpufleet_handlers is other",
+        "set gpufleet_set_as_default",
     ),
     (COPY, NAMED, {"injection": "oci-hook"}, "an OCI hook and no handler is to be configured here", "once no pod uses it"),
 ]
@@ -266,9 +266,9 @@ def test_what_is_recognised_may_stay_all_the_same(text: str, path: str, options:
         (
             COPY,
             {"adopt": "never"},
-            f"adopt: never leaves it to its owner. Set adopt: auto (gpufleet_adopt) to have it taken over, or remove {THEIRS}",
+            f"adopt: never leaves it to its owner. Set gpufleet_adopt: auto to have it taken over, or remove {THEIRS}",
         ),
-        (GPU_DEFAULT, {}, "Name gpu in the option handlers to have it taken over"),
+        (GPU_DEFAULT, {}, "Name gpu in gpufleet_handlers to have it taken over"),
         (f"# mine{COPY}", {}, "Move what you need of it to a drop-in of your own"),
     ],
 )

@@ -103,7 +103,7 @@ def test_beside_kubernetes_it_is_configured_by_name_only(kubelet: bool, engines:
     told = node.with_kubernetes(policy, found, Kubelet(kubelet), (found,))
     assert bool(told.refusal) == left
     if left:
-        assert "Set engines: [auto, docker]" in str(told.refusal)
+        assert "Set gpufleet_engines: [auto, docker]" in str(told.refusal)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_our_own_runtime_may_get_another_program() -> None:
         ("/usr/local/nvidia/toolkit/nvidia-container-runtime", Handler(), True),
         (BINARY, Handler(binary="/usr/bin/nvidia-container-runtime.cdi"), True),
         ("/opt/acme/gpu-runtime", Handler(), False),
-        ("/opt/acme/gpu-runtime", Handler(binary=ELSEWHERE, chosen=True), True),  # the option handlers names it
+        ("/opt/acme/gpu-runtime", Handler(binary=ELSEWHERE, chosen=True), True),  # gpufleet_handlers names it
         ("/opt/acme/gpu-runtime", Handler(binary="/opt/acme/gpu-runtime", chosen=True), True),
         ("/usr/bin/nvidia-container-runtime-hook", Handler(), False),
     ],
@@ -345,7 +345,7 @@ def test_a_program_that_was_not_sent_is_no_blank_in_a_sentence() -> None:
     with pytest.raises(PlanError) as found:
         planned(Policy(cdi="disabled"), running("26.1.5", sent, files={BINARY: ""}))
     assert "its program has a form that is not sent from the host" in str(found.value)
-    assert "Set handlers.nvidia.binary to its program to continue" in str(found.value)
+    assert "Set gpufleet_handlers.nvidia.binary to its program to continue" in str(found.value)
 
 
 @pytest.mark.parametrize(

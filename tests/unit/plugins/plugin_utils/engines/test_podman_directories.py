@@ -44,7 +44,7 @@ def test_the_sentence_names_both_ways_out_and_the_option_ends_it() -> None:
     why = (
         "Podman looks for CDI specs in /srv/cdi only (/etc/containers/containers.conf:3), and this host's are in /etc/cdi and /var/run/cdi"
     )
-    way = "remove cdi_spec_dirs there, or set cdi_spec_dirs (gpufleet_cdi_spec_dirs) to these directories"
+    way = "remove cdi_spec_dirs there, or set gpufleet_cdi_spec_dirs to these directories"
     assert detect.advice(Policy(), seen) == (f"{why}: {way}",)
     assert detect.advice(Policy(cdi_spec_dirs=(NAMED,)), seen) == ()
 

@@ -63,7 +63,8 @@ def test_the_refusal_names_what_would_work() -> None:
     with pytest.raises(PlanError) as refused:
         decide.decide_one(Policy(device_plugin_strategy=("cdi-cri",)), OLD, K134)
     assert str(refused.value) == (
-        "/etc/containerd/config.toml: device_plugin_strategy: [cdi-cri] gives no pod a GPU on this host (with injection nvidia-runtime, "
+        "/etc/containerd/config.toml: gpufleet_device_plugin_strategy: [cdi-cri] gives no pod a GPU on this host "
+        "(with injection nvidia-runtime, "
         "containerd 1.6.20 and kubelet v1.34.4 answer envvar, volume-mounts, cdi-annotations only). Set gpufleet_device_plugin_strategy "
         "for this host to what its device plugin is set to, which has to be one of these, or leave it empty"
     )

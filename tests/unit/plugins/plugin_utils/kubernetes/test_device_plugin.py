@@ -123,14 +123,14 @@ def test_what_pods_ask_by_decides_whether_the_variable_counts(
 def test_the_reason_names_its_evidence() -> None:
     found = next(r for r in decided(KUBELET, obs(processes=[])).reasons if r.what == "isolation")
     assert "uses NVIDIA_VISIBLE_DEVICES unless it is configured otherwise" in found.why
-    assert found.evidence == "a kubelet runs here, and device_plugin_strategy is not set"
+    assert found.evidence == "a kubelet runs here, and gpufleet_device_plugin_strategy is not set"
 
 
 @pytest.mark.parametrize(
     ("options", "engines", "says"),
     [
         ({}, (instance(),), "deviceListStrategy: cdi-cri in the plugin's chart (DEVICE_LIST_STRATEGY=cdi-cri)"),
-        ({}, (instance(),), "and device_plugin_strategy: [cdi-cri] here, it would be strict"),
+        ({}, (instance(),), "and gpufleet_device_plugin_strategy: [cdi-cri] here, it would be strict"),
         ({}, (instance("crio", "1.26.0", cdi=dc.replace(instance().cdi, cri_field=False)),), "deviceListStrategy: cdi-annotations"),
         ({"isolation": "strict"}, (instance(),), "gives no pod a GPU. Set deviceListStrategy: cdi-cri"),
         ({"device_plugin_strategy": ("envvar",)}, (instance(),), "pods get a GPU with runtimeClassName: nvidia only"),

@@ -253,7 +253,7 @@ def test_zypper_that_could_not_read_a_repository_is_not_taken_for_one_that_has_n
 def test_a_repository_that_was_never_read_is_not_taken_for_one_that_has_nothing(answer: dict[str, Any], others: dict[str, Any]) -> None:
     with pytest.raises(PlanError, match="is not known .*dnf -q repoquery") as caught:
         packages.offered(known("rpm", "rocky", **told(answer, others, answer)), [BASE])
-    assert "toolkit_repository (gpufleet_toolkit_repository), which is added without that question" in caught.value.next
+    assert "gpufleet_toolkit_repository, which is added without that question" in caught.value.next
 
 
 def test_dnf_is_asked_again_only_where_it_cannot_read_a_repository() -> None:

@@ -269,7 +269,7 @@ def test_apt_reads_the_repository_before_it_is_put_in_place() -> None:
     assert check["argv"][:3] == ["apt-get", "-q", "update"]
     assert "Dir::Etc::sourceparts=-" in check["argv"]
     assert plan.substitute == ((repository.FAMILIES["debian"].key_path, "{stage}/gpufleet-nvidia.asc"),)
-    assert "toolkit_repository (gpufleet_toolkit_repository)" in plan.beforehand[0]
+    assert "gpufleet_toolkit_repository" in plan.beforehand[0]
 
 
 IN_RPM = f"gpg-pubkey-{FINGERPRINT[-8:].lower()}"
@@ -359,7 +359,7 @@ REFUSED = {
     "a key that is none": ({}, {**REACHED, f"fetch:{repository.KEY_URL}": {"content": "<html>"}}, "not an armored OpenPGP public key"),
     "no key": (
         {}, {**REACHED, f"fetch:{repository.KEY_URL}": {"error": {"message": "timed out"}}},
-        r"controller cannot fetch the key.*timed out.*toolkit_key \(gpufleet_toolkit_key\)"),
+        r"controller cannot fetch the key.*timed out.*gpufleet_toolkit_key"),
     "out of reach": ({}, {**LOST, **FETCHED}, r"cannot be reached \(from this host: its name is not known\).*gpufleet_toolkit_repository"),
     "a mirror out of reach": (MIRROR, LOST, r"mirror\.example\.org.*cannot be reached"),
 }  # fmt: skip
