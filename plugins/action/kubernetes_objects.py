@@ -210,7 +210,11 @@ def plain(value: Any) -> Any:
 
 def wanted_of(variables: Mapping[str, Any]) -> members.Wanted:
     given = {field: variables.get(name) for field, name in OF_HOST.items()}
-    return members.Wanted(**{field: str(value) for field, value in given.items() if value not in (None, "")})
+    sharing = variables.get("gpufleet_sharing") or {}
+    return members.Wanted(
+        **{field: str(value) for field, value in given.items() if value not in (None, "")},
+        sharing=plain(sharing) if isinstance(sharing, Mapping) else {},
+    )
 
 
 def of_task(args: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,10 +20,13 @@ options:
         V(short), V(medium) and V(long) and sets the time slice; without it the time slice is left as it is. Memory is not divided.
       - GPUs with C(time_slicing) also get CDI devices of their own, of the kind C(nvidia.com/gpu-shared), where this collection owns the
         CDI spec. Who asks by that kind gets no dedicated GPU.
+      - With C(replicas) C(time_slicing) and C(mps) are for the device plugin of a Kubernetes node. Nothing is set on the host then, and the
+        playbook C(gpufleet.nvidia.kubernetes) writes it for the device plugin. That has one policy for a node, so each GPU has to be named,
+        with the same one.
       - A small unit on the host sets modes again at every boot and when the driver is loaded again. A GPU that leaves the dictionary
         gets the modes back that were found on it.
       - Refused are a GPU that is not there, two entries for one GPU, a GPU whose MIG is on, and a host whose GPUs Slurm (C(gres/mps),
-        C(gres/shard)) or a kubelet's device plugin shares.
+        C(gres/shard)) shares. On a host with a kubelet only C(replicas) is accepted.
       - An empty dictionary takes back what an earlier run set. Without the option nothing of this is looked at.
     type: dict
 """

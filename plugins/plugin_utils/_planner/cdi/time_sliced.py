@@ -25,6 +25,6 @@ def part(policy: Policy, look: Hardware, layout: str) -> Hardware:
     """What of the hardware a layout is about."""
     if layout != layouts.SHARED:
         return look
-    entries = [entry for entry in wanted.parse(policy.sharing or {}) if entry.policy == "time_slicing"]
+    entries = [entry for entry in wanted.on_host(policy.sharing) if entry.policy == "time_slicing"]
     named = (b for b in look.boards if any(entry.names(b.gpu.uuid, b.gpu.bus_id, b.gpu.model, b.gpu.index) for entry in entries))
     return dc.replace(look, boards=tuple(named))

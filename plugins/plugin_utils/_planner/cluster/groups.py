@@ -20,8 +20,11 @@ import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import Member, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin
 
 DIGITS = 8
+RESOURCE = "nvidia.com/gpu"
+FLAVORS: dict[by_plugin.Flavor, str] = {"time_slicing": "timeSlicing", "mps": "mps"}
 # The reason as it stands in the plugin's file: true of all hosts of a group, and of those that this run knows nothing of.
 ABOUT = {
     "native-cdi": "the engine resolves CDI devices itself",
@@ -99,6 +102,13 @@ def strategies_in(text: str) -> tuple[str, ...]:
     return tuple(str(name) for name in said)
 
 
-def sharing(_setting: Setting) -> dict[str, Any]:
-    """How pods share the GPUs of a group: `sharing` of the plugin's file, which no environment ranks above. Nothing shares them yet."""
-    return {}
+def sharing(setting: Setting) -> dict[str, Any]:
+    """How pods share the GPUs of a group: `sharing` of the plugin's file, which no environment ranks above.
+
+    With MPS the plugin divides memory and threads by the number by itself."""
+    of = setting.replicas
+    if of is None:
+        return {}
+    known = {"renameByDefault": of.rename or None, "failRequestsGreaterThanOne": of.fail}
+    said = {key: value for key, value in known.items() if value is not None}
+    return {"sharing": {FLAVORS[of.flavor]: {**said, "resources": [{"name": RESOURCE, "replicas": of.number}]}}}

@@ -116,12 +116,19 @@ def of(
 def chart(groups: Sequence[Group], config_map: str) -> Values:
     values: dict[str, Any] = {"config": {"name": config_map, "map": {}, "default": ""}, **dict.fromkeys(UNSET)}
     why = ["What differs between nodes is in the ConfigMap. A value that is set here would count for all nodes instead, so those are null."]
+    if by_mps(groups):
+        values["gfd"] = {"enabled": True}
+        why.append("The chart's MPS daemon runs where GPU Feature Discovery has set the label nvidia.com/mps.capable, so gfd is enabled.")
     root = root_of_all(groups)
     values["nvidiaDriverRoot"] = root
     if root is not None:
         why.append("nvidiaDriverRoot is also what the chart mounts into the plugin's pods, which need it to write CDI specs.")
     values["runtimeClassName"] = class_of_all(groups)
     return Values(values, tuple(why))
+
+
+def by_mps(groups: Iterable[Group]) -> bool:
+    return any(group.setting.replicas and group.setting.replicas.flavor == "mps" for group in groups)
 
 
 def root_of_all(groups: Sequence[Group]) -> str | None:
@@ -241,6 +248,8 @@ def misfit(group: Group, environment: Mapping[str, str]) -> str:
     mig = environment.get("MIG_STRATEGY", group.setting.mig)
     if group.setting.mig not in ("none", mig):  # without MIG devices each strategy does the same
         return f"gpufleet_kubernetes_mig_strategy is {group.setting.mig}, and MIG_STRATEGY={mig}"
+    if mig == "mixed" and by_mps([group]):
+        return "gpufleet_sharing has mps, and the device plugin does not start with that and MIG_STRATEGY=mixed"
     return ""
 
 

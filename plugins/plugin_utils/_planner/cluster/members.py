@@ -19,8 +19,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import de
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import operator_toolkit, ways
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted as shared
 
 # A name of a node is a DNS subdomain, that of a handler and of its RuntimeClass a DNS label (apimachinery, util/validation).
 LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
@@ -46,6 +48,7 @@ class Wanted:
     hook: str = ""
     driver_root: str = "/"
     dev_root: str = ""
+    sharing: Mapping[str, Any] = dc.field(default_factory=dict)
 
     @property
     def declared(self) -> bool:
@@ -54,7 +57,7 @@ class Wanted:
 
 @dc.dataclass(frozen=True)
 class Setting:
-    """What the device plugin has to be set to on a host. Sharing per group is one more field here, and one more part of its file."""
+    """What the device plugin has to be set to on a host."""
 
     strategies: tuple[str, ...]
     prefix: str  # '' where no strategy is by annotations
@@ -63,6 +66,7 @@ class Setting:
     driver_root: str
     dev_root: str
     hook: str  # '' where no strategy is by CDI
+    replicas: by_plugin.Replicas | None = None  # how pods share its GPUs
 
     @property
     def by_cdi(self) -> bool:
@@ -178,14 +182,16 @@ def member(out: LeftOut, result: Mapping[str, Any], decision: Mapping[str, Any],
     if odd:
         return dc.replace(out, why=f"its decision has a value that Kubernetes does not take: {escape.line(odd[0])}")
     by_cdi = any(name in device_plugin.BY_CDI for name in strategies)
+    mig = mig_strategy(out.host, result, wanted)
     setting = Setting(
         strategies=strategies,
         prefix=prefix if "cdi-annotations" in strategies else "",
         device_ids=choice(out.host, "gpufleet_kubernetes_device_ids", wanted.device_ids, DEVICE_IDS),
-        mig=mig_strategy(out.host, result, wanted),
+        mig=mig,
         driver_root=wanted.driver_root,
         dev_root=wanted.dev_root,
         hook=(wanted.hook or HOOK) if by_cdi else "",
+        replicas=replicas_of(out.host, result, wanted, mig),
     )
     return Member(
         host=out.host,
@@ -234,6 +240,23 @@ def mig_strategy(host: str, result: Mapping[str, Any], wanted: Wanted) -> str:
     why = "its GPUs are divided into MIG devices, which the device plugin gives to no pod unless its settings say how they are called"
     step = "Set gpufleet_kubernetes_mig_strategy for this host to single (nvidia.com/gpu) or mixed (nvidia.com/mig-1g.10gb), or to none"
     raise PlanError(f"gpufleet_kubernetes_mig_strategy is not set for {host}", why=why, next=step)
+
+
+def replicas_of(host: str, result: Mapping[str, Any], wanted: Wanted, mig: str) -> by_plugin.Replicas | None:
+    """How the plugin shares the GPUs of a host. Nothing else can share what the plugin hands out."""
+    name = f"gpufleet_{shared.OPTION}"
+    entries = shared.parse(wanted.sharing)
+    found = by_plugin.of_all(f"{name}{of_host(host)}", entries)
+    if not found:
+        if entries:
+            step = "Give its GPUs time_slicing or mps with replicas, or leave the host out: without sharing a pod has a GPU for itself"
+            raise PlanError(f"{name}{of_host(host)} has no replicas", why="on a node the device plugin hands GPUs out", next=step)
+        return None
+    known = (result.get("driver") or {}).get("gpus") or ()
+    gpus = [Gpu(**{field.name: gpu[field.name] for field in dc.fields(Gpu) if field.name in gpu}) for gpu in known]
+    by_plugin.require_all(f"{name}{of_host(host)}", entries, gpus)
+    by_plugin.require_mig(f"{name}{of_host(host)}", found, gpus, mig)
+    return found
 
 
 def choice(host: str, name: str, value: str, choices: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import Host, LeftOut
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Rendered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
@@ -20,8 +21,13 @@ def lines(rendered: Rendered) -> list[str]:
     found = [f"cluster {rendered.name}: {outcomes.plural(len(rendered.members))} in {counted(len(rendered.groups))}"]
     for group in rendered.groups:
         strategy = ",".join(group.setting.strategies)
-        found.append(f"  {group.name}: {group.hosts}: {strategy}; {group.members[0].why}")
+        found.append(f"  {group.name}: {group.hosts}: {strategy}{shared(group)}; {group.members[0].why}")
     return found + left_out(rendered.out)
+
+
+def shared(group: Group) -> str:
+    of = group.setting.replicas
+    return f"; each GPU for {of.number} pods ({of.flavor})" if of else ""
 
 
 def of_no_cluster(hosts: Iterable[Host]) -> list[str]:

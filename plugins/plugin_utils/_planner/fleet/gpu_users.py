@@ -25,7 +25,8 @@ CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    return [USERS] if policy.sharing and policy.root == "/" and policy.state != "absent" else []
+    """GPUs that a device plugin shares have as many users as it lets in."""
+    return [USERS] if wanted.on_host(policy.sharing) and policy.root == "/" and policy.state != "absent" else []
 
 
 def as_result(policy: Policy, obs: Observation, driver: Driver) -> list[dict[str, Any]]:

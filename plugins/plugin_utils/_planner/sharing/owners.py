@@ -11,6 +11,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import Replicas
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION
 
 # gres.conf(5): one resource to a line, keys in any case; Debian and Ubuntu up to 20.04 have Slurm's files in slurm-llnl.
@@ -23,14 +24,18 @@ def questions() -> list[queries.Question]:
     return [queries.file(path, keep=KEEP) for path in SLURM_FILES]
 
 
-def refuse(obs: Observation, kubelet: Kubelet) -> None:
-    """PlanError where Slurm or a device plugin shares the GPUs of this host."""
+def refuse(obs: Observation, kubelet: Kubelet, replicas: Replicas | None) -> None:
+    """PlanError where Slurm or a device plugin shares the GPUs of this host. replicas: how a plugin is to, which has to be here then."""
     for path in SLURM_FILES:
         found = SHARED_BY_SLURM.search(obs.text(path, KEEP))
         if found:
             what = f"{OPTION} is set, and Slurm shares this host's GPUs by gres/{found.group(1).lower()}"
             raise PlanError(what, where=path, next=f"Leave this host out of {OPTION}, or take that line out of gres.conf")
-    if kubelet.present:
+    if replicas and not kubelet.expected:
+        why = "the device plugin of a Kubernetes node makes replicas, and no kubelet is here"
+        step = "Leave replicas out, or this host"
+        raise PlanError(f"{OPTION} has replicas", why=why, next=step)
+    if kubelet.present and not replicas:
         why = "the device plugin hands a node's GPUs out, and shares them by its own configuration"
-        step = f"Leave this host out of {OPTION}, and set sharing in the device plugin's configuration for its group of nodes"
+        step = f"Leave this host out of {OPTION}, or share its GPUs by the plugin: give each one time_slicing or mps with replicas"
         raise PlanError(f"{OPTION} is set, and a kubelet runs on this host", why=why, next=step)

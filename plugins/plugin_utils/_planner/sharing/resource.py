@@ -28,7 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_UNIT, WHOLE
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, owners, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin, modes, owners, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import Modes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import INTERVALS, OPTION, Wanted
 
@@ -77,9 +77,10 @@ def questions(policy: Policy) -> list[queries.Question]:
         return own_files()
     if policy.sharing is None or policy.root != "/":
         return []
-    slices = [modes.TIME_SLICES] if any(entry.interval for entry in wanted.parse(policy.sharing)) else []
-    asked = [modes.MODES, *slices, *owners.questions()] if policy.sharing else []
-    return [*asked, *own_files()]
+    entries = wanted.on_host(policy.sharing)
+    asked = [modes.MODES] if entries else []
+    asked += [modes.TIME_SLICES] if any(entry.interval for entry in entries) else []
+    return [*asked, *(owners.questions() if policy.sharing else ()), *own_files()]
 
 
 def own_files() -> list[queries.Question]:
@@ -94,8 +95,12 @@ def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, pro
         return plan_absent(policy, obs, f"{OPTION} is empty")
     if driver.state != "ok":
         return Plan(advice=(f"{OPTION} has to wait until the driver serves: {driver.evidence}",))
-    owners.refuse(obs, kubelet)
     entries = wanted.parse(policy.sharing)
+    replicas = by_plugin.of_all(OPTION, entries)
+    owners.refuse(obs, kubelet, replicas)
+    if replicas:
+        by_plugin.require_all(OPTION, entries, driver.gpus)
+        return plan_absent(policy, obs, f"{OPTION} is for the device plugin")
     kept = originals(obs)
     slices = any(entry.interval for entry in entries) or any(what == SLICE for _gpu, what in kept)
     if slices and not obs.asked(modes.TIME_SLICES):

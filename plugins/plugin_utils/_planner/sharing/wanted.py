@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin
 
 OPTION = "sharing"
 Interval = Literal["", "default", "short", "medium", "long"]
@@ -26,13 +27,15 @@ KEYS = "Write a GPU's UUID, its PCI address (0000:17:00.0), its product name or 
 
 @dc.dataclass(frozen=True)
 class Wanted:
-    """One entry. kind: what its key is. exclusive: a second process on the GPU is refused. interval: '' leaves it as it is."""
+    """One entry. kind: what its key is. exclusive: a second process on the GPU is refused. interval: '' leaves it as it is.
+    replicas: a device plugin shares the GPU, and nothing is set on the host."""
 
     key: str
     kind: Literal["uuid", "bus", "product", "index"]
-    policy: Literal["dedicated", "time_slicing"]
+    policy: Literal["dedicated", "time_slicing", "mps"]
     exclusive: bool = False
     interval: Interval = ""
+    replicas: by_plugin.Replicas | None = None
 
     def names(self, uuid: str, bus: str, model: str, index: int) -> bool:
         """Whether the entry is about this GPU. bus: as sysfs writes it."""
@@ -46,13 +49,18 @@ class Wanted:
     @property
     def text(self) -> str:
         """The policy as tables show it."""
-        more = "exclusive" if self.exclusive else self.interval
+        more = f"{self.replicas.number} replicas" if self.replicas else "exclusive" if self.exclusive else self.interval
         return f"{self.policy} ({more})" if more else self.policy
 
 
 def parse(given: Mapping[str, Any]) -> tuple[Wanted, ...]:
     """Every entry of the option, or PlanError for the first that no host could be given."""
     return tuple(_entry(str(key), value) for key, value in given.items())
+
+
+def on_host(given: Mapping[str, Any] | None) -> tuple[Wanted, ...]:
+    """The entries that are set on the host itself."""
+    return tuple(entry for entry in parse(given or {}) if not entry.replicas)
 
 
 def check(given: object, root: str, driver_root: str) -> None:
@@ -62,6 +70,8 @@ def check(given: object, root: str, driver_root: str) -> None:
     if not isinstance(given, Mapping):
         raise PlanError(f"{OPTION} is {given!r}, which is no dictionary", next=f"{KEYS} with one of {', '.join(POLICIES)}")
     entries = parse(given)
+    if by_plugin.of_all(OPTION, entries):
+        return
     buses: dict[str, str] = {}
     for entry in entries:
         if entry.kind == "bus" and buses.setdefault(bus_id(entry.key), entry.key) != entry.key:
@@ -88,6 +98,9 @@ def _entry(key: str, value: object) -> Wanted:
     settings = {value: None} if isinstance(value, str) else value
     if not isinstance(settings, Mapping):
         raise PlanError(f"{OPTION} has for {key} the value {value!r}, which is no policy", next=f"Give it one of {', '.join(POLICIES)}")
+    if by_plugin.meant(settings):
+        replicas = by_plugin.parsed(where, settings)
+        return Wanted(key, kind, replicas.flavor, replicas=replicas)
     if "mps" in settings:
         why = "MPS is not set up by this release"
         raise PlanError(f"{OPTION} has mps for {key}", why=why, next="Leave the GPU out, and start MPS yourself")

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups, helm, members
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import FLAVORS, MOST_CLIENTS, Replicas
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,14 @@ SETTINGS = st.builds(
     driver_root=st.sampled_from(PATHS),
     dev_root=st.sampled_from(PATHS),
     hook=st.sampled_from(PATHS),
+    replicas=st.none()
+    | st.builds(
+        Replicas,
+        flavor=st.sampled_from(FLAVORS),
+        number=st.integers(2, MOST_CLIENTS),
+        rename=st.booleans(),
+        fail=st.sampled_from([None, True, False]),
+    ),
 )
 FIXED = [helm.fixed(helm.CHART, {}), *(helm.fixed(helm.OPERATOR, helm.environment_of(given)) for given in ({}, {"MIG_STRATEGY": ""}))]
 

@@ -174,6 +174,32 @@ def test_a_node_of_kubernetes_is_refused() -> None:
         planned(ONE, look(), Kubelet(present=True))
 
 
+SHARED = {MODEL: {"time_slicing": {"replicas": 4}}}
+
+
+def test_what_a_device_plugin_shares_has_no_mode_on_the_host() -> None:
+    """nvidia-smi is not asked, and what an earlier run set goes."""
+    policy, seen = Policy(sharing=SHARED), look()
+    assert not {modes.MODES["id"], modes.TIME_SLICES["id"]} & {str(q["id"]) for q in resource.questions(policy)}
+    assert planned(SHARED, seen, Kubelet(present=True)).empty
+    kept = look(files={path: file_answer(text) for path, text in written(planned(ONE, look(computing=rows("Default")))).items()})
+    assert {c["op"] for c in planned(SHARED, kept, Kubelet(present=True)).changes} == {"remove"}
+
+
+BY_PLUGIN: list[tuple[dict[str, Any], Kubelet, str]] = [
+    (SHARED, NO_KUBELET, "sharing has replicas (the device plugin of a Kubernetes node makes replicas, and no kubelet is here)"),
+    ({UUIDS[0]: SHARED[MODEL]}, Kubelet(present=True), f"sharing leaves out GPU {BUSES[1]} ({MODEL})"),
+    ({**SHARED, "Tesla T4": SHARED[MODEL]}, Kubelet(installed=True), "sharing names Tesla T4, and this host has no such GPU"),
+]
+
+
+@pytest.mark.parametrize(("sharing", "kubelet", "sentence"), BY_PLUGIN, ids=[case[2][:50] for case in BY_PLUGIN])
+def test_what_no_device_plugin_could_do_is_refused(sharing: dict[str, Any], kubelet: Kubelet, sentence: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        planned(sharing, look(), kubelet)
+    assert str(refused.value).startswith(sentence)
+
+
 def test_a_driver_that_does_not_serve_is_waited_for() -> None:
     proc = {f"/proc/driver/nvidia/gpus/{bus}/information": None for bus in BUSES}
     plan = planned(ONE, look(files={**proc, "/sys/module/nvidia/version": None, "/proc/driver/nvidia/version": None}))

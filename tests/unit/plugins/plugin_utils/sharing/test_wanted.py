@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import WAYS, Replicas
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import Wanted
 
 UUID = "GPU-11111111-0000-5000-8000-000000000001"
@@ -25,6 +26,16 @@ GOOD: list[tuple[str, dict[str, Any], Wanted]] = [
         "a product",
         {"NVIDIA H100 80GB HBM3": {"time_slicing": {"interval": "long"}}},
         Wanted("NVIDIA H100 80GB HBM3", "product", "time_slicing", interval="long"),
+    ),
+    (
+        "by a device plugin",
+        {UUID: {"time_slicing": {"replicas": 4, "rename_by_default": True, "fail_requests_greater_than_one": True}}},
+        Wanted(UUID, "uuid", "time_slicing", replicas=Replicas("time_slicing", 4, rename=True, fail=True)),
+    ),
+    (
+        "by its MPS daemon, and nothing runs beneath that root",
+        {UUID: {"mps": {"replicas": 48}}},
+        Wanted(UUID, "uuid", "mps", replicas=Replicas("mps", 48)),
     ),
     ("an index, which YAML reads as a number", {2: {"dedicated": None}}, Wanted("2", "index", "dedicated")),
 ]
@@ -59,6 +70,50 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (
         {"sharing": {UUID: {"time_slicing": {"interval": 3}}}},
         f"sharing.{UUID}.time_slicing: interval is 3. Write one of default, short, medium, long",
+    ),
+    (
+        {"sharing": {UUID: {"time_slicing": {"replicas": 1}}}},
+        f"sharing.{UUID}.time_slicing: replicas is 1. Write how many pods may have each GPU, which is 2 or more",
+    ),
+    (
+        {"sharing": {UUID: {"time_slicing": {"replicas": True}}}},
+        f"sharing.{UUID}.time_slicing: replicas is True. Write how many pods may have each GPU, which is 2 or more",
+    ),
+    (
+        {"sharing": {UUID: {"mps": {"replicas": 49}}}},
+        f"sharing.{UUID}.mps: replicas is 49 (an MPS server has at most 48 clients). Write fewer",
+    ),
+    (
+        {"sharing": {UUID: {"mps": {"replicas": 2, "fail_requests_greater_than_one": False}}}},
+        (
+            f"sharing.{UUID}.mps: fail_requests_greater_than_one is false (with MPS the device plugin refuses such"
+            f" requests whatever is said,"
+            " up to 0.19). Leave it out"
+        ),
+    ),
+    (
+        {"sharing": {UUID: {"time_slicing": {"replicas": 2, "rename_by_default": "yes"}}}},
+        f"sharing.{UUID}.time_slicing: rename_by_default is 'yes'. Write true or false",
+    ),
+    (
+        {"sharing": {UUID: {"time_slicing": {"replicas": 2, "interval": "short"}}}},
+        (
+            f"sharing.{UUID}.time_slicing: 'interval' and replicas together (with replicas it is the device plugin"
+            f" that shares GPUs, which has"
+            " no such setting). Its keys are replicas, rename_by_default, fail_requests_greater_than_one"
+        ),
+    ),
+    (
+        {"sharing": {UUID: {"time_slicing": {"replicas": 2}, "mps": {"replicas": 2}}}},
+        f"sharing.{UUID} has time_slicing and mps (the device plugin has one policy for a node). Keep one of time_slicing, mps",
+    ),
+    (
+        {"sharing": {UUID: {"time_slicing": {"replicas": 2}}, "0000:17:00.0": "dedicated"}},
+        (
+            f"sharing shares GPU {UUID} by replicas of the device plugin, and has another policy for GPU 0000:17:00.0"
+            f" (the device plugin has"
+            f" one policy for all GPUs of a node). {WAYS}"
+        ),
     ),
     (
         {"sharing": {"MIG-1": "dedicated"}},

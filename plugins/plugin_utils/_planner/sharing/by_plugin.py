@@ -1,0 +1,113 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sharing as NVIDIA's device plugin does it: one policy, with a number of replicas, for all whole GPUs of a node.
+
+The plugin reads over what selects GPUs or gives a resource another name (k8s-device-plugin v0.17 to v0.20, disableResoureRenaming in
+api/config/v1/replicas.go), so whatever would differ between the GPUs of a node is refused here.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, PlanError
+
+Flavor = Literal["time_slicing", "mps"]
+FLAVORS: tuple[Flavor, ...] = ("time_slicing", "mps")
+NUMBER, RENAME, FAIL = KEYS = ("replicas", "rename_by_default", "fail_requests_greater_than_one")
+# Clients of an MPS server from Volta on; before that 16, and the plugin's daemon says so itself (cmd/mps-control-daemon/mps/device.go).
+MOST_CLIENTS = 48
+WAYS = "Give such GPUs nodes of their own (gpufleet_sharing per group of hosts), divide them by MIG, or use NVIDIA's DRA driver"
+
+
+@dc.dataclass(frozen=True)
+class Replicas:
+    """So many pods get each GPU of a node. fail: a container that wants more than one is refused; None: as the plugin has it."""
+
+    flavor: Flavor
+    number: int
+    rename: bool = False
+    fail: bool | None = None
+
+
+class Entry(Protocol):
+    """One entry of the option (wanted.Wanted)."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def replicas(self) -> Replicas | None: ...
+    def names(self, uuid: str, bus: str, model: str, index: int) -> bool: ...
+
+
+def meant(settings: Mapping[str, Any]) -> bool:
+    """Whether an entry is for the plugin: it alone makes replicas."""
+    return any(isinstance(settings.get(flavor), Mapping) and NUMBER in settings[flavor] for flavor in FLAVORS)
+
+
+def parsed(where: str, settings: Mapping[str, Any]) -> Replicas:
+    """The entry, or PlanError for what the plugin would refuse or read over."""
+    if len(settings) != 1:
+        said = " and ".join(str(name) for name in settings)
+        raise PlanError(f"{where} has {said}", why="the device plugin has one policy for a node", next=f"Keep one of {', '.join(FLAVORS)}")
+    ((flavor, more),) = ((name, more) for name, more in settings.items() if name in FLAVORS)
+    where = f"{where}.{flavor}"
+    unknown = sorted(str(name) for name in more if name not in KEYS)
+    if unknown:
+        why = "with replicas it is the device plugin that shares GPUs, which has no such setting"
+        raise PlanError(f"{where}: {unknown[0]!r} and replicas together", why=why, next=f"Its keys are {', '.join(KEYS)}")
+    number, rename, fail = more[NUMBER], more.get(RENAME, False), more.get(FAIL)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 2:
+        raise PlanError(f"{where}: {NUMBER} is {number!r}", next="Write how many pods may have each GPU, which is 2 or more")
+    if flavor == "mps" and number > MOST_CLIENTS:
+        raise PlanError(f"{where}: {NUMBER} is {number}", why=f"an MPS server has at most {MOST_CLIENTS} clients", next="Write fewer")
+    for name, value in ((RENAME, rename), (FAIL, False if fail is None else fail)):
+        if not isinstance(value, bool):
+            raise PlanError(f"{where}: {name} is {value!r}", next="Write true or false")
+    if flavor == "mps" and fail is False:
+        why = "with MPS the device plugin refuses such requests whatever is said, up to 0.19"
+        raise PlanError(f"{where}: {FAIL} is false", why=why, next="Leave it out")
+    return Replicas(flavor, number, rename, fail)
+
+
+def of_all(option: str, entries: Sequence[Entry]) -> Replicas | None:
+    """What all entries say, as they are of one node; None where none is for the plugin."""
+    ours = [entry for entry in entries if entry.replicas]
+    for entry in entries if ours else ():
+        if entry.replicas != ours[0].replicas:
+            what = f"{option} shares GPU {ours[0].key} by replicas of the device plugin, and has another policy for GPU {entry.key}"
+            raise PlanError(what, why="the device plugin has one policy for all GPUs of a node", next=WAYS)
+    return ours[0].replicas if ours else None
+
+
+def require_all(option: str, entries: Sequence[Entry], gpus: Sequence[Gpu]) -> None:
+    """The plugin shares each whole GPU of a node, named or not. gpus: none are known of a directory tree."""
+    for gpu in gpus:
+        named = any(entry.names(gpu.uuid, gpu.bus_id, gpu.model, gpu.index) for entry in entries)
+        if named and gpu.migs:
+            why = "the device plugin shares whole GPUs by one policy, and MIG devices are resources of their own"
+            raise PlanError(f"{option} names GPU {gpu.bus_id}, which is divided into MIG devices", why=why, next="Leave it out")
+        if not named and not gpu.migs:
+            what = f"{option} leaves out GPU {gpu.bus_id} ({gpu.model or gpu.uuid}), and shares others by replicas of the device plugin"
+            why = "the device plugin shares all whole GPUs of a node"
+            raise PlanError(what, why=why, next=f"Name it, too: a product name stands for all GPUs of that name. {WAYS}")
+    for entry in entries if gpus else ():
+        if not any(entry.names(gpu.uuid, gpu.bus_id, gpu.model, gpu.index) for gpu in gpus):
+            here = ", ".join(f"{gpu.uuid} ({gpu.bus_id})" for gpu in gpus)
+            raise PlanError(f"{option} names {entry.key}, and this host has no such GPU", next=f"Its GPUs are {here}")
+
+
+def require_mig(option: str, replicas: Replicas, gpus: Sequence[Gpu], strategy: str) -> None:
+    """MPS goes with no MIG at all; time slices go where whole GPUs have a resource of their own."""
+    divided = [gpu.bus_id for gpu in gpus if gpu.migs]
+    if replicas.flavor == "mps" and (divided or strategy == "mixed"):
+        said = f"GPU {divided[0]} is divided into MIG devices" if divided else "gpufleet_kubernetes_mig_strategy is mixed"
+        step = f"Leave out one of the two. {WAYS}"
+        raise PlanError(f"{option} has mps, and {said}", why="the device plugin does not start with both", next=step)
+    if divided and strategy != "mixed":
+        what = f"{option} shares GPUs by time slices, and GPU {divided[0]} is divided into MIG devices"
+        why = f"with gpufleet_kubernetes_mig_strategy {strategy} they have the resource of the shared GPUs, and would be shared as well"
+        raise PlanError(what, why=why, next=f"Set gpufleet_kubernetes_mig_strategy to mixed. {WAYS}")

@@ -1,0 +1,187 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How pods share GPUs: `sharing` of the device plugin's file, for each group, and what the plugin cannot do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members, objects, summary
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import WAYS
+
+from tests.unit.cluster_hosts import hosts, native
+
+UUID, BUS, MODEL = "GPU-11111111-0000-5000-8000-000000000001", "0000:17:00.0", "NVIDIA A100"
+OTHER = "0000:43:00.0"
+FOUR = {"time_slicing": {"replicas": 4}}
+PROFILES = {"chart": {}, "operator": {"profile": "operator", "environment": helm.environment_of({})}}
+
+
+def looked(*migs: int) -> dict[str, Any]:
+    """A host with a GPU for each number, which is that of its MIG devices."""
+    rows = [
+        {"index": n, "minor": n, "bus_id": bus, "uuid": f"{UUID[:-1]}{n + 1}", "model": MODEL, "migs": found}
+        for n, (bus, found) in enumerate(zip((BUS, OTHER), migs, strict=False))
+    ]
+    result = native()
+    return {**result, "driver": {**result["driver"], "gpus": rows}}
+
+
+def rendered(sharing: dict[str, Any], *migs: int, mig: str = "", **settings: Any) -> objects.Rendered:
+    wanted = members.Wanted(sharing=sharing, mig=mig)
+    return objects.render("north", hosts({"gpu1": looked(*(migs or (0, 0)))}, gpu1=wanted), objects.Settings(**settings))
+
+
+RESOURCES = {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}
+WRITTEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "time slices": ({MODEL: FOUR}, {"timeSlicing": RESOURCES}),
+    "each GPU named in its own way": ({"0": FOUR, OTHER: FOUR}, {"timeSlicing": RESOURCES}),
+    "all that there is": (
+        {MODEL: {"time_slicing": {"replicas": 4, "rename_by_default": True, "fail_requests_greater_than_one": False}}},
+        {"timeSlicing": {"renameByDefault": True, "failRequestsGreaterThanOne": False, **RESOURCES}},
+    ),
+    "MPS": ({MODEL: {"mps": {"replicas": 4}}}, {"mps": RESOURCES}),
+}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("case", WRITTEN)
+def test_the_policy_of_a_node_is_in_the_file_of_its_group(case: str, profile: str) -> None:
+    """In both profiles: no variable of the plugin's environment says anything of sharing."""
+    given, expected = WRITTEN[case]
+    (group,) = rendered(given, **PROFILES[profile]).groups
+    assert yaml.safe_load(group.text)["sharing"] == expected
+
+
+def test_hosts_that_share_are_a_group_of_their_own() -> None:
+    wanted = {"gpu1": members.Wanted(sharing={MODEL: FOUR}), "gpu3": members.Wanted(sharing={MODEL: {"mps": {"replicas": 2}}})}
+    found = objects.render("north", hosts({f"gpu{n}": looked(0) for n in (1, 2, 3)}, **wanted), objects.Settings())
+    assert sorted(([m.host for m in group.members], "sharing" in group.text) for group in found.groups) == [
+        (["gpu1"], True),
+        (["gpu2"], False),
+        (["gpu3"], True),
+    ]
+    lines = "\n".join(summary.lines(found))
+    assert "gpu1: cdi-cri; each GPU for 4 pods (time_slicing);" in lines
+    assert "gpu3: cdi-cri; each GPU for 2 pods (mps);" in lines
+    assert found.values.values["gfd"] == {"enabled": True}, "the chart's MPS daemon runs where GPU Feature Discovery has labelled"
+
+
+def test_no_gpu_is_known_of_a_directory_tree() -> None:
+    (group,) = objects.render("north", hosts({"gpu1": looked()}, gpu1=members.Wanted(sharing={"0": FOUR})), objects.Settings()).groups
+    assert "replicas: 4" in group.text
+
+
+def test_whole_gpus_are_shared_beside_mig_devices_with_names_of_their_own() -> None:
+    """The way round for a node that is to have both."""
+    (group,) = rendered({BUS: FOUR}, 0, 2, mig="mixed").groups
+    assert yaml.safe_load(group.text)["sharing"] == {"timeSlicing": RESOURCES}
+
+
+NAME = "gpufleet_sharing for gpu1"
+REFUSED: dict[str, tuple[dict[str, Any], tuple[int, ...], str, str]] = {
+    "two policies on one node": (
+        {BUS: FOUR, OTHER: {"time_slicing": {"replicas": 2}}},
+        (0, 0),
+        "",
+        (
+            f"{NAME} shares GPU {BUS} by replicas of the device plugin, and has another policy for GPU {OTHER} (the"
+            f" device plugin has one policy"
+            f" for all GPUs of a node). {WAYS}"
+        ),
+    ),
+    "dedicated beside shared": (
+        {BUS: FOUR, OTHER: "dedicated"},
+        (0, 0),
+        "",
+        (
+            f"{NAME} shares GPU {BUS} by replicas of the device plugin, and has another policy for GPU {OTHER} (the"
+            f" device plugin has one policy"
+            f" for all GPUs of a node). {WAYS}"
+        ),
+    ),
+    "a GPU that is left out": (
+        {BUS: FOUR},
+        (0, 0),
+        "",
+        (
+            f"{NAME} leaves out GPU {OTHER} ({MODEL}), and shares others by replicas of the device plugin (the device"
+            f" plugin shares all whole"
+            f" GPUs of a node). Name it, too: a product name stands for all GPUs of that name. {WAYS}"
+        ),
+    ),
+    "a GPU that is not there": (
+        {MODEL: FOUR, "Tesla T4": FOUR},
+        (0,),
+        "",
+        f"{NAME} names Tesla T4, and this host has no such GPU. Its GPUs are {UUID} ({BUS})",
+    ),
+    "modes of a host": (
+        {BUS: {"time_slicing": {"interval": "short"}}},
+        (0,),
+        "",
+        (
+            f"{NAME} has no replicas (on a node the device plugin hands GPUs out). Give its GPUs time_slicing or mps"
+            f" with replicas, or leave the"
+            " host out: without sharing a pod has a GPU for itself"
+        ),
+    ),
+    "a divided GPU": (
+        {MODEL: FOUR},
+        (0, 2),
+        "mixed",
+        (
+            f"{NAME} names GPU {OTHER}, which is divided into MIG devices (the device plugin shares whole GPUs by one"
+            f" policy, and MIG devices are"
+            " resources of their own). Leave it out"
+        ),
+    ),
+    "MPS beside MIG": (
+        {BUS: {"mps": {"replicas": 2}}},
+        (0, 2),
+        "mixed",
+        (
+            f"{NAME} has mps, and GPU {OTHER} is divided into MIG devices (the device plugin does not start with"
+            f" both). Leave out one of the two."
+            f" {WAYS}"
+        ),
+    ),
+    "MPS with the strategy mixed": (
+        {BUS: {"mps": {"replicas": 2}}},
+        (0,),
+        "mixed",
+        (
+            f"{NAME} has mps, and gpufleet_kubernetes_mig_strategy is mixed (the device plugin does not start with"
+            f" both). Leave out one of the"
+            f" two. {WAYS}"
+        ),
+    ),
+    "MIG devices under the shared name": (
+        {BUS: FOUR},
+        (0, 2),
+        "single",
+        (
+            f"{NAME} shares GPUs by time slices, and GPU {OTHER} is divided into MIG devices (with"
+            f" gpufleet_kubernetes_mig_strategy single they"
+            f" have the resource of the shared GPUs, and would be shared as well). Set gpufleet_kubernetes_mig_strategy to mixed. {WAYS}"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_the_plugin_cannot_do_is_refused_with_the_way_round(case: str) -> None:
+    given, migs, mig, sentence = REFUSED[case]
+    with pytest.raises(PlanError) as refused:
+        rendered(given, *migs, mig=mig)
+    assert str(refused.value) == sentence
+
+
+def test_mps_is_refused_where_the_operator_sets_mig_to_mixed_for_all_nodes() -> None:
+    environment = helm.environment_of({"MIG_STRATEGY": "mixed"})
+    with pytest.raises(PlanError, match="gpufleet_sharing has mps, and the device plugin does not start with that and MIG_STRATEGY=mixed"):
+        rendered({MODEL: {"mps": {"replicas": 2}}}, profile="operator", environment=environment)
