@@ -32,25 +32,39 @@ class Pods:
         self, node: str, *, gpus: int = 1, runtime_class: str = "", env: Mapping[str, str] | None = None, privileged: bool = False
     ) -> Inside:
         """What a pod with so many GPUs of the plugin's finds. Its node is chosen here, so the scheduler is not asked."""
-        name = f"{node}-{next(self._numbers)}"
-        limits = {"limits": {device_plugin.RESOURCE: str(gpus)}} if gpus else {}
         container = {
-            "name": "c",
-            "image": images.PROBE,
-            "imagePullPolicy": "Never",
             "command": containers.trial([(path, NVIDIA_MAJOR, minor) for path, minor in self._nodes(node).values()]),
             "env": [{"name": key, "value": value} for key, value in (env or {}).items()],
-            "resources": limits,
+            "resources": {"limits": {device_plugin.RESOURCE: str(gpus)}} if gpus else {},
             "securityContext": {"privileged": True} if privileged else {"capabilities": {"add": ["MKNOD"]}},
         }
-        spec = {"nodeName": node, "hostNetwork": True, "restartPolicy": "Never", "containers": [container]}
-        spec |= {"runtimeClassName": runtime_class} if runtime_class else {}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-        self.cluster.kubectl("create", "--filename=-", stdin=json.dumps(pod))
+        name = self._create(node, container, runtime_class)
         refused = self._refused(name)
         found = Inside(refused=refused) if refused else containers.read(self.cluster.kubectl("logs", name))
         self.cluster.kubectl("delete", "pod", name, "--wait=false", "--grace-period=0", "--force")
         return found
+
+    def kept(self, node: str, resource: str, number: int = 1) -> tuple[str, str]:
+        """A pod that keeps so many of the resource until it is ended: its name, and the kubelet's sentence where it was not admitted."""
+        name = self._create(node, {"command": ["sleep", "600"], "resources": {"limits": {resource: str(number)}}})
+        for _turn in cgroup.until(f"the pod {name} to run or to be refused", 60):
+            status = self.cluster.get("pod", name)["status"]
+            if status["phase"] in ("Running", "Failed"):
+                return name, str(status.get("message") or "")
+        raise AssertionError("until() ends by itself")
+
+    def end(self, *names: str) -> None:
+        """Returns when the kubelet has said that their processes are gone: until then it keeps their GPUs for them."""
+        self.cluster.kubectl("delete", "pod", *names, "--grace-period=1", "--timeout=60s")
+
+    def _create(self, node: str, container: Mapping[str, object], runtime_class: str = "") -> str:
+        name = f"{node}-{next(self._numbers)}"
+        whole = {"name": "c", "image": images.PROBE, "imagePullPolicy": "Never", **container}
+        spec = {"nodeName": node, "hostNetwork": True, "restartPolicy": "Never", "containers": [whole]}
+        spec |= {"runtimeClassName": runtime_class} if runtime_class else {}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        self.cluster.kubectl("create", "--filename=-", stdin=json.dumps(pod))
+        return name
 
     def paths(self, node: str, uuids: tuple[str, ...]) -> set[str]:
         return {path for uuid, (path, _minor) in self._nodes(node).items() if uuid in uuids}

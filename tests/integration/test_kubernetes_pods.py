@@ -96,6 +96,57 @@ def test_strategies_in_one_text_are_none_in_the_plugins_file(kube: Kube) -> None
     assert "invalid strategy: envvar,cdi-annotations" in done.stderr
 
 
+ONE_FOR_A_CONTAINER = "maximum request size for shared resources is 1; found 2"
+FULL = "requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0"
+
+
+def test_a_gpu_is_shared_by_as_many_pods_as_the_policy_of_its_node_says(kube: Kube) -> None:
+    """Each of two GPUs twice: four pods run at the same time, and there is nothing for a fifth. Without the policy it is two."""
+    gpus = [gpu.uuid for gpu in kube.fleet.lab.host("native").spec.gpus.gpus]
+    policy = {"time_slicing": {"replicas": 2, "fail_requests_greater_than_one": True}}
+    alone = held(kube, 3)
+    assert sorted(alone.given) == sorted(gpus)
+    assert FULL in alone.refused
+    run = kube.apply(nodes=["native"], gpufleet_sharing=dict.fromkeys(gpus, policy))
+    assert (run.status, run.failed) == (0, {}), run.words
+    both = held(kube, 5)
+    assert sorted(both.given) == sorted([*gpus, *gpus])
+    assert FULL in both.refused
+    name, sentence = kube.pods.kept("native", device_plugin.RESOURCE, 2)
+    kube.pods.end(name)
+    assert ONE_FOR_A_CONTAINER in sentence
+
+
+def test_a_shared_gpu_has_a_name_of_its_own_where_that_is_wanted(kube: Kube) -> None:
+    """The example of two GPUs under the plugin's other name, and what a node has without the policy again."""
+    policy = {"time_slicing": {"replicas": 2, "rename_by_default": True}}
+    uuids = [gpu.uuid for gpu in kube.fleet.lab.host("native").spec.gpus.gpus]
+    kube.apply(nodes=["native"], gpufleet_sharing=dict.fromkeys(uuids, policy))
+    kube.plugin("native")
+    allocatable = kube.cluster.get("node", "native")["status"]["allocatable"]
+    assert (allocatable[device_plugin.SHARED], allocatable[device_plugin.RESOURCE]) == ("4", "0")
+    kube.apply(nodes=["native"])
+    kube.plugin("native")
+    kube.alone("native")
+
+
+class Held(NamedTuple):
+    given: list[str]
+    refused: str
+
+
+def held(kube: Kube, number: int) -> Held:
+    """Pods with a GPU each at the same time, with the node's file: whose GPUs those are that run, and why the last one does not."""
+    kube.plugin("native")
+    given, names, sentence = [], [], ""
+    for _turn in range(number):
+        name, sentence = kube.pods.kept("native", device_plugin.RESOURCE)
+        names.append(name)
+        given += [] if sentence else list(device_plugin.given(kube.cluster, "native"))
+    kube.pods.end(*names)
+    return Held(given, sentence)
+
+
 UNKNOWN = {
     "native": 'no runtime for "bogus" is configured',
     "fallback": 'no runtime for "bogus" is configured',

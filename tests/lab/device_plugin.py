@@ -12,6 +12,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
+
 from . import hosts
 from .artefacts import LabError, go_tool
 from .kubernetes import Cluster
@@ -21,11 +23,11 @@ CONFIG = f"/etc/kubernetes/{NAME}.yaml"
 ENVIRONMENT = f"/etc/kubernetes/{NAME}.env"
 PROGRAM = f"/usr/local/bin/{NAME}"
 RESOURCE = "nvidia.com/gpu"
-ALLOCATABLE = r"{.status.allocatable.nvidia\.com/gpu}"
+SHARED = f"{RESOURCE}.shared"  # as NVIDIA's names it with renameByDefault
 
 
 def start(cluster: Cluster, node: str, config: str, environment: Mapping[str, str] | None = None) -> None:
-    """Serve the node's GPUs with this configuration; returns when the kubelet offers all of them."""
+    """Serve the node's GPUs with this configuration; returns when the kubelet offers all of them, each as often as it is shared."""
     host = cluster.lab.host(node)
     root = Path(f"/proc/{hosts.first_process(host)}/root")
     if not (root / PROGRAM.lstrip("/")).exists():
@@ -34,14 +36,22 @@ def start(cluster: Cluster, node: str, config: str, environment: Mapping[str, st
     (root / CONFIG.lstrip("/")).write_text(config)
     (root / ENVIRONMENT.lstrip("/")).write_text("".join(f"{name}={value}\n" for name, value in (environment or {}).items()))
     _systemctl(cluster, node, "start")
-    _offers(cluster, node, len(host.spec.gpus.gpus))
+    name, replicas = shared(config)
+    _offers(cluster, node, len(host.spec.gpus.gpus) * replicas, name)
+
+
+def shared(config: str) -> tuple[str, int]:
+    """The resource that pods ask for, and how many of them get each GPU."""
+    sharing = (yaml.safe_load(config).get("sharing") or {}).get("timeSlicing") or {}
+    replicas = {one["name"]: int(one["replicas"]) for one in sharing.get("resources") or ()}
+    return SHARED if RESOURCE in replicas and sharing.get("renameByDefault") else RESOURCE, replicas.get(RESOURCE, 1)
 
 
 def stop(cluster: Cluster, node: str) -> None:
     """End it; returns when the kubelet offers no GPU any more, so that the next configuration is seen by what it offers."""
     _systemctl(cluster, node, "stop")
-    if RESOURCE in cluster.get("node", node)["status"]["allocatable"]:
-        _offers(cluster, node, 0)
+    for name in {RESOURCE, SHARED} & set(cluster.get("node", node)["status"]["allocatable"]):
+        _offers(cluster, node, 0, name)
 
 
 def log(cluster: Cluster, node: str) -> str:
@@ -61,6 +71,7 @@ def _systemctl(cluster: Cluster, node: str, verb: str) -> None:
         raise LabError(f"'systemctl {verb} {NAME}' failed on {node}: {done.stderr.strip()}")
 
 
-def _offers(cluster: Cluster, node: str, number: int) -> None:
-    wanted = f"--for=jsonpath={ALLOCATABLE}={number}"
-    cluster.until(f"{node} to offer {number} GPUs", ["wait", wanted, f"node/{node}", "--timeout=1s"])
+def _offers(cluster: Cluster, node: str, number: int, name: str) -> None:
+    escaped = name.replace(".", r"\.")
+    wanted = f"--for=jsonpath={{.status.allocatable.{escaped}}}={number}"
+    cluster.until(f"{node} to offer {name} {number} times", ["wait", wanted, f"node/{node}", "--timeout=1s"])

@@ -4,7 +4,7 @@
 
 // Stands for NVIDIA's device plugin 0.20: gives the kubelet this host's GPUs as nvidia.com/gpu, and a pod its own by the device list strategies.
 // What it imitates is described in the README of NVIDIA/k8s-device-plugin and seen in its api/config/v1, internal/plugin and internal/cdi.
-// It knows neither MIG nor sharing nor health checks.
+// It knows neither MIG nor MPS nor health checks.
 package main
 
 import (
@@ -101,10 +101,10 @@ func serve(p *plugin) error {
 	defer connection.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	request := &api.RegisterRequest{Version: api.Version, Endpoint: endpoint, ResourceName: resource, Options: &api.DevicePluginOptions{}}
+	request := &api.RegisterRequest{Version: api.Version, Endpoint: endpoint, ResourceName: p.settings.resource(), Options: options}
 	if _, err := api.NewRegistrationClient(connection).Register(ctx, request); err != nil {
 		return fmt.Errorf("could not register with the kubelet: %w", err)
 	}
-	fmt.Fprintf(os.Stderr, "registered %s with %d GPUs\n", resource, len(p.gpus))
+	fmt.Fprintf(os.Stderr, "registered %s with %d GPUs\n", p.settings.resource(), len(p.gpus))
 	return nil
 }

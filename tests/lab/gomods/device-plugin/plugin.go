@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -24,7 +25,10 @@ const (
 	specFile  = "/var/run/cdi/" + vendor + "-gpu.json"
 	variable  = "NVIDIA_VISIBLE_DEVICES"
 	mountRoot = "/var/run/nvidia-container-devices"
+	replica   = "::" // stands between a GPU's UUID and the number of its replica, as in NVIDIA's internal/rm
 )
+
+var options = &api.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 
 // found are the GPUs by their UUID, with the number of their node, which is their index, too.
 func found(home string) (map[string]int, error) {
@@ -69,13 +73,15 @@ type plugin struct {
 }
 
 func (p *plugin) GetDevicePluginOptions(context.Context, *api.Empty) (*api.DevicePluginOptions, error) {
-	return &api.DevicePluginOptions{}, nil
+	return options, nil
 }
 
 func (p *plugin) ListAndWatch(_ *api.Empty, stream api.DevicePlugin_ListAndWatchServer) error {
 	devices := []*api.Device{}
-	for _, id := range slices.Sorted(maps.Keys(p.gpus)) {
-		devices = append(devices, &api.Device{ID: id, Health: api.Healthy})
+	for _, gpu := range slices.Sorted(maps.Keys(p.gpus)) {
+		for _, id := range p.replicas(gpu) {
+			devices = append(devices, &api.Device{ID: id, Health: api.Healthy})
+		}
 	}
 	if err := stream.Send(&api.ListAndWatchResponse{Devices: devices}); err != nil {
 		return err
@@ -84,19 +90,69 @@ func (p *plugin) ListAndWatch(_ *api.Empty, stream api.DevicePlugin_ListAndWatch
 	return nil
 }
 
+func (p *plugin) replicas(gpu string) []string {
+	if p.settings.Replicas == 1 {
+		return []string{gpu}
+	}
+	ids := []string{}
+	for number := range p.settings.Replicas {
+		ids = append(ids, gpu+replica+strconv.Itoa(number))
+	}
+	return ids
+}
+
+// GetPreferredAllocation takes the GPU with the most replicas left each time, which spreads pods over the GPUs.
+func (p *plugin) GetPreferredAllocation(_ context.Context, request *api.PreferredAllocationRequest) (*api.PreferredAllocationResponse, error) {
+	answer := &api.PreferredAllocationResponse{}
+	for _, container := range request.ContainerRequests {
+		chosen := slices.Clone(container.MustIncludeDeviceIDs)
+		for len(chosen) < int(container.AllocationSize) {
+			left := map[string][]string{}
+			for _, id := range container.AvailableDeviceIDs {
+				if !slices.Contains(chosen, id) {
+					left[gpu(id)] = append(left[gpu(id)], id)
+				}
+			}
+			if len(left) == 0 {
+				return nil, errors.New("not enough available devices to satisfy allocation")
+			}
+			most := slices.MaxFunc(slices.Sorted(maps.Keys(left)), func(a, b string) int { return len(left[a]) - len(left[b]) })
+			chosen = append(chosen, slices.Min(left[most]))
+		}
+		answer.ContainerResponses = append(answer.ContainerResponses, &api.ContainerPreferredAllocationResponse{DeviceIDs: chosen})
+	}
+	return answer, nil
+}
+
+func gpu(id string) string {
+	uuid, _, _ := strings.Cut(id, replica)
+	return uuid
+}
+
 func (p *plugin) Allocate(_ context.Context, request *api.AllocateRequest) (*api.AllocateResponse, error) {
 	answer := &api.AllocateResponse{}
 	for _, container := range request.ContainerRequests {
+		gpus := []string{}
 		for _, id := range container.DevicesIds {
-			if _, known := p.gpus[id]; !known {
-				return nil, fmt.Errorf("invalid allocation request for %q: unknown device: %s", resource, id)
+			if _, known := p.gpus[gpu(id)]; !known {
+				return nil, p.invalid("unknown device: %s", id)
+			}
+			if !slices.Contains(gpus, gpu(id)) {
+				gpus = append(gpus, gpu(id))
 			}
 		}
-		one := p.allocated(container.DevicesIds)
-		fmt.Fprintf(os.Stderr, "allocate %v: %v\n", container.DevicesIds, one)
+		if asked := len(container.DevicesIds); p.settings.FailAbove && asked > 1 {
+			return nil, p.invalid("maximum request size for shared resources is 1; found %d", asked)
+		}
+		one := p.allocated(gpus)
+		fmt.Fprintf(os.Stderr, "allocate %v: %v\n", gpus, one)
 		answer.ContainerResponses = append(answer.ContainerResponses, one)
 	}
 	return answer, nil
+}
+
+func (p *plugin) invalid(format string, values ...any) error {
+	return fmt.Errorf("invalid allocation request for %q: invalid request: %w", p.settings.resource(), fmt.Errorf(format, values...))
 }
 
 // allocated adds what each strategy says. Where all of them are of CDI there is no variable, no mount and no device node.

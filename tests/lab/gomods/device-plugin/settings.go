@@ -26,6 +26,9 @@ type settings struct {
 	Prefix      string
 	Hook        string
 	DeviceSpecs bool
+	Replicas    int // 1: a GPU for each pod
+	Rename      bool
+	FailAbove   bool // a request of more than one replica fails
 }
 
 // list takes the two forms that the file may have. A text is one strategy there: the commas that separate them in a flag mean nothing.
@@ -57,7 +60,20 @@ type file struct {
 			NvidiaCTKPath       *string `json:"nvidiaCTKPath"`
 		} `json:"plugin"`
 	} `json:"flags"`
-	Sharing map[string]any `json:"sharing"`
+	Sharing struct {
+		TimeSlicing *replicated    `json:"timeSlicing"`
+		MPS         map[string]any `json:"mps"`
+	} `json:"sharing"`
+}
+
+// replicated is one flavor of sharing. NVIDIA's reads over what selects devices or renames a resource, which here is refused.
+type replicated struct {
+	Rename    bool `json:"renameByDefault"`
+	FailAbove bool `json:"failRequestsGreaterThanOne"`
+	Resources []struct {
+		Name     string `json:"name"`
+		Replicas int    `json:"replicas"`
+	} `json:"resources"`
 }
 
 func load(arguments []string, environment func(string) (string, bool)) (settings, error) {
@@ -123,7 +139,10 @@ func settled(said map[string]string, read file) (settings, error) {
 		}
 		result.DeviceSpecs = on
 	}
-	return result, judged(result, read)
+	if err := judged(result, read); err != nil {
+		return result, err
+	}
+	return result.shared(read.Sharing.TimeSlicing)
 }
 
 func first(said map[string]string, name string, read *string, otherwise string) string {
@@ -145,10 +164,41 @@ func judged(result settings, read file) error {
 	if result.IDs != "uuid" && result.IDs != "index" {
 		return fmt.Errorf("invalid --device-id-strategy option: %s", result.IDs)
 	}
-	if mig := read.Flags.MigStrategy; len(read.Sharing) > 0 || mig != nil && *mig != "none" {
-		return errors.New("the lab's device plugin knows neither MIG nor sharing")
+	if mig := read.Flags.MigStrategy; read.Sharing.MPS != nil || mig != nil && *mig != "none" {
+		return errors.New("the lab's device plugin knows neither MIG nor MPS")
 	}
 	return nil
+}
+
+// shared takes what the file says of time slicing, with the plugin's own words where that is wrong (api/config/v1/replicas.go).
+func (s settings) shared(of *replicated) (settings, error) {
+	s.Replicas = 1
+	if of == nil {
+		return s, nil
+	}
+	if len(of.Resources) == 0 {
+		return s, errors.New("error parsing config file: unmarshal error: no resources specified")
+	}
+	for _, one := range of.Resources {
+		if one.Name == "" {
+			return s, errors.New("error parsing config file: unmarshal error: no resource name specified")
+		}
+		if one.Replicas < 2 {
+			return s, errors.New("error parsing config file: unmarshal error: number of replicas must be >= 2")
+		}
+		if one.Name == resource {
+			s.Replicas, s.Rename, s.FailAbove = one.Replicas, of.Rename, of.FailAbove
+		}
+	}
+	return s, nil
+}
+
+// resource is the name that pods ask for.
+func (s settings) resource() string {
+	if s.Replicas > 1 && s.Rename {
+		return resource + ".shared"
+	}
+	return resource
 }
 
 func (s settings) includes(name string) bool { return slices.Contains(s.Strategies, name) }
