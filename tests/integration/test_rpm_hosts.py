@@ -45,8 +45,7 @@ def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
     )
     for host in HOSTS:
         found.bring(host, rpmrepo.nvidia_rpms() / f"{rpmrepo.SYSTEM}.rpm", "/root/system.rpm")
-        # Debian's older rpm refuses to work beside dpkg unless it is told to, by an option that its newer one does not know.
-        found.shell(host, "rpm --install --nosignature $(rpm --help | grep -om1 -e --force-debian || :) /root/system.rpm 2>&1")
+        found.shell(host, rpmrepo.PROVIDE.format("/root/system.rpm"))
         found.shell(host, BROKEN[host])
     return found
 

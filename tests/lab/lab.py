@@ -127,7 +127,7 @@ class Lab:
             found = list(pool.map(lambda name: [seed.client_layer(name, with_client=self.client), *roots.layers(KINDS[name])], kinds))
             if packages:
                 packages.result()
-                if {rpmrepo.DNF, rpmrepo.ZYPPER} & set(kinds):
+                if set(rpmrepo.KINDS_OF_RPM) & set(kinds):
                     rpmrepo.nvidia_rpms()
         return dict(zip(kinds, found, strict=True))
 

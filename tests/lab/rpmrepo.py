@@ -28,6 +28,7 @@ OLD, NEW = "1.19.0-1", "1.20.1-1"
 VERSIONS = (OLD, NEW)
 SIGNED, REBUILT, STRANGER, EXPIRED = "stable/rpm/x86_64", "rebuilt/x86_64", "stranger/x86_64", "expired/x86_64"
 DNF, DNF5, ZYPPER = "containerd-1.6-dnf", "containerd-2.1-dnf5", "containerd-1.6-zypper"
+KINDS_OF_RPM = (DNF, DNF5, ZYPPER)
 # While this file is there, the scriptlet of NEW fails, in the middle of the packages of one transaction.
 FAILS = "/etc/lab-scriptlet-fails"
 LAB_PACKAGES = aptrepo.PACKAGES[:4]  # what NVIDIA publishes
@@ -70,6 +71,8 @@ Provides: system-release(releasever) = 9
 Stands for the packages of a distribution.
 %files
 """
+# Debian's older rpm refuses to work beside dpkg unless it is told to, by an option that its newer one does not know.
+PROVIDE = "rpm --install --nosignature $(rpm --help | grep -om1 -e --force-debian || :) {} 2>&1"
 SPEC = """
 Name: {name}
 Version: {version}

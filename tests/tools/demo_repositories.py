@@ -15,16 +15,15 @@ from typing import Any
 from tests.lab import aptrepo, rpmrepo
 from tests.lab.lab import Lab
 
-RPM_KINDS = (rpmrepo.DNF, rpmrepo.ZYPPER)
 SYSTEM = "/root/system.rpm"
 
 
 def write(lab: Lab, place: Path) -> Path:
     """Write the inventory, and make hosts of rpm know what a distribution's own packages provide."""
-    rpm = [name for name, host in lab.hosts().items() if host.spec.kind in RPM_KINDS]
+    rpm = [name for name, host in lab.hosts().items() if host.spec.kind in rpmrepo.KINDS_OF_RPM]
     for name in rpm:
         provided = (rpmrepo.nvidia_rpms() / f"{rpmrepo.SYSTEM}.rpm").read_bytes()
-        done = lab.exec(name, ["sh", "-ec", f"cat >{SYSTEM}; rpm --install --force-debian {SYSTEM} 2>&1"], provided)
+        done = lab.exec(name, ["sh", "-ec", f"cat >{SYSTEM}; {rpmrepo.PROVIDE.format(SYSTEM)}"], provided)
         assert done.returncode == 0, done.stdout
     path = place / "repositories.yml"
     path.write_text(json.dumps(groups(rpm), indent=2))
