@@ -1,11 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a drop-in of another tool can go: what would be in force without it is what is in force with it, but for what that tool does.
+"""A drop-in of another tool: which file is one, what keeps it whatever is in it, and what of it goes on in this collection's own.
 
-With it, the CRI table is the merge of all files; without it, the merge of the others and of our edits. Every key in which the two differ
-has to be one that the tool is known to set, or one of this collection's. An edit of the copy, a later edit of the root file
-and a file that the copy hides are differences like any other.
+Whether everything in one is explained, so that it can go, is judged in `explained`.
 """
 
 from __future__ import annotations
@@ -15,24 +13,20 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk, sandboxes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
     config,
     edit,
     leaves,
     other_roots,
     releases,
-    verify,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FIRST_LINE, Setting
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.leaves import Leaf, Leaves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.releases import DEFAULT, RUNTIMES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    CDI_DIRS,
     Difference,
     Instance,
     Leftover,
@@ -47,11 +41,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions 
 
 SWITCH: Path = ("enable_cdi",)
 PROGRAM: Path = ("options", "BinaryName")
-NEXT = "Run `{command}` again, which copies {root} again, or move the differing settings to {root}; then run again"
 CARRIED = f"the handler was created by {nvidia_ctk.COMMAND}, and pods may use it"
 COPIED = f"as in the file of {nvidia_ctk.COMMAND}, which copied it from another handler"
 CARRIED_DEFAULT = f"{nvidia_ctk.COMMAND} made it the default"
-NAMED = 3  # differences in a sentence
 
 
 @dc.dataclass(frozen=True)
@@ -253,196 +245,3 @@ def handler(name: str, entry: Mapping[str, Any], why: str) -> list[Setting]:
     values = {path: toml.lookup(entry, path) for path in containerd_places.HANDLER}
     values = {path: v for path, v in values.items() if v is not None and not nvidia_ctk.same(path, v, None)}
     return [Setting((*RUNTIMES, name, *path), v, why) for path, v in {("runtime_type",): releases.RUNC_TYPE, **values}.items()]
-
-
-# ---------------------------------------------------------------- the judgement
-
-
-@dc.dataclass(frozen=True)
-class Sides:
-    """The CRI table with the tool's file, and without it, our edits included; and what containerd takes by itself, where it was asked.
-
-    rest: without it and without our edits, among which a default may be that hides the one that the tool copied.
-    bare: the tool found no handler in the main file, which it reads under the table's name of the file's own version only.
-    asked: the handlers that the policy asks for, each with whether its program was named there.
-    """
-
-    found: FoundDropIn
-    now: Leaves
-    then: Leaves
-    rest: Leaves
-    own: Mapping[Path, Any]
-    release: Leaves
-    bare: bool = False
-    asked: Mapping[str, bool] = dc.field(default_factory=dict)
-
-
-def judge(
-    policy: Policy, obs: Observation, instance: Instance, files: FileSet, staying: FileSet, found: FoundDropIn, wanted: list[Setting],
-    version: Version,
-) -> Leftover:  # fmt: skip
-    """Whether it goes; if not, which keys nothing explains. May raise NeedMore.
-
-    A drop-in of this collection explains nothing: it has copies of what its neighbours said when it was written, and is written again.
-    """
-    leaves.require(obs, files)
-    own = {w.path: w.value for w in wanted}
-    now, rest = (leaves.merged(obs, _of_others(it), version) for it in (files, staying))
-    then = {**rest, **{path: Leaf(value) for path, value in own.items()}}
-    if not _loaded(obs, instance, leaves.merged(obs, files, version), found):
-        step = f"Restart {instance.unit or 'containerd'} and run again"
-        return found.stays("the running containerd has not loaded it, so it is not known whether it works", step)
-    sides = Sides(found, now, then, rest, own, {}, _bare(staying), {h.name: h.chosen for h in policy.handlers})
-    if policy.root == "/" and any(_one_sided(sides, path) for path in _differing(sides)):
-        sides = dc.replace(sides, release=leaves.of_release(obs, files, instance))
-    left = [*(path for path in _differing(sides) if not _by_release(sides, path)), *_of_handlers(sides)]
-    left += [path for path in _gone(found, then, staying) if not any(known[: len(path)] == path for known in left)]
-    if not left:
-        return found.goes(wanted)
-    named = "; ".join(_said(sides, path) for path in left[:NAMED]) + (f"; and {len(left) - NAMED} more" if len(left) > NAMED else "")
-    keys = tuple(_name(sides, path) for path in left)
-    return found.stays(f"nothing explains {named}", NEXT.format(command=nvidia_ctk.COMMAND, root=files.root_path), keys)
-
-
-def _gone(found: FoundDropIn, then: Leaves, staying: FileSet) -> list[Path]:
-    """Handlers that would be gone, even where nothing that they say counts: pods may name them."""
-    there = {path[2] for path in then if path[:2] == RUNTIMES} | {name for f in staying.files for name in config.handlers(f.doc.data)}
-    names = (name for name in config.handlers(found.file.doc.data) if name not in found.handlers)
-    return [(*RUNTIMES, name) for name in names if name not in there]
-
-
-def _of_others(files: FileSet) -> FileSet:
-    return dc.replace(files, files=tuple(f for f in files.files if f is files.root or not f.doc.text.startswith(FIRST_LINE)))
-
-
-def _loaded(obs: Observation, instance: Instance, now: Leaves, found: FoundDropIn) -> bool:
-    if not instance.running:
-        return True
-    paths = [(*RUNTIMES, name, *PROGRAM) for name in found.handlers]
-    known = [Setting(path, now[path].value, "") for path in (*paths, DEFAULT) if path in now]
-    return verify.in_force(obs, instance, known)
-
-
-def _differing(sides: Sides) -> list[Path]:
-    """The keys of which the two sides say different things, without those that the tool sets and those that this collection sets."""
-    every = dict.fromkeys((*sides.now, *sides.then))
-    return [p for p in every if not _same(p, sides.now.get(p), sides.then.get(p)) and not _decided(sides, p) and not _of_tool(sides, p)]
-
-
-def _decided(sides: Sides, path: Path) -> bool:
-    """A key whose value this collection sets. A handler that nobody asks for gets what is built in (1.x), never over its own value."""
-    return path in sides.own and (path[:2] != RUNTIMES or path[2] in sides.asked or path not in sides.now)
-
-
-def _same(path: Path, now: Leaf | None, then: Leaf | None) -> bool:
-    one, other = now.value if now else None, then.value if then else None
-    if path[:2] == RUNTIMES:
-        return nvidia_ctk.same(path[3:], one, other)
-    usual = {DEFAULT: "runc", ("cdi_spec_dirs",): list(CDI_DIRS), ("systemd_cgroup",): False}.get(path)
-    return one == other or (one in (None, "", usual) and other in (None, "", usual))
-
-
-def _of_tool(sides: Sides, path: Path) -> bool:
-    if path[:2] == RUNTIMES:
-        return path[2] in sides.found.handlers  # judged as a whole
-    now = sides.now.get(path)
-    if path == DEFAULT:
-        return now is not None and now.value in sides.found.handlers
-    return path == SWITCH and now is not None and now.value is True
-
-
-def _one_sided(sides: Sides, path: Path) -> bool:
-    return leaves.is_hidden(path) and (path in sides.now) != (path in sides.then)
-
-
-def _by_release(sides: Sides, path: Path) -> bool:
-    """A key that only one side has, with the value that containerd takes anyway: `config dump` prints all of those."""
-    leaf = sides.now.get(path) or sides.then.get(path)
-    usual = sides.release.get(path, Leaf(leaves.ZERO))
-    return bool(sides.release) and _one_sided(sides, path) and usual == leaf
-
-
-def _of_handlers(sides: Sides) -> list[Path]:
-    """What of its handlers is no copy, or would be lost."""
-    left: list[Path] = []
-    for name in sides.found.handlers:
-        entry = leaves.entry(sides.now, name)
-        if _unchanged(sides, name):
-            continue
-        strange = _strange(sides, name, entry)
-        goes = name in sides.found.free and not leaves.entry(sides.then, name)
-        lost = (path for path, value in entry.items() if not goes and path not in strange and _lost(sides, name, path, value))
-        left += [(*RUNTIMES, name, *path) for path in (*strange, *lost)]
-    return left
-
-
-def _strange(sides: Sides, name: str, entry: nvidia_ctk.Entry) -> tuple[Path, ...]:
-    """Where its own file has nothing to copy from, the tool had nothing: what the others have now came later, or is from this collection.
-
-    From 2.0 on a handler of this name in another file lends it properties that the tool's file does not say.
-    """
-    every = (sides.now, sides.then, sides.rest)
-    there, *others = ([e for c in _candidates(side) if (e := leaves.entry(side, c))] for side in every)
-    at = {path: sides.now[(*RUNTIMES, name, *path)].file for path in entry}
-    elsewhere = frozenset(path for path, file in at.items() if file and file.path != sides.found.file.path)
-    strange = nvidia_ctk.unexplained(entry, [*there, *(e for side in others for e in side)], elsewhere)
-    return strange if there and not sides.bare else min(strange, nvidia_ctk.unexplained(entry, (), elsewhere), key=len)
-
-
-def _bare(staying: FileSet) -> bool:
-    """A version 2 file may have its handlers under the names of version 3, where the tool does not look (toolkit: pkg/config/engine)."""
-    root = staying.root
-    table = releases.NATURAL_NAMES.get(root.declared or 1, containerd_places.V3_NAMES) if root else containerd_places.V3_NAMES
-    return not root or not any(toml.lookup(root.doc.data, (*table, *RUNTIMES, name)) for name in nvidia_ctk.CANDIDATES)
-
-
-def _unchanged(sides: Sides, name: str) -> bool:
-    one, other = leaves.entry(sides.now, name), leaves.entry(sides.then, name)
-    return all(nvidia_ctk.same(path, one.get(path), other.get(path)) for path in (*one, *other))
-
-
-def _candidates(side: Leaves) -> tuple[str, ...]:
-    default = side.get(DEFAULT)
-    return nvidia_ctk.candidates(str(default.value) if default else "")
-
-
-def _lost(sides: Sides, name: str, path: Path, value: Any) -> bool:
-    """A property that works now, and that our handler of this name would not have.
-
-    Which program of NVIDIA's it runs is the policy's to say. One around it, of the site's own, goes only where another one was named.
-    """
-    if leaves.is_hidden(path) or nvidia_ctk.same(path, value, None):
-        return False
-    after = sides.then.get((*RUNTIMES, name, *path))
-    if path == ("options", "BinaryName") and (not low_level.foreign(str(value)) or sides.asked.get(name)):
-        return False
-    if path == ("runtime_type",) and after and {value, after.value} <= set(containerd_base.RUNC_TYPES):
-        return False  # one of runc's is made with the type of today, whatever it is copied from
-    if path == ("container_annotations",) and after:
-        return not set(value) <= set(after.value)
-    return after is None or after.value != value
-
-
-# ---------------------------------------------------------------- words
-
-
-def _name(sides: Sides, path: Path) -> str:
-    if not leaves.is_hidden(path):
-        return toml.dotted(path)
-    leaf = sides.now.get(path) or sides.then.get(path)
-    above = toml.dotted(path[:-1]) if path[:-1] else "its CRI table"
-    return f"a key of {above} in line {leaf.line}" if leaf else above
-
-
-def _said(sides: Sides, path: Path) -> str:
-    now, then = sides.now.get(path), sides.then.get(path)
-    if leaves.is_hidden(path) and now and then:
-        return f"that {now.place} and {then.place} differ"
-    if leaves.is_hidden(path):
-        leaf = now or then
-        return f"{leaf.place if leaf else ''}, which only one of the files has"
-    if len(path) == len(RUNTIMES) + 1:
-        return f"the handler {path[-1]}, which only {sides.found.file.path} has"
-    here = f"{now.place} has {toml.dumps(now.value)}" if now else f"{sides.found.file.path} does not set it"
-    there = f"{then.place} has {toml.dumps(then.value)}" if then and then.file else "no other file does"
-    return f"{toml.dotted(path)} ({here}, {there})"

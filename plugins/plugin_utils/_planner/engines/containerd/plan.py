@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
     cgroup_choice,
     config,
     edit,
+    explained,
     in_place,
     options,
     releases,
@@ -99,7 +100,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
             left.append(found.stays(found.obstacle or "the desired state has no handler here", found.next))
             continue
         aim = _without(policy, obs, instance, decision, files, found, version)
-        left.append(adoption.judge(policy, obs, instance, files, aim.base, found, aim.wanted, version))
+        left.append(explained.judge(policy, obs, instance, files, aim.base, found, aim.wanted, version))
         if left[-1].fate == "adopted":
             planned = dc.replace(_planned(policy, obs, instance, files, aim, version), leftovers=tuple(left))
             return dc.replace(planned, leftovers=(*left, *in_place.taken_over(policy, instance, aim.files, planned, version)))
