@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
     absent,
+    aims,
     by_manager,
     daemons,
     detected,
@@ -146,7 +147,7 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
         invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
         default_handler=_default_handler(config, cri),
         handlers=_handlers(config, cri, version),
-        low_level=containerd_plan.low_level(policy, obs, files, version) if files else "",
+        low_level=aims.low_level(policy, obs, files, version) if files else "",
         pid=daemon.pid,
         ticks=daemon.ticks,
         by_path=daemon.by_path,
@@ -358,5 +359,5 @@ def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager) ->
         ),
         default_handler=_default_handler({}, cri),
         handlers=_handlers({}, cri, version),
-        low_level=containerd_plan.low_level(policy, obs, files, version) if files else "",
+        low_level=aims.low_level(policy, obs, files, version) if files else "",
     )

@@ -9,11 +9,11 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
     adoption,
-    cgroup_choice,
+    aims,
     config,
     edit,
     explained,
@@ -25,17 +25,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
     verify,
     watched,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.aims import Aim, Going
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    JOURNAL_DIR,
     Decision,
     Difference,
-    Handler,
     Instance,
     Leftover,
     Plan,
@@ -49,38 +47,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
-
-
-@dc.dataclass(frozen=True)
-class Aim:
-    """What is wanted of the files that stay. base: they without our own drop-in; cri: what they give without our edits."""
-
-    files: FileSet
-    base: FileSet
-    names: Path
-    cri: Mapping[str, Any]
-    wanted: list[Setting]
-    bases: Mapping[str, Base]
-    going: Going | None = None
-    staying: Mapping[str, str] = dc.field(default_factory=dict)  # programs that handlers keep
-
-
-@dc.dataclass(frozen=True)
-class Going:
-    """A file of another tool that goes. allowed: keys that may have another value without it."""
-
-    file: ConfigFile
-    allowed: tuple[Setting, ...] = ()
-    restarts: bool = False  # our keys differ from what is in force with it; not all of them are in the engine's status
-    default: tuple[Difference, ...] = ()
-
-    def as_change(self) -> transaction.Change:
-        return {"path": self.file.real, "op": "remove", "expect": self.file.sha256}
-
-    @property
-    def differences(self) -> tuple[Difference, ...]:
-        why = "this collection's own file now holds what the tool set, and everything else in it applies without it; the journal keeps it"
-        return (Difference("file", self.file.path, "", "present", None, why), *self.default)
 
 
 class Shadowed(PlanError):
@@ -99,13 +65,13 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
         if found.obstacle or not decision.handler:
             left.append(found.stays(found.obstacle or "the desired state has no handler here", found.next))
             continue
-        aim = _without(policy, obs, instance, decision, files, found, version)
+        aim = aims.without(policy, obs, instance, decision, files, found, version)
         left.append(explained.judge(policy, obs, instance, files, aim.base, found, aim.wanted, version))
         if left[-1].fate == "adopted":
             planned = dc.replace(_planned(policy, obs, instance, files, aim, version), leftovers=tuple(left))
             return dc.replace(planned, leftovers=(*left, *in_place.taken_over(policy, instance, aim.files, planned, version)))
     try:
-        planned = _planned(policy, obs, instance, files, _aim(policy, obs, instance, decision, files, version), version)
+        planned = _planned(policy, obs, instance, files, aims.of(policy, obs, instance, decision, files, version), version)
     except Shadowed as error:
         raise next((hidden_by(one) for one in left if one.path == error.where), error) from None
     planned = dc.replace(planned, leftovers=tuple(left))
@@ -120,55 +86,6 @@ def hidden_by(left: Leftover) -> PlanError:
         why=left.why,
         next=left.next,
     )
-
-
-def _aim(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, version: Version,
-    going: ConfigFile | None = None,
-) -> Aim:  # fmt: skip
-    mine = _own_drop_in(policy, obs, files)
-    base = files.without(mine) if mine else files
-    cri = config.effective(base, version)
-    decision = dc.replace(decision, enable_cdi=decision.enable_cdi or _switched_on(policy, files.get(mine)))
-    reset_to = _default_in(_original(obs, files))
-    bases, plain = _bases(policy, obs, instance, decision, files, base, version)
-    staying = _staying(policy, obs, files, cri, files.get(mine), going) if decision.handler else {}
-    wanted = edit.settings(programs.with_kept(policy, staying), decision, base, cri, version, reset_to, bases)
-    cgroup_choice.require_kept(policy, instance.config_path, plain, edit.granted(cri, wanted), version, bases)
-    wanted = edit.joined(wanted, adoption.carried_before(obs, files.get(mine), wanted))
-    return Aim(files, base, config.names(base, version), cri, wanted, bases, staying=staying)
-
-
-def _staying(
-    policy: Policy, obs: Observation, files: FileSet, cri: Mapping[str, Any], mine: ConfigFile | None, going: ConfigFile | None
-) -> dict[str, str]:
-    """The programs that handlers keep; a file that is taken over now names some as well."""
-    own, taken_over = (config.handlers(file.doc.data) if file else {} for file in (mine, going))
-    now = config.programs({**toml.lookup(cri, releases.RUNTIMES, {}), **taken_over})
-    return programs.kept(policy, obs, now, config.programs(own), _written(policy, _original(obs, files)))
-
-
-def _switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
-    """Whether CDI is on by our drop-in: no observation of the engine shows who switched it on."""
-    data = mine.doc.data if mine and policy.cdi != "disabled" else {}
-    return any(toml.lookup(data, (*table, "enable_cdi")) is True for table in (containerd_places.V2_NAMES, containerd_places.V3_NAMES))
-
-
-def _without(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, found: adoption.FoundDropIn, version: Version
-) -> Aim:  # fmt: skip
-    """What is wanted once a file of another tool is gone: the same as where it never was, and what of it someone may count on."""
-    staying = files.without(found.file.path)
-    now, then = config.effective(files, version), config.effective(staying, version)
-    decision = dc.replace(decision, enable_cdi=decision.enable_cdi or adoption.enables_cdi(now, then, version))
-    aim = _aim(policy, obs, instance, decision, staying, version, found.file)
-    default = str(toml.lookup(now, releases.DEFAULT, ""))
-    more = [*adoption.completed(found, now, aim.wanted), *adoption.carried(found, now, aim.wanted, default)]
-    wanted = edit.joined(aim.wanted, more)
-    granted = edit.granted(aim.cri, wanted)
-    shown = adoption.default_going(found, now, granted, wanted, aim.names)
-    going = Going(found.file, adoption.changing(found, now, granted), bool(edit.unmet(now, wanted)), shown)
-    return dc.replace(aim, wanted=wanted, going=going)
 
 
 def _planned(policy: Policy, obs: Observation, instance: Instance, files: FileSet, aim: Aim, version: Version) -> Plan:
@@ -189,7 +106,7 @@ def reasons(policy: Policy, obs: Observation, instance: Instance, decision: Deci
     try:
         version = served.version_of(instance)
         files = config.load(obs, instance.config_path, version, policy.handlers)
-        aim = _aim(policy, obs, instance, decision, files, version)
+        aim = aims.of(policy, obs, instance, decision, files, version)
     except PlanError:
         return ()
     base = aim.bases.get(decision.handler)
@@ -198,71 +115,6 @@ def reasons(policy: Policy, obs: Observation, instance: Instance, decision: Deci
     else:
         where = rendered.reason(policy, known.of_name(instance.manager), decision.handler, files, aim.cri, aim.wanted)
     return (*([Reason("cgroup_driver", "systemd" if base.systemd else "cgroupfs", base.cgroup_why)] if base else []), *where)
-
-
-def low_level(policy: Policy, obs: Observation, files: FileSet, version: Version) -> str:
-    """The program that runs containers here, by the handlers of others."""
-    mine = _own_drop_in(policy, obs, files)
-    cri = config.effective(files.without(mine) if mine else files, version, built_in=False)
-    before, handler = _original(obs, files), next(iter(policy.handlers), Handler())
-    return containerd_base.runs(cri, handler, written=handler.name in _written(policy, before), default_before=_default_in(before))
-
-
-def _own_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
-    """The file of this collection in this set, '' when there is none."""
-    for file in files.files[1:]:
-        if file.doc.text.startswith(edit.FIRST_LINE) and file.path != files.root_path:
-            return file.path
-    return ""
-
-
-def _original(obs: Observation, files: FileSet) -> Mapping[str, Any] | None:
-    """The root file's data from before our first change, {} where there was no file; None where we never changed it."""
-    question = queries.originals(JOURNAL_DIR)
-    kept = (obs.raw(question).get("originals") or {}).get(files.root.real) if obs.asked(question) and files.root else None
-    if kept is None or not files.root:
-        return None
-    try:
-        return toml.parse(kept.get("content") or "", files.root.path).data
-    except PlanError:
-        return None
-
-
-def _default_in(before: Mapping[str, Any] | None) -> str:
-    """The default handler that these files named, the engine's own where they name none, '' where nothing is known."""
-    for table in containerd_places.TABLES:
-        name = toml.lookup(before or {}, (*table, *releases.DEFAULT))
-        if isinstance(name, str) and name:
-            return name
-    return "" if before is None else "runc"
-
-
-def _written(policy: Policy, before: Mapping[str, Any] | None) -> frozenset[str]:
-    """Which of the wanted handlers were not in the file before our first change."""
-    if before is None:
-        return frozenset()
-    return frozenset(h.name for h in policy.handlers if h.name not in config.handlers(before))
-
-
-def _bases(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, base: FileSet, version: Version
-) -> tuple[dict[str, Base], Mapping[str, Any]]:
-    """What each wanted handler is copied from, and the CRI table without what we wrote."""
-    before = _original(obs, files)
-    reset_to, written = _default_in(before), _written(policy, before)
-    declared = config.effective(base, version, built_in=False)
-    plain = cgroup_choice.before_us(config.effective(base, version), written, reset_to)
-    every = policy.handlers if decision.handler else ()
-    own = written | _detected(instance.manager, base)
-    bases = {h.name: containerd_base.choose(declared, h, written=h.name in own, default_before=reset_to) for h in every}
-    return cgroup_choice.settled(policy, obs, instance, decision, plain, version, bases), plain
-
-
-def _detected(manager: str, base: FileSet) -> frozenset[str]:
-    """Handlers that the manager adds by itself, and that no other file names: they say nothing of what this node's runc has."""
-    others = {name for file in base.files[1:] for name in config.handlers(file.doc.data)}
-    finds = known.place(manager).detection
-    return frozenset(finds.programs if finds else ()) - others
 
 
 def _changes(
@@ -290,7 +142,7 @@ def _changes(
         return edit.in_place(files, names, missing, version)
     # Our file carries the handlers complete, so it stands by itself, and of the rest only what the others lack.
     own = [w for w in wanted if w.path[:2] == releases.RUNTIMES or w in missing]
-    path = _own_drop_in(policy, obs, files) if takes_over and not policy.drop_in_path else edit.drop_in_path(policy, place, files)
+    path = aims.own_drop_in(policy, obs, files) if takes_over and not policy.drop_in_path else edit.drop_in_path(policy, place, files)
     return edit.drop_in(obs, files, path, names, own, version)
 
 
