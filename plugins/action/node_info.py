@@ -10,6 +10,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gpu_users, work
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -32,7 +33,8 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     shown = {"journal": entries, "history": [journal.history(entry) for entry in entries]}
     runs = work.as_result(policy, obs, plan.whole, kubelet=seen.kubelet.present)
     sharing = gpu_users.as_result(policy, obs, seen.driver)
-    more = {**shown, "work": runs, "problem": problem, "known_bad": known, "sharing": sharing}
+    toolkit = gpu_operator.as_result(policy, obs, seen.instances)
+    more = {**shown, "work": runs, "problem": problem, "known_bad": known, "sharing": sharing, "operator_toolkit": toolkit}
     return base.Outcome(plan, {**node.info(policy, obs, seen, plan), **more})
 
 

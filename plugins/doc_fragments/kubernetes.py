@@ -34,3 +34,18 @@ options:
     type: bool
     default: false
 """
+
+    # Whether the GPU Operator's toolkit comes back.
+    OPERATOR_TOOLKIT = r"""
+options:
+  operator_toolkit:
+    description:
+      - What is known in the cluster of the GPU Operator's toolkit on this host.
+      - With V(auto) the host alone shows that it is gone, which takes a kubelet that has been active for 10 minutes. An engine that it has
+        configured is left alone before that.
+      - V(gone) states that none of its pods is on this node, and that its label keeps them away. A process or a pod of it that is seen on
+        the host counts more. The playbook C(gpufleet.nvidia.hand_over) sets this once it has seen it.
+    type: str
+    choices: [auto, gone]
+    default: auto
+"""

@@ -40,6 +40,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.adopt
   - gpufleet.nvidia.common.decision
   - gpufleet.nvidia.kubernetes.dra
+  - gpufleet.nvidia.kubernetes.operator_toolkit
   - gpufleet.nvidia.common.packages
   - gpufleet.nvidia.common.known_bad
   - gpufleet.nvidia.common.cdi_owner

@@ -34,6 +34,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.adopt
   - gpufleet.nvidia.common.decision
   - gpufleet.nvidia.kubernetes.dra
+  - gpufleet.nvidia.kubernetes.operator_toolkit
   - gpufleet.nvidia.common.packages
   - gpufleet.nvidia.common.known_bad
   - gpufleet.nvidia.common.cdi_owner
@@ -87,6 +88,37 @@ driver:
   sample:
     state: ok
     version: 550.163.01
+operator_toolkit:
+  description: What of the GPU Operator's toolkit container is on this host.
+  returned: success
+  type: dict
+  sample:
+    fate: live
+    why: its process nvidia-toolkit runs
+    handlers: {nvidia: /usr/local/nvidia/toolkit/nvidia-container-runtime}
+    installed: true
+    cleaned: false
+  contains:
+    fate:
+      description: V(absent) where there is no trace of it, V(live) where it works, V(dead) where it is proven to be gone, V(unknown) else.
+      type: str
+      returned: always
+    why:
+      description: What shows that.
+      type: str
+      returned: always
+    handlers:
+      description: Handlers in the engines' configuration that run its programs.
+      type: dict
+      returned: always
+    installed:
+      description: Whether it works, and engines have its handlers.
+      type: bool
+      returned: always
+    cleaned:
+      description: Whether it is gone, and no engine has its handlers.
+      type: bool
+      returned: always
 dra:
   description: What NVIDIA's DRA driver needs of this host, as a run would leave it.
   returned: success

@@ -40,7 +40,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("config_path", "handlers", "service", "set_as_default", "socket"), (*PROOF, *ENGINES)),
     (("cdi",), (*PROOF, "containerd_runtime", "docker_runtime")),  # CRI-O has no such switch
     (("engine_version", "restart"), (*HOST, *ENGINES)),
-    (("known_bad", "metrics_dir", "sharing"), HOST),
+    (("known_bad", "metrics_dir", "operator_toolkit", "sharing"), HOST),
     (("drop_in_path",), (*HOST, *FILES)),  # Docker reads one file
     (("drop_in",), (*HOST, "containerd_runtime")),  # CRI-O always reads drop-ins
     (("adopt",), (*HOST, *ENGINES, "cdi_spec")),
@@ -119,6 +119,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("by", "commands", "context", "drained", "driver_changes", "interval", "kubeconfig", "method", "on_timeout"), ("drain",)),
     (("kubernetes_delete_emptydir_data", "kubernetes_force", "kubernetes_hold", "kubernetes_node"), ("drain",)),
     (("policy", "reason", "rollout", "slurm_node"), ("drain",)),
+    (("context", "interval", "kubeconfig", "kubernetes_node", "results", "step", "timeout", "to"), ("hand_over",)),
     # internal
     (("program", "request"), ("host_program",)),
 )

@@ -131,7 +131,14 @@ def test_the_names_of_results_are_known() -> None:
 def test_variables_in_playbooks_are_known() -> None:
     text = "".join(path.read_text() for path in ROOT.glob("playbooks/**/*.yml"))
     known = {name for role in ROLES for entry in specs(role).values() for name in entry["options"]}
-    assert set(re.findall(r"\bgpufleet_\w+", text)) <= {*known, *variables.RUN, *variables.RESULTS, *variables.OF_IMAGES, variables.OWN}
+    assert set(re.findall(r"\bgpufleet_\w+", text)) <= {
+        *known,
+        *variables.RUN,
+        *variables.RESULTS,
+        *variables.OF_IMAGES,
+        *variables.OF_HAND_OVER,
+        variables.OWN,
+    }
 
 
 # Options that are handed to a planner beside the policy.

@@ -9,7 +9,7 @@ A package of one file, since ansible-test wants a module for every other file be
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -43,6 +43,33 @@ class Api:
     def own_config_maps(self) -> list[dict[str, Any]]:
         """Of all namespaces: the profile or the namespace may have been another one when they were written."""
         return self._get("list the ConfigMaps", {"kind": "ConfigMap", "label_selectors": [f"{objects.MANAGED_BY}={objects.MANAGER}"]})
+
+    def node(self, name: str) -> dict[str, Any]:
+        found = self._get("read the node", {"kind": "Node", "name": name})
+        if not found:
+            step = "Set gpufleet_kubernetes_node to the name that `kubectl get nodes` shows"
+            raise PlanError(f"the cluster has no node {name}", next=step)
+        return found[0]
+
+    def pods(self, node: str, selector: str) -> list[dict[str, Any]]:
+        what = {"kind": "Pod", "field_selectors": [f"spec.nodeName={node}"], "label_selectors": [selector]}
+        return self._get("list the node's pods", what)
+
+    def daemon_sets(self, selector: str) -> list[dict[str, Any]]:
+        return self._get("list the DaemonSets", {"api_version": "apps/v1", "kind": "DaemonSet", "label_selectors": [selector]})
+
+    def patched(self, doing: str, name: str, change: Callable[[Mapping[str, Any]], drain_kubernetes.Patch], *, check: bool) -> bool:
+        """Change a node as it was read; where somebody was faster it is read again. False where there is nothing to change."""
+        for _attempt in range(draining.CONFLICTS):
+            wanted = change(self.node(name))
+            if not wanted:
+                return False
+            result = self._call("k8s_json_patch", {"api_version": "v1", "kind": "Node", "name": name, "patch": wanted}, check=check)
+            if not result.get("failed"):
+                return True
+            if not drain_kubernetes.conflict(result):
+                raise drain_kubernetes.failure(result, doing, DELEGATE, RIGHTS)
+        raise PlanError(f"cannot {doing}", why=f"somebody changes the node {name} all the time", next="Run again")
 
     def carry_out(self, calls: Sequence[live.Call], *, check: bool) -> None:
         """Let the API judge all of it first, so that a refusal comes before anything is changed."""

@@ -109,6 +109,7 @@ class Policy:
     cdi_sockets: bool = False
     device_plugin_strategy: tuple[str, ...] = ()  # declared by the user: lets `auto` take the default away on a live cluster
     device_plugin_prefix: str = ""  # of the annotations that the plugin writes on all nodes alike; empty: each host has its own
+    operator_toolkit: Literal["auto", "gone"] = "auto"  # gone: the cluster says that the operator's toolkit does not come back here
     dra: bool = False  # the host has to be ready for NVIDIA's DRA driver; it is looked at as well where that driver is seen
     packages: Literal["present", "ignore"] = "present"
     toolkit_repository: str = "nvidia"  # nvidia: where nothing configured has the packages; an address: always; empty: never

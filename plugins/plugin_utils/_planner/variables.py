@@ -66,12 +66,16 @@ OF_HOSTS = frozenset(
 # Of single hosts, read by the playbook images.
 OF_IMAGES = frozenset({"gpufleet_image_catalogue", "gpufleet_image_gpus", "gpufleet_image_registry", "gpufleet_image_registry_auth_file"})
 
+# Of single hosts, read by the playbook hand_over.
+OF_HAND_OVER = frozenset(f"{PREFIX}hand_over_{name}" for name in ("to", "timeout", "interval", "drain"))
+
 # What roles and playbooks register.
 RESULTS = frozenset(
     f"{PREFIX}{name}"
     for name in (
         *("node_info", "node_result", "verify_result", "cdi_result", "toolkit_result", "fleet", "shown", "totals"),
         *("image", "image_fleet"),
+        *("hand_over", "hand_over_look", "hand_over_failure", "hand_over_state", "hand_over_there", "hand_over_back"),
         *("awx_result", "bundle_result", "kubernetes_result"),
         *("drain_check", "drain_result", "undrain_result", "keep_result"),
         *("rollout", "rollout_settings", "rollout_plan", "rollout_step", "rollout_failure", "rollout_end", "rollout_status"),
@@ -93,7 +97,7 @@ def problems(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], kno
 
     hosts: each host's gpufleet_ variables; run: what a play's own keywords see; known: the names of the roles' options.
     """
-    unknown = _unknown(hosts, {*known, *RUN, *RESULTS, *OF_HOSTS, *OF_IMAGES, OWN}, set(own))
+    unknown = _unknown(hosts, {*known, *RUN, *RESULTS, *OF_HOSTS, *OF_IMAGES, *OF_HAND_OVER, OWN}, set(own))
     return [
         *unknown,
         *([FOR_OWN] if unknown else []),

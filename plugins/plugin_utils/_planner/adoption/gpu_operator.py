@@ -105,10 +105,12 @@ def state(policy: Policy, obs: Observation, instances: Iterable[Instance], files
         return State("live", alive, traces)
     if not _kubelet_possible(policy, obs):
         return State("dead", "no kubelet is on this host, and none of its processes runs", traces)
-    doubt = _doubt(policy, obs, found)
+    told = policy.operator_toolkit == "gone"
+    doubt = (_doubt_of_kubelet(obs) if not told else "") or _doubt_of_pods(obs, found)
     if doubt:
         return State("unknown", doubt, traces)
-    return State("dead", "the kubelet has been active for 10 minutes, and neither a process nor a pod of it is here", traces)
+    since = "operator_toolkit is gone" if told else "the kubelet has been active for 10 minutes"
+    return State("dead", f"{since}, and neither a process nor a pod of it is here", traces)
 
 
 def gone(policy: Policy, obs: Observation, instance: Instance, path: str) -> bool:
@@ -168,8 +170,8 @@ def _kubelet_possible(policy: Policy, obs: Observation) -> bool:
     return kubelet.find(policy, obs).expected or bool(obs.unit(kubelet.UNIT)) or known.distribution(obs) != ""
 
 
-def _doubt(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> str:
-    """The first thing that keeps "no sign of it" from being a proof."""
+def _doubt_of_kubelet(obs: Observation) -> str:
+    """Why the kubelet may still bring it back, as far as the host alone shows that."""
     if cgroup_driver.process(obs) is None and processes.called(obs, "kubelet"):
         return "the kubelet that runs here could not be verified"
     if cgroup_driver.process(obs) is None and not known.with_kubelet(obs):
@@ -180,6 +182,11 @@ def _doubt(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) ->
         return f"systemd does not say since when {_unit(obs)} is active"
     if active < SETTLED:
         return "the kubelet has been active for less than 10 minutes, so its pods may not have started yet"
+    return ""
+
+
+def _doubt_of_pods(obs: Observation, instances: tuple[Instance, ...]) -> str:
+    """Why it is not known which pods are here."""
     asked = [i for i in instances if sandboxes.serves(i)]
     silent = next((i.engine for i in asked if "error" in _pods(obs, i)), "")
     if silent or not asked:
@@ -199,6 +206,14 @@ def leave_alone(policy: Policy, obs: Observation, instances: tuple[Instance, ...
     if not found.counts_as_live:
         return instances
     return tuple(dc.replace(i, refusal=refusal(obs, i, found)) if _concerns(policy, i, found, instances) else i for i in instances)
+
+
+def as_result(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> dict[str, Any]:
+    """What is here of it. installed: it works, and engines have its handlers. cleaned: neither."""
+    found = state(policy, obs, instances)
+    handlers = {name: program for i in instances for name, program in its_handlers(i).items()}
+    installed, cleaned = found.fate == "live" and bool(handlers), found.fate in ("absent", "dead") and not handlers
+    return {"fate": found.fate, "why": found.why, "handlers": handlers, "installed": installed, "cleaned": cleaned}
 
 
 def _concerns(policy: Policy, instance: Instance, found: State, instances: tuple[Instance, ...]) -> bool:

@@ -107,6 +107,28 @@ def test_what_shows_that_it_works_and_what_proves_that_it_is_gone(case: str, the
     assert (found.fate, why in found.why) == (fate, True), found
 
 
+# What is there once the cluster says that it does not come back -> fate, and whether it has cleaned up.
+HANDED_OVER: dict[str, tuple[dict[str, Any], Instance, str, bool]] = {
+    "a kubelet that began 8 minutes ago": ({"unit": YOUNG, "files": PODS}, engine(OURS), "dead", True),
+    "its end was cut short": ({"unit": YOUNG, "files": PODS}, engine(), "dead", False),
+    "a process of it counts more": ({"unit": YOUNG, "files": PODS, "processes": (KUBELET, TOOLKIT_PROCESS)}, engine(OURS), "live", False),
+    "an engine that does not answer": ({"pods": NO_ANSWER, "files": PODS}, engine(OURS), "unknown", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HANDED_OVER)
+def test_the_clusters_word_takes_the_place_of_ten_minutes_and_of_nothing_else(case: str) -> None:
+    there, instance, fate, cleaned = HANDED_OVER[case]
+    found = gpu_operator.as_result(Policy(operator_toolkit="gone"), host(handlers=instance.handlers, **there), (instance,))
+    assert (found["fate"], found["cleaned"], found["installed"]) == (fate, cleaned, False), found
+
+
+def test_it_is_installed_where_it_works_and_has_its_handlers() -> None:
+    for instance, installed in ((engine(), True), (engine(OURS), False)):
+        works = host(handlers=instance.handlers, processes=(KUBELET, TOOLKIT_PROCESS))
+        assert gpu_operator.as_result(Policy(), works, (instance,))["installed"] is installed
+
+
 def test_without_a_trace_nothing_is_asked() -> None:
     seen = obs(processes=[KUBELET])
     assert gpu_operator.state(Policy(), seen, [engine(OURS)]).fate == "absent"

@@ -1,0 +1,125 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose a node is: the GPU Operator's toolkit configures its engine, or this collection does; and what takes it from one to the other.
+
+The operator writes a label of its operands only where it is missing or empty, so `false` stays, and the DaemonSet's node selector wants
+`true` (gpu-operator v26.7, assets/state-container-toolkit and controllers/state_manager.go). A pod of it that is ended takes its handlers
+out of the engine's configuration, and restarts the engine (nvidia-container-toolkit v1.20, cmd/nvidia-ctk-installer).
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import TOOLKIT_LABEL
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+
+COLLECTION, OPERATOR, STATE = TO = ("collection", "operator", "state")
+SELECTOR = "app=nvidia-container-toolkit-daemonset"  # of the DaemonSet and of its pods
+LABELS: Mapping[str, str] = {COLLECTION: "false", OPERATOR: "true"}
+NOBODY = "nobody"
+
+
+@dc.dataclass(frozen=True)
+class Node:
+    """A node as the cluster and its host show it."""
+
+    name: str
+    label: str  # '' where it is not set
+    pods: tuple[Mapping[str, Any], ...]  # of the toolkit, on this node
+    there: bool  # the cluster has the toolkit's DaemonSet
+    host: Mapping[str, Any]  # operator_toolkit of the look
+    decided: bool  # this collection configures an engine there
+
+    @property
+    def owner(self) -> str:
+        if self.pods or self.host.get("fate") == "live":
+            return OPERATOR
+        return COLLECTION if self.decided and self.label == LABELS[COLLECTION] else NOBODY
+
+
+def of(name: str, node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], sets: Sequence[Any], result: Mapping[str, Any]) -> Node:
+    labels = (node.get("metadata") or {}).get("labels") or {}
+    decided = bool((result.get("decision") or {}).get("decisions")) and not result.get("differences")
+    return Node(name, str(labels.get(TOOLKIT_LABEL) or ""), tuple(pods), bool(sets), result.get("operator_toolkit") or {}, decided)
+
+
+def described(node: Node) -> str:
+    """In which state a node is, for people."""
+    pods = ", ".join(pod_words(pod) for pod in node.pods) or "none of its pods is there"
+    fate = str(node.host.get("fate") or "not known")
+    handlers = ", ".join(sorted(node.host.get("handlers") or {})) or "none"
+    host = (
+        f"on the host it is {fate} ({escape.line(str(node.host.get('why') or 'no trace of it'))}), handlers of it: {escape.line(handlers)}"
+    )
+    return f"the node {node.name} has the label {TOOLKIT_LABEL}={node.label or '(none)'}; {pods}; {host}"
+
+
+def pod_words(pod: Mapping[str, Any]) -> str:
+    name, phase = drain_kubernetes.name_of(pod), str((pod.get("status") or {}).get("phase") or "")
+    ending = (pod.get("metadata") or {}).get("deletionTimestamp")
+    return f"the pod {name} is {'ending' if ending else 'ready' if ready(pod) else phase or 'there'}"
+
+
+def ready(pod: Mapping[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return not (pod.get("metadata") or {}).get("deletionTimestamp") and any(
+        c.get("type") == "Ready" and c.get("status") == "True" for c in conditions
+    )
+
+
+def needed(node: Node, to: str) -> bool:
+    """Whether there is something to hand over. A node that is where it shall be is left as it is, whoever brought it there."""
+    if to == STATE:
+        return False
+    if to == COLLECTION:
+        if node.owner == NOBODY and not node.there:
+            step = "Run gpufleet.nvidia.site, which configures it"
+            raise PlanError(
+                f"the GPU Operator's toolkit is not on the node {node.name}", why="the cluster has no DaemonSet of it", next=step
+            )
+        return node.owner != COLLECTION
+    if not node.there:
+        step = "Set toolkit.enabled: true in the operator's values first"
+        raise PlanError(
+            f"the node {node.name} cannot go to the GPU Operator's toolkit", why="the cluster has no DaemonSet of it", next=step
+        )
+    return node.label != LABELS[OPERATOR] or not node.host.get("installed")
+
+
+def patch(node: Mapping[str, Any], to: str) -> drain_kubernetes.Patch:
+    """The label, if nobody has changed the node's labels since they were read; [] where it is so already."""
+    labels = (node.get("metadata") or {}).get("labels")
+    if (labels or {}).get(TOOLKIT_LABEL) == LABELS[to]:
+        return []
+    path = "/metadata/labels"
+    return [
+        {"op": "test", "path": path, "value": labels},
+        {"op": "add", "path": path, "value": {**(labels or {}), TOOLKIT_LABEL: LABELS[to]}},
+    ]
+
+
+def waiting(node: Node, to: str) -> str:
+    """What the cluster still has to do; '' where it has done its part."""
+    if to == COLLECTION:
+        return ", ".join(pod_words(pod) for pod in node.pods)
+    if any(ready(pod) for pod in node.pods):
+        return ""
+    return ", ".join(pod_words(pod) for pod in node.pods) or "no pod of it has been made for this node"
+
+
+def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:
+    """The host's own part has to be done: a host that was lost, or whose engine was left alone, has not been handed over."""
+    if result.get("unreachable"):
+        raise PlanError(
+            f"{name} was lost while it was changed", why=escape.line(str(result.get("msg") or "")), next="See what its next look says"
+        )
+    if to == COLLECTION and not (result.get("decision") or {}).get("decisions"):
+        refused = [str(r[1]) for r in (result.get("decision") or {}).get("refused") or () if len(r) == 2]
+        why = escape.line(refused[0]) if refused else "no engine of it was configured"
+        raise PlanError(f"{name} was not converged", why=why, next="See the advice in the result")

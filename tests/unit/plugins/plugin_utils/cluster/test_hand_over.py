@@ -1,0 +1,123 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose a node is, whether it can go to somebody else, and what is still waited for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import hand_over
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+LIVE = {"fate": "live", "why": "its process nvidia-toolkit runs", "handlers": {"nvidia": "/x/toolkit/nvidia"}, "installed": True}
+GONE = {"fate": "dead", "why": "operator_toolkit is gone", "handlers": {}, "installed": False}
+READY = {"type": "Ready", "status": "True"}
+
+
+def pod(*conditions: dict[str, str], ending: bool = False) -> dict[str, Any]:
+    metadata = {"name": "toolkit-x", **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if ending else {})}
+    return {"metadata": metadata, "status": {"phase": "Running", "conditions": list(conditions)}}
+
+
+def node(label: str = "", *pods: dict[str, Any], host: dict[str, Any] | None = None, there: bool = True, **result: Any) -> hand_over.Node:
+    labels = {"labels": {hand_over.TOOLKIT_LABEL: label}} if label else {}
+    found = {"operator_toolkit": host or GONE, "decision": {"decisions": []}, **result}
+    return hand_over.of("gpu1", {"metadata": {"name": "gpu1", **labels}}, pods, [{}] if there else [], found)
+
+
+OURS = {"decision": {"decisions": [{"engine": "containerd"}]}, "differences": []}
+NOT_YET = {**OURS, "differences": [{"what": "handler"}]}
+# A node -> whose it is, whether it has to go to the collection, and whether to the operator.
+OWNERS: dict[str, tuple[hand_over.Node, str, bool, bool]] = {
+    "the operator's": (node("true", pod(READY), host=LIVE), "operator", True, False),
+    "its pod is not there yet": (node("true"), "nobody", True, True),
+    "its pod is there, and has written nothing": (node("true", pod()), "operator", True, True),
+    "only its host shows it": (node("false", host=LIVE), "operator", True, True),
+    "the collection's": (node("false", **OURS), "collection", False, True),
+    "the label is right, and the host is not": (node("false", **NOT_YET), "nobody", True, True),
+    "converged, and the label is not set": (node("", **OURS), "nobody", True, True),
+    "nobody's": (node("false"), "nobody", True, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OWNERS)
+def test_whose_a_node_is_and_where_it_has_to_go(case: str) -> None:
+    found, owner, to_collection, to_operator = OWNERS[case]
+    assert found.owner == owner
+    needed = [hand_over.needed(found, to) for to in hand_over.TO]
+    assert needed == [to_collection, to_operator, False]
+
+
+NO_OPERATOR = {
+    "collection": "the GPU Operator's toolkit is not on the node gpu1 (the cluster has no DaemonSet of it). Run gpufleet.nvidia.site",
+    "operator": "the node gpu1 cannot go to the GPU Operator's toolkit (the cluster has no DaemonSet of it). Set toolkit.enabled: true",
+}
+
+
+@pytest.mark.parametrize("to", NO_OPERATOR)
+def test_without_the_operator_there_is_nothing_to_hand_over(to: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        hand_over.needed(node(there=False), to)
+    assert str(refused.value).startswith(NO_OPERATOR[to])
+
+
+PATCHES: dict[str, tuple[dict[str, str] | None, str, dict[str, str] | None]] = {
+    "no labels": (None, "collection", {hand_over.TOOLKIT_LABEL: "false"}),
+    "others stay": ({"a": "b", hand_over.TOOLKIT_LABEL: "true"}, "collection", {"a": "b", hand_over.TOOLKIT_LABEL: "false"}),
+    "it is so already": ({hand_over.TOOLKIT_LABEL: "false"}, "collection", None),
+    "back": ({hand_over.TOOLKIT_LABEL: "false"}, "operator", {hand_over.TOOLKIT_LABEL: "true"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PATCHES)
+def test_the_label_is_set_where_nobody_has_changed_the_labels_meanwhile(case: str) -> None:
+    labels, to, after = PATCHES[case]
+    found = hand_over.patch({"metadata": {"labels": labels}}, to)
+    path = "/metadata/labels"
+    assert found == ([] if after is None else [{"op": "test", "path": path, "value": labels}, {"op": "add", "path": path, "value": after}])
+
+
+WAITING: dict[str, tuple[tuple[dict[str, Any], ...], str, str]] = {
+    "it has gone": ((), "collection", ""),
+    "it is ending": ((pod(READY, ending=True),), "collection", "the pod toolkit-x is ending"),
+    "it is ready": ((pod(READY),), "operator", ""),
+    "it starts": ((pod(),), "operator", "the pod toolkit-x is Running"),
+    "one that ends does not count": ((pod(READY, ending=True),), "operator", "the pod toolkit-x is ending"),
+    "none is made": ((), "operator", "no pod of it has been made for this node"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WAITING)
+def test_what_the_cluster_still_has_to_do(case: str) -> None:
+    pods, to, words = WAITING[case]
+    assert hand_over.waiting(node("true", *pods), to) == words
+
+
+LEFT: dict[str, tuple[dict[str, Any], str, str]] = {
+    "lost": ({"unreachable": True, "msg": "timed out"}, "operator", "gpu1 was lost while it was changed (timed out)"),
+    "left alone": (
+        {"decision": {"decisions": [], "refused": [["k", "it still runs"]]}}, "collection", "gpu1 was not converged (it still runs)"),
+    "converged": (OURS, "collection", ""),
+    "taken back": ({"decision": {"decisions": []}}, "operator", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_a_host_that_was_left_as_it_was_has_not_been_handed_over(case: str) -> None:
+    result, to, words = LEFT[case]
+    if not words:
+        hand_over.require_converged("gpu1", result, to)
+        return
+    with pytest.raises(PlanError) as refused:
+        hand_over.require_converged("gpu1", result, to)
+    assert str(refused.value).startswith(words)
+
+
+def test_a_node_is_described_by_what_cluster_and_host_show() -> None:
+    assert hand_over.described(node("true", pod(READY), host=LIVE)) == (
+        "the node gpu1 has the label nvidia.com/gpu.deploy.container-toolkit=true; the pod toolkit-x is ready; on the host it is live "
+        "(its process nvidia-toolkit runs), handlers of it: nvidia"
+    )
+    assert "=(none); none of its pods is there; on the host it is not known" in hand_over.described(node(host={"fate": ""}))
