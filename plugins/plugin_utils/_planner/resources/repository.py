@@ -30,8 +30,8 @@ OPTIONS = "gpufleet_toolkit_repository"
 SOURCES = queries.paths("package sources", ["/etc/apt/sources.list.d/*nvidia*", "/etc/yum.repos.d/*nvidia*", "/etc/zypp/repos.d/*nvidia*"])
 PROXY_FILES = ["/etc/apt/apt.conf", "/etc/apt/apt.conf.d/*", "/etc/dnf/dnf.conf", "/etc/yum.conf", "/etc/sysconfig/proxy"]
 MIRROR = (
-    f"Name a mirror in {OPTIONS}, bring the packages in an archive (gpufleet_bundle_file, docs/air-gap.md), or leave {OPTIONS} empty if "
-    "they are installed in another way"
+    f"Name a mirror in {OPTIONS}, bring the packages in an archive (gpufleet_bundle_file, docs/air-gap.md), or set {OPTIONS} to '' "
+    "if they are installed in another way"
 )
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
 HEADER = re.compile(r"[A-Za-z][A-Za-z-]*: [ -~]*")

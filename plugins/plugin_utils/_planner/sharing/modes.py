@@ -105,7 +105,9 @@ def resolve(entries: tuple[Wanted, ...], gpus: tuple[Modes, ...]) -> tuple[tuple
         named = [gpu for gpu in gpus if entry.names(gpu.uuid, gpu.bus, gpu.model, gpu.index)]
         if not named:
             here = ", ".join(gpu.name for gpu in gpus)
-            raise PlanError(f"{OPTION} names {entry.key}, and this host has no such GPU", next=f"Its GPUs are {here}")
+            products = ", ".join(sorted({gpu.model for gpu in gpus if gpu.model}))  # tables show them shorter
+            step = f"Its GPUs are {here}{f'; by product name: {products}' if products else ''}"
+            raise PlanError(f"{OPTION} names {entry.key}, and this host has no such GPU", next=step)
         for gpu in named:
             if gpu.uuid in found:
                 raise wanted.two_entries(found[gpu.uuid][1], entry, gpu.name)

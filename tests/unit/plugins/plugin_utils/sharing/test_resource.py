@@ -118,13 +118,14 @@ def test_how_a_gpu_is_named(sharing: dict[str, Any], named: list[str]) -> None:
 
 GRES = "NodeName=a Name=gpu File=/dev/nvidia[0-3]\n{}Name=shard Count=8\n"
 HERE = ", ".join(f"{uuid} ({bus})" for uuid, bus in zip(UUIDS, BUSES, strict=True))
+PRESENT = f"Its GPUs are {HERE}; by product name: NVIDIA H100 80GB HBM3"
 OF_MIG = "(MIG devices have neither a compute mode nor a time slice of their own). Switch MIG off on it, or leave it out of sharing"
 OF_SLURM = "Leave this host out of sharing, or take that line out of gres.conf"
 OF_SLICES = "Leave interval out of sharing for it; drivers know time slices from R455 on, for Volta and later"
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"0000:b3:00.0": "dedicated"}, {}, f"sharing names 0000:b3:00.0, and this host has no such GPU. Its GPUs are {HERE}"),
-    ({"NVIDIA L4": "dedicated"}, {}, f"sharing names NVIDIA L4, and this host has no such GPU. Its GPUs are {HERE}"),
-    ({"4": "dedicated"}, {}, f"sharing names 4, and this host has no such GPU. Its GPUs are {HERE}"),
+    ({"0000:b3:00.0": "dedicated"}, {}, f"sharing names 0000:b3:00.0, and this host has no such GPU. {PRESENT}"),
+    ({"NVIDIA L4": "dedicated"}, {}, f"sharing names NVIDIA L4, and this host has no such GPU. {PRESENT}"),
+    ({"4": "dedicated"}, {}, f"sharing names 4, and this host has no such GPU. {PRESENT}"),
     (
         {UUIDS[1]: "dedicated", BUSES[1]: "time_slicing"},
         {},
