@@ -39,6 +39,7 @@ OF_HOST = {
 }
 # Of the one file with values of the user's own: they may come from a vault, and nothing in them says so where a whole file was encrypted.
 OWNERS = 0o600
+BY_ROLLOUT = "gpufleet.nvidia.rollout does both in this order, batch by batch, with gpufleet_kubernetes_apply"
 READ = ("decision", "kubelet", "instances", "driver", "work", "leftovers", "differences")
 NOWHERE = "Nothing was written: gpufleet_kubernetes_dir names a directory for files, and gpufleet_kubernetes_apply applies to the cluster"
 TROUBLE = ("failed", "unreachable", "problem", "msg", "rolled_back")
@@ -65,6 +66,16 @@ class Seen:
     api: cluster_api.Api | None = None
     steps: tuple[str, ...] = ()  # in which order hosts and cluster are changed
     stays: tuple[str, ...] = ()  # nodes that an earlier run has written, and of which this one knows nothing
+
+
+@dc.dataclass(frozen=True)
+class InApi:
+    """What has to be done in a cluster. which: in which order; stays: nodes that stay as an earlier run has left them."""
+
+    rendered: objects.Rendered
+    plan: live.Plan
+    which: order.Ordered
+    stays: frozenset[str]
 
 
 @dc.dataclass
@@ -113,7 +124,7 @@ class ActionModule(ActionBase):
         """Render a cluster, and say what has to be done in its directory and in its API."""
         settings = settings_of(one.options, args)
         absent = one.options["state"] == "absent"
-        judged = {host.node for host in one.hosts if isinstance(host, members.Member) or host.gone}
+        judged = judged_of(one)
         place = outside.judged(one.options["dir"], files.SETTING) / one.name if one.options["dir"] else None
         before = read(place) if place else {}
         in_files = files.kept(before, judged, str(place))
@@ -123,16 +134,13 @@ class ActionModule(ActionBase):
         stays = () if absent else tuple(in_files.nodes)
         if not one.options["apply"]:
             return Seen(written, place, before, todo, steps=order.ordered(one.hosts, {}, settings.fixed).steps, stays=stays)
-        access = {key: one.options[key] for key in ("kubeconfig", "context") if one.options[key]}
-        api = cluster_api.Api(draining.Calls(self, variables, cluster_api.DELEGATE), access)
-        there = api.look(settings.place, settings.config_map)
+        api = api_of(self, one, variables)
         if absent:
+            there = api.look(settings.place, settings.config_map)
             return Seen(written, place, before, todo, live.absent(there, api.own_config_maps(), one.hosts), api)
-        which = order.ordered(one.hosts, live.strategies(there), settings.fixed)
-        in_api = live.kept(there, {*judged} - which.held)
-        rendered = objects.render(one.name, which.hosts, settings, in_api)
-        stays = tuple({*stays, *in_api.nodes} - which.held)
-        return Seen(rendered, place, before, todo, live.plan(rendered, there, settings, which.held), api, which.steps, stays)
+        found = in_api(one, api, settings)
+        stays = tuple({*stays, *found.stays})
+        return Seen(found.rendered, place, before, todo, found.plan, api, found.which.steps, stays)
 
     def _carry_out(self, one: Seen, found: Found) -> None:
         check = bool(self._task.check_mode)
@@ -155,11 +163,31 @@ class ActionModule(ActionBase):
         found.written += [str(place / name) for name, text in todo.texts.items() if text is not None]
 
 
+def judged_of(one: OneCluster) -> set[str]:
+    """The nodes of which this run knows what they are; the others stay as they are."""
+    return {host.node for host in one.hosts if isinstance(host, members.Member) or host.gone}
+
+
+def api_of(action: ActionBase, one: OneCluster, variables: Mapping[str, Any]) -> cluster_api.Api:
+    access = {key: one.options[key] for key in ("kubeconfig", "context") if one.options[key]}
+    return cluster_api.Api(draining.Calls(action, variables, cluster_api.DELEGATE), access)
+
+
+def in_api(one: OneCluster, api: cluster_api.Api, settings: objects.Settings) -> InApi:
+    """What has to be done in a cluster now, where a host and its plugin change one after the other."""
+    there = api.look(settings.place, settings.config_map)
+    which = order.ordered(one.hosts, live.strategies(there), settings.fixed)
+    kept = live.kept(there, judged_of(one) - which.held)
+    rendered = objects.render(one.name, which.hosts, settings, kept)
+    return InApi(rendered, live.plan(rendered, there, settings, which.held), which, frozenset(kept.nodes) - which.held)
+
+
 def said(one: Seen, check: bool) -> list[str]:
     """A cluster for people: its groups, what is only rendered or stays, in which order changes go, and what is changed."""
     done = summary.drift([*(d for call in one.plan.calls for d in call.differences), *one.todo.differences], check=check)
     stays = summary.stays(one.stays)
-    return [*summary.lines(one.rendered), *(f"  {text}" for text in (*one.plan.said, *stays, *one.steps)), *done]
+    by_rollout = [BY_ROLLOUT] if one.api and one.steps else []
+    return [*summary.lines(one.rendered), *(f"  {text}" for text in (*one.plan.said, *stays, *one.steps, *by_rollout)), *done]
 
 
 def api_diff(path: str, before: Any, after: Any) -> dict[str, str]:

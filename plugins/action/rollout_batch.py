@@ -54,6 +54,7 @@ class ActionModule(ActionBase):
             found = found if check else within_window(found, wanted)
             most = room.limits(plan)
             found = room.begun(found, out_of_service(plan, number, variables["hostvars"], most.groups), rest(plan, number), most)
+            found = progress.ended(found, args["refused"]) if args["refused"] else found
             found = progress.ended(found, DECLINED, paused=True) if args["declined"] else found
             if args["point"] == "ready":
                 return shaped(args, found, {})
@@ -61,7 +62,9 @@ class ActionModule(ActionBase):
             fleet_table.show([*(predicted(wanted, number) if check else ()), begun(plan, number, found)])
             found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
             found = stopped(writer, earlier, found) if found.ended else writer.write(found, events.BATCH, events.place(plan, number))
-            return {**shaped(args, found, progress.held(found, classes)), "soaks": wanted.soak > 0 and not check, **writer.result}
+            soaks, clusters = wanted.soak > 0 and not check, bool(plan.get("clusters"))
+            looks = {"soaks": soaks, "clusters": clusters, "looks": soaks or (clusters and not check)}
+            return {**shaped(args, found, progress.held(found, classes)), **looks, **writer.result}
         started = {host: c for host, c in classes.items() if host not in progress.held(found, classes)}
         known = {host: base.Once(variables["hostvars"][host]) for host in started}
         words = {host: word(known[host], check) for host in started}
@@ -72,6 +75,7 @@ class ActionModule(ActionBase):
         total = sum(len(batch["hosts"]) for batch in plan["batches"])
         ended = progress.Ended(words, classes, canaries, {host: why for host, why in sick.items() if why})
         found = progress.after(found, ended, total, wanted.max_failed)
+        found = progress.ended(found, args["refused"]) if args["refused"] else found
         came = [host for host, said in words.items() if said in ("yes", "no") and not sick.get(host)]
         warnings = [] if check else noted(lambda: claims.ended(came))
         found = found if check or found.ended else asked(found, wanted)

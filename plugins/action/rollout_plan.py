@@ -37,7 +37,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 SPEC = arguments.spec("rollout_plan")
 NO_HOST = ["all", "!all"]  # a play needs a pattern, and this one matches none without a warning
-OF_HOSTS = ("gpufleet_cluster", "gpufleet_slurm_partition")
+APPLY = "gpufleet_kubernetes_apply"
+OF_HOSTS = ("gpufleet_cluster", "gpufleet_slurm_partition", APPLY)
 
 
 class ActionModule(ActionBase):
@@ -62,7 +63,8 @@ class ActionModule(ActionBase):
         if args["settings"]["plan_file"] or not args["approvals"]:
             fleet_table.show(["", *lines, ""])
         changes = approval.of(rollout.digests(found))
-        shaped = {"changed": False, **plain(found), "approved_changes": changes, "lines": lines}
+        clusters = any(applied(of_host) for of_host in seen.variables.values())
+        shaped = {"changed": False, **plain(found), "clusters": clusters, "approved_changes": changes, "lines": lines}
         if not args["approvals"]:
             shaped["warnings"] = sliced(task_vars or {})
         if not (args["approvals"] or self._task.check_mode):
@@ -121,6 +123,11 @@ def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str, ta
         first=frozenset(host for host, check in checks.items() if drained_before(check)),
         others={host: str(check.get("why") or check.get("msg")) for host, check in checks.items() if check.get("failed")},
     )
+
+
+def applied(variables: Mapping[str, Any]) -> bool:
+    """Whether the cluster of a host is told what follows from its change."""
+    return bool(boolean(variables.get(APPLY) or False, strict=False))
 
 
 def interrupted(variables: Mapping[str, Any], tasks: Mapping[str, Any]) -> bool:

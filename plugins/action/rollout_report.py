@@ -37,7 +37,7 @@ class ActionModule(ActionBase):
         found = rollout_batch.reached(plan, hostvars)
         results = {host: result(host, plan, base.Once(hostvars[host]), found) for host in plan["hosts"]}
         totals = outcomes.totals(results, check)
-        wrong = problem(totals, found) or nothing_taken(totals, results, found)
+        wrong = problem(totals, found) or nothing_taken(totals, results, found) or args["refused"]
         status = how(found, wrong, check)
         lines = fleet_hosts.lines(results, fleet_hosts.View(fleet_table.terminal(), False, check))
         why = found.ended or (waits(found) if status == "paused" else "")

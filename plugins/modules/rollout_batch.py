@@ -34,6 +34,12 @@ options:
     description: Whether a person who was asked does not want the batch. Then the rollout ends as C(paused).
     type: bool
     default: false
+  refused:
+    description:
+      - Why no further batch may start, as M(gpufleet.nvidia.rollout_cluster) says it. Empty where one may.
+      - At O(point=begin) no host of the batch starts, either.
+    type: str
+    default: ''
   settings:
     description: What M(gpufleet.nvidia.rollout_settings) returned as RV(gpufleet.nvidia.rollout_settings#module:settings).
     type: dict
@@ -75,6 +81,16 @@ ended:
   sample: ''
 soaks:
   description: Whether the hosts of the batch are looked at a second time. Only at the beginning of a batch.
+  returned: success
+  type: bool
+  sample: false
+clusters:
+  description: Whether a cluster is told what follows from the change of its hosts. Only at the beginning of a batch.
+  returned: success
+  type: bool
+  sample: false
+looks:
+  description: Whether hosts are looked at once more, for either of the two. Only at the beginning of a batch.
   returned: success
   type: bool
   sample: false

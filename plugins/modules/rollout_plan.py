@@ -59,6 +59,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+clusters:
+  description: Whether a host has C(gpufleet_kubernetes_apply), so that its cluster is told what follows from its change.
+  returned: success
+  type: bool
+  sample: false
 pattern:
   description: The hosts to change, in their order, as a pattern for C(hosts) of a play. It matches no host where there is nothing to do.
   returned: success

@@ -30,6 +30,10 @@ options:
     description: What M(gpufleet.nvidia.rollout_settings) returned, for the event of the end.
     type: dict
     default: {}
+  refused:
+    description: Why the clusters were not told of the hosts that are as desired, as M(gpufleet.nvidia.rollout_cluster) says it.
+    type: str
+    default: ''
 seealso:
   - module: gpufleet.nvidia.rollout_plan
   - module: gpufleet.nvidia.fleet_table

@@ -152,6 +152,13 @@ options:
         each may have, as M(gpufleet.nvidia.rollout_plan) sets them as statistics under the name C(gpufleet_rollout_approved_changes). A
         host that plans something else by now is left out, and the report names its change. An empty dictionary approves nothing.
     type: raw
+  plugin_wait:
+    description:
+      - With C(gpufleet_kubernetes_apply), the seconds between a new configuration of the device plugin in the cluster and the change of
+        hosts after which the old one would give pods no GPU. The kubelet brings a ConfigMap to the plugin's pod within a minute or so.
+      - Nothing is waited for where these hosts change first, or where the cluster has the configuration already.
+    type: raw
+    default: 90
   host_timeout:
     description:
       - Seconds that one task may take on one host. A host that takes longer counts as lost, and finishes or rolls back what it has begun by

@@ -43,12 +43,19 @@ class Kube:
 
     def apply(self, *arguments: str, nodes: Iterable[str] = tuple(KINDS), **settings: Any) -> Run:
         """Run the playbook `kubernetes` for some of the nodes, which applies what it renders."""
+        return self._run("kubernetes", *arguments, nodes=nodes, **settings)
+
+    def rollout(self, *nodes: str, **settings: Any) -> Run:
+        """Roll a change out to some of the nodes, and tell the cluster of it."""
+        return self._run("rollout", nodes=nodes, gpufleet_drain="never", **repository(), **settings)
+
+    def _run(self, playbook: str, *arguments: str, nodes: Iterable[str], **settings: Any) -> Run:
         controller = {"ansible_connection": "local", "ansible_python_interpreter": str(self.python)}
         inventory = self.cluster.place / "controller.yml"
         inventory.write_text(yaml.safe_dump({"all": {"hosts": {"localhost": controller}}}))
         access = {"gpufleet_kubernetes_apply": True, "gpufleet_kubernetes_kubeconfig": str(self.cluster.kubeconfig)}
         return self.fleet.play(
-            "kubernetes",
+            playbook,
             variables={"gpufleet_hosts": ",".join(nodes), "gpufleet_cluster": "lab", **access, **settings},
             arguments=["-i", str(inventory), *arguments],
             environment={"ANSIBLE_COLLECTIONS_PATH": f"{Path('.cache/collections').resolve()}:{self.collections}"},

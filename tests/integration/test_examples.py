@@ -79,6 +79,7 @@ NEEDS: dict[str, Needs] = {
     "oci_hook": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime-hook")),
     "rollout_asked": Needs(before=(INFO,), options=MIRROR),
     "rollout_batch": Needs(before=(INFO, SETTINGS, PLAN), options=MIRROR),
+    "rollout_cluster": Needs(before=(INFO, SETTINGS, PLAN), options=MIRROR),
     "rollout_gate": Needs(hosts="gpu_nodes", options=MIRROR),
     "rollout_plan": Needs(before=(INFO, SETTINGS), options=MIRROR),
     "rollout_report": Needs(before=(INFO, SETTINGS, PLAN), options=MIRROR),

@@ -107,3 +107,34 @@ def test_a_cluster_that_cannot_be_reached_is_one_sentence(kube: Kube) -> None:
     )
     assert "Traceback" not in run.words
     assert state(kube) == before
+
+
+BOTH, NEW = ["cdi-cri", "envvar"], ["envvar"]
+
+
+def kept(kube: Kube, *what: str) -> list[dict[str, Any]]:
+    """Tasks that keep what the cluster says at that moment, for `said`."""
+    kubectl = [str(kube.cluster.programs / "kubectl"), f"--kubeconfig={kube.cluster.kubeconfig}", "get", *what, "--output=json"]
+    copy = {"content": "{{ found.stdout }}", "dest": str(kube.cluster.place / what[0]), "mode": "0600"}
+    here = {"delegate_to": "localhost", "become": False}
+    return [{"ansible.builtin.command": {"argv": kubectl}, "register": "found", **here}, {"ansible.builtin.copy": copy, **here}]
+
+
+def test_a_rollout_tells_the_cluster_before_and_after_the_change_of_a_host(kube: Kube) -> None:
+    """From CDI to the legacy runtime no order alone keeps the GPUs, so the plugin uses both ways until the host is changed."""
+    kube.apply(nodes=[NODE])
+    assert kube.said(NODE)["deviceListStrategy"] == ["cdi-cri"]
+    before = kube.cluster.place / "before.yml"
+    before.write_text(yaml.safe_dump([*kept(kube, "node", NODE), *kept(kube, "configmap", CONFIG_MAP, f"--namespace={NAMESPACE}")]))
+    settings = {"gpufleet_cdi": "disabled", "gpufleet_rollout_tasks": {"before": str(before)}}
+    run = kube.rollout(NODE, gpufleet_rollout_plugin_wait=0, **settings)
+    assert run.status == 0, run.words
+    node, config_map = (json.loads((kube.cluster.place / what).read_text()) for what in ("node", "configmap"))
+    between = yaml.safe_load(config_map["data"][node["metadata"]["labels"][CONFIG_LABEL]])
+    assert between["flags"]["plugin"]["deviceListStrategy"] == BOTH
+    assert kube.said(NODE)["deviceListStrategy"] == NEW
+    back = kube.rollout(NODE, gpufleet_rollout_plugin_wait=0)
+    assert back.status == 0, back.words
+    assert kube.said(NODE)["deviceListStrategy"] == ["cdi-cri"]
+    kube.plugin(NODE)
+    kube.alone(NODE)

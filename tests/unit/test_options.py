@@ -63,13 +63,15 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("image", "image_environment", "node_result"), ("node_check",)),
     (("timeout",), ("node_check", "drain")),
     # runs
-    (("results",), ("drain", "fleet_table", "rollout_asked", "rollout_gate", "rollout_plan")),
+    (("results",), ("drain", "fleet_table", "rollout_asked", "rollout_cluster", "rollout_gate", "rollout_plan")),
     (("fleet_policy",), ("rollout_gate", "rollout_plan")),
     (("max_failed",), ("rollout_gate", "rollout_settings")),
     (("settings",), ("rollout_plan", "rollout_batch", "rollout_report")),
-    (("plan",), ("rollout_batch", "rollout_report")),
+    (("plan",), ("rollout_batch", "rollout_cluster", "rollout_report")),
     (("approvals",), ("rollout_plan",)),
-    (("declined", "point"), ("rollout_batch",)),
+    (("point",), ("rollout_batch", "rollout_cluster")),
+    (("declined",), ("rollout_batch",)),
+    (("refused",), ("rollout_batch", "rollout_report")),
     (
         (
             "approved",
@@ -90,6 +92,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
             "max_unavailable",
             "pause",
             "plan_file",
+            "plugin_wait",
             "seed",
             "soak",
             "soak_command",

@@ -46,6 +46,7 @@ RUN: Mapping[str, str] = {
     "gpufleet_rollout_soak_command": "[/usr/local/bin/healthy]",
     "gpufleet_rollout_gate_check": "https://alerts.example.org/healthy",
     "gpufleet_rollout_gate_retries": "3",
+    "gpufleet_rollout_plugin_wait": "90",
     "gpufleet_rollout_events": "/var/log/gpufleet/rollout.jsonl",
     "gpufleet_rollout_pause": "true",
     "gpufleet_rollout_tasks": "{change: driver.yml}",
@@ -79,7 +80,7 @@ RESULTS = frozenset(
         *("awx_result", "bundle_result", "kubernetes_result"),
         *("drain_check", "drain_result", "undrain_result", "keep_result"),
         *("rollout", "rollout_settings", "rollout_plan", "rollout_step", "rollout_failure", "rollout_end", "rollout_status"),
-        *("rollout_asked", "rollout_ready", "rollout_answer"),
+        *("rollout_asked", "rollout_ready", "rollout_answer", "rollout_told", "rollout_told_after", "rollout_told_end"),
         *("rollout_health_before", "rollout_health", "rollout_diagnosis", "rollout_soak_result"),
         *("rollout_result", "rollout_totals"),  # statistics, which AWX passes to the next job as variables
     )

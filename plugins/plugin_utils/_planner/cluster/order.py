@@ -42,11 +42,14 @@ def works(host: Collection[str], plugin: Collection[str]) -> bool:
 
 @dc.dataclass(frozen=True)
 class Ordered:
-    """The hosts as they may be applied now. held: nodes whose hosts change first; steps: what a person does, in words."""
+    """The hosts as they may be applied now. held: nodes whose hosts change first; ahead: those whose plugin does; steps: what a person
+    does, in words.
+    """
 
     hosts: tuple[Host, ...]
     held: frozenset[str]
     steps: tuple[str, ...]
+    ahead: frozenset[str] = frozenset()
 
 
 def ordered(hosts: Collection[Host], before: Mapping[str, Collection[str]], fixed: tuple[str, ...] = ()) -> Ordered:
@@ -56,6 +59,7 @@ def ordered(hosts: Collection[Host], before: Mapping[str, Collection[str]], fixe
     """
     found: list[Host] = []
     held: set[str] = set()
+    ahead: set[str] = set()
     said: dict[str, list[str]] = {}
     for one in hosts:
         if not isinstance(one, Member) or not one.pending:
@@ -67,10 +71,10 @@ def ordered(hosts: Collection[Host], before: Mapping[str, Collection[str]], fixe
         if which in STEPS:
             words = {"old": ",".join(old), "new": ",".join(new), "both": ",".join(both)}
             said.setdefault(STEPS[which].format(**words), []).append(one.host)
-        if which == "engine":
-            held.add(one.node)
+            (held if which == "engine" else ahead).add(one.node)
         found.append(meanwhile(one, both) if which == "both" else one)
-    return Ordered(tuple(found), frozenset(held), tuple(f"{names.some(of)}: {text}" for text, of in said.items()))
+    steps = tuple(f"{names.some(of)}: {text}" for text, of in said.items())
+    return Ordered(tuple(found), frozenset(held), steps, frozenset(ahead))
 
 
 def meanwhile(m: Member, strategies: tuple[str, ...]) -> Member:

@@ -34,6 +34,7 @@ class Settings:
     soak_command: tuple[str, ...] = ()
     gate_check: tuple[str, ...] = ()
     gate_retries: int = 3
+    plugin_wait: int = 90
     approved_changes: approval.Approved | None = None
     until: str = "end"
     events: tuple[str, ...] = ()
@@ -156,7 +157,7 @@ def paths(name: str, value: Any) -> tuple[str, ...]:
     return hardware.require_paths(f"{PREFIX}{name}", [str(v) for v in waves.listed(value)]) if value not in (None, "", []) else ()
 
 
-WRITTEN = {"host_timeout": "600, which is in seconds", "soak": "60, which is in seconds"}
+WRITTEN = {"host_timeout": "600, which is in seconds", "plugin_wait": "90, which is in seconds", "soak": "60, which is in seconds"}
 
 
 def number(name: str, value: Any) -> int:
@@ -191,6 +192,7 @@ READ: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "soak_command": ("soak_command", command_of),
     "gate_check": ("gate_check", check_of),
     "gate_retries": ("gate_retries", numbered("gate_retries")),
+    "plugin_wait": ("plugin_wait", numbered("plugin_wait")),
     "approved_changes": ("approved_changes", approval.parsed),
     "until": ("until", until_of),
     "events": ("events", lambda value: sink.parsed(f"{PREFIX}events", list_of(value), file=True)),

@@ -88,7 +88,7 @@ def test_an_engine_that_changes_first_holds_its_label_back() -> None:
     """The look says that the plugin uses the variable, and nothing of the host resolves CDI yet."""
     legacy = {"default_handler": "nvidia", "handlers": {"nvidia": "/usr/bin/nvidia-container-runtime"}, "cdi": {"enabled": False}}
     found = order.ordered(changing(legacy, set_as_default="enabled"), {})
-    assert found.held == {"gpu1"}
+    assert (found.held, found.ahead) == ({"gpu1"}, frozenset())
     assert found.steps == ("gpu1: change the hosts first (gpufleet.nvidia.rollout), then apply: they do not understand cdi-cri yet",)
 
 
@@ -97,7 +97,7 @@ def test_both_ways_are_used_where_no_order_keeps_the_gpus() -> None:
     found = order.ordered(changing(legacy), {})
     (m,) = found.hosts
     assert isinstance(m, members.Member)
-    assert (m.setting.strategies, found.held) == ((ENVVAR, CRI), frozenset())
+    assert (m.setting.strategies, found.held, found.ahead) == ((ENVVAR, CRI), frozenset(), {"gpu1"})
     assert "apply again: until then the plugin uses envvar,cdi-cri" in found.steps[0]
 
 

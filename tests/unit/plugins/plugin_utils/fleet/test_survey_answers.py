@@ -35,7 +35,7 @@ ALSO: list[tuple[Any, ...]] = [
     ("tasks", '{"change": "driver.yml"}'),
     ("tasks", " change = driver.yml "),
 ]
-DEFAULTS = {"canaries", "waves", "gate_retries", "max_left_out"}  # the examples of these are their defaults
+DEFAULTS = {"canaries", "waves", "gate_retries", "max_left_out", "plugin_wait"}  # the examples of these are their defaults
 NAMES = sorted(name.removeprefix(settings.PREFIX) for name in variables.RUN if name.startswith(settings.PREFIX))
 WRITTEN = [*((name, TEXTS.get(name, variables.RUN[settings.PREFIX + name].strip('"'))) for name in NAMES if name in SPEC), *ALSO]
 

@@ -1,0 +1,128 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Apply to clusters what the hosts of a rollout's batch need before and after their change."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import (
+    arguments,
+    base,
+    cluster_api,
+    fleet_table,
+    kubernetes_objects,
+    rollout_batch,
+    rollout_plan,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import live
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
+
+SPEC = arguments.spec("rollout_cluster")
+WHEN = {"before": "before the change", "after": "after the change", "end": "at the end"}
+REFUSED = {
+    "before": "the cluster was not told what the hosts of this batch need before their change, so none of them is changed",
+    "after": "the hosts of this batch are changed, and the cluster was not told what follows",
+    "end": "the cluster was not told what follows from the hosts that are as desired",
+}
+GOES_ON = "Nothing of it loses a pod its GPU. gpufleet.nvidia.kubernetes tells the cluster without another rollout"
+
+
+@dc.dataclass(frozen=True)
+class Asked:
+    """One cluster, judged: what is to be done there."""
+
+    name: str
+    todo: kubernetes_objects.InApi
+    api: cluster_api.Api
+
+    @property
+    def calls(self) -> Sequence[live.Call]:
+        return self.todo.plan.calls
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+    _requires_connection = False
+    BYPASS_HOST_LOOP = True
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = arguments.of_task(self, SPEC)
+        variables, check = task_vars or {}, bool(self._task.check_mode)
+        done: list[Asked] = []
+        refused = ""
+        try:
+            for asked in self._asked(hosts(args, variables, check), args, variables):
+                asked.api.carry_out(asked.calls, check=check)
+                done.append(asked)
+        except (PlanError, AnsibleError) as error:
+            refused = f"{REFUSED[args['point']]}: {error}{'' if args['point'] == 'before' else '. ' + GOES_ON}"
+        calls = [call for asked in done for call in asked.calls]
+        lines = [line for asked in done for line in said(asked, args["point"], check)]
+        if lines:
+            fleet_table.show(lines)
+        return {
+            "changed": bool(calls),
+            "refused": refused,
+            "waits": any(asked.calls and asked.todo.which.ahead for asked in done),
+            "differences": [dc.asdict(d) for call in calls for d in call.differences],
+            "diff": [kubernetes_objects.api_diff(*change) for call in calls for change in call.changes],
+            "lines": lines,
+        }
+
+    def _asked(self, names: Sequence[str], args: Mapping[str, Any], variables: Mapping[str, Any]) -> list[Asked]:
+        """All clusters are judged before anything is done in one."""
+        if not names:
+            return []
+        given = {name: option.get("default") for name, option in kubernetes_objects.SPEC.items()}
+        given["results"] = args["results"]
+        found, _others = kubernetes_objects.clusters({**variables, "ansible_play_hosts_all": list(names)}, given)
+        wanted = [one for one in found if one.options["apply"] and one.options["state"] == "present"]
+        kubernetes_objects.require_own_access(wanted)
+        return [self._of_one(one, given, variables) for one in wanted]
+
+    def _of_one(self, one: kubernetes_objects.OneCluster, given: Mapping[str, Any], variables: Mapping[str, Any]) -> Asked:
+        settings = kubernetes_objects.settings_of(one.options, given)
+        api = kubernetes_objects.api_of(self, one, variables)
+        return Asked(one.name, kubernetes_objects.in_api(one, api, settings), api)
+
+
+def hosts(args: Mapping[str, Any], variables: Mapping[str, Any], check: bool) -> list[str]:
+    """Those of which the cluster is told at this point."""
+    known = {host: base.Once(variables["hostvars"][host]) for host in of_point(args, variables)}
+    told = [host for host, of_host in known.items() if rollout_plan.applied(of_host)]
+    plan = args["plan"]["hosts"]
+    if args["point"] == "before":
+        return told
+    return [host for host in told if plan[host]["state"] == rollout.DONE or came(known[host], check)]
+
+
+def of_point(args: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:
+    """The hosts of the batch that started, and at the end all that are not known to be broken."""
+    if args["point"] == "end":
+        found = rollout_batch.reached(args["plan"], variables["hostvars"])
+        return [] if found.ended and not found.paused else [host for host in args["plan"]["hosts"] if host not in found.bad]
+    held = (variables.get(registered.ROLLOUT_STEP) or {}).get("held") or {}
+    return [str(host) for host in variables.get("ansible_play_batch") or () if host not in held]
+
+
+def came(variables: Mapping[str, Any], check: bool) -> bool:
+    """Whether a host came through its change."""
+    return rollout_batch.word(variables, check) in ("yes", "no")
+
+
+def said(asked: Asked, point: str, check: bool) -> list[str]:
+    doing = ", ".join(dict.fromkeys(call.doing for call in asked.calls))
+    would = "would " if check else ""
+    first = [f"cluster {asked.name}, {WHEN[point]}: {would}{doing}"] if doing else []
+    return [*first, *(f"  {text}" for text in asked.todo.plan.said if doing)]

@@ -1,0 +1,97 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rollout that tells its cluster what hosts need before and after their change, batch by batch; and one whose cluster does not answer."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.unit.playbooks import api, bare
+from tests.unit.playbooks.bare import written
+from tests.unit.playbooks.test_rollout import told
+
+HOSTS = ["gpu1", "gpu2"]
+OFF, ON = {"gpufleet_cdi": "disabled", "gpufleet_set_as_default": "enabled"}, {"gpufleet_device_plugin_strategy": ["cdi-cri"]}
+
+
+def started(place: Path) -> Path:
+    """A cluster of new hosts."""
+    cluster = api.start(place, HOSTS, "enable_cdi = true")
+    shared = {"gpufleet_cluster": "north", "gpufleet_kubernetes_apply": True, "gpufleet_kubernetes_kubeconfig": str(cluster)}
+    hosts = {host: {**bare.variables(place, host), **shared} for host in HOSTS}
+    written(place / "hosts.json", json.dumps({"all": {"children": {"gpu_nodes": {"hosts": hosts}}}}))
+    return cluster
+
+
+def rollout(place: Path, *arguments: str, **settings: Any) -> tuple[int, str]:
+    given = {"gpufleet_hosts": "gpu_nodes", "gpufleet_rollout_plugin_wait": 0, **settings}
+    extra = written(place / "extra.yml", yaml.safe_dump(given))
+    paths = f"{place}/stub:{os.environ.get('ANSIBLE_COLLECTIONS_PATH', '')}"
+    command = ("-i", place / "hosts.json", "gpufleet.nvidia.rollout", "-e", f"@{extra}", *arguments)
+    return bare.run(place, "ansible-playbook", *command, ANSIBLE_COLLECTIONS_PATH=paths)
+
+
+def nodes(cluster: Path) -> list[tuple[str, list[str], bool]]:
+    """Of each label that was set: the node, its strategies, and whether its host was converged by then."""
+    found = []
+    for entry in api.log(cluster):
+        if entry["kind"] == "Node":
+            plugin = yaml.safe_load(entry["config"])["flags"]["plugin"]
+            found.append((entry["name"], plugin["deviceListStrategy"], entry["name"] in entry["converged"]))
+    return found
+
+
+def test_each_batch_is_told_before_and_after_its_change(tmp_path: Path) -> None:
+    cluster = started(tmp_path)
+    status, words = rollout(tmp_path, "--check", **OFF)
+    assert (status, api.log(cluster)) == (0, []), words
+
+    # New hosts: nobody gave them GPUs before, so each changes first.
+    status, words = rollout(tmp_path, **OFF)
+    assert status == 0, words
+    assert sorted(nodes(cluster)) == [(host, ["envvar"], False) for host in HOSTS]
+    assert words.count("cluster north, after the change: label the nodes") == len(HOSTS), words
+
+    # CDI comes and the default handler goes at once: the plugin uses both ways until its host is changed.
+    status, words = rollout(tmp_path, **ON)
+    assert status == 0, words
+    found = nodes(cluster)
+    assert len(found) == 2 * len(HOSTS), found
+    for host in HOSTS:
+        assert [one[1:] for one in found if one[0] == host] == [(["envvar", "cdi-cri"], False), (["cdi-cri"], True)]
+    first = found[0][0]
+    assert [one[0] for one in found[:2]] == [first, first], "no other node is told before the canary is through"
+
+    status, words = rollout(tmp_path, **ON)
+    assert (status, api.log(cluster)) == (0, []), words
+
+
+def test_a_cluster_that_does_not_answer_ends_the_rollout_before_a_host_is_changed(tmp_path: Path) -> None:
+    cluster = started(tmp_path)
+    cluster.rename(tmp_path / "elsewhere.json")
+    status, words = rollout(tmp_path, **ON)
+    assert status == 2, words
+    said = " ".join(words.split())
+    assert "the cluster was not told what the hosts of this batch need before their change, so none of them is changed" in said
+    assert set(told(words).values()) == {"pending"}, words
+    assert not list((tmp_path / "trees").glob("*/etc/nvidia-container-runtime"))
+    (tmp_path / "elsewhere.json").rename(cluster)
+    status, words = rollout(tmp_path, **ON)
+    assert (status, {one[2] for one in nodes(cluster)}) == (0, {True}), words
+
+
+def test_hosts_that_are_as_desired_are_told_at_the_end(tmp_path: Path) -> None:
+    """As after a run that died between the change of the last host and what follows from it."""
+    cluster = started(tmp_path)
+    status, words = rollout(tmp_path, gpufleet_kubernetes_apply=False, **ON)
+    assert (status, api.log(cluster)) == (0, []), words
+    status, words = rollout(tmp_path, **ON)
+    assert status == 0, words
+    assert "2 hosts: 0 to change in 0 batches" in words
+    assert sorted(nodes(cluster)) == [(host, ["cdi-cri"], True) for host in HOSTS]
