@@ -26,7 +26,8 @@ options:
       - A small unit on the host sets modes again at every boot and when the driver is loaded again. A GPU that leaves the dictionary
         gets the modes back that were found on it.
       - Refused are a GPU that is not there, two entries for one GPU, a GPU whose MIG is on, and a host whose GPUs Slurm (C(gres/mps),
-        C(gres/shard)) shares. On a host with a kubelet only C(replicas) is accepted.
+        C(gres/shard)) shares. On a host with a kubelet only C(replicas) is accepted. C(mps) without C(replicas) is refused, since MPS is
+        not set up on hosts without Kubernetes.
       - An empty dictionary takes back what an earlier run set. Without the option nothing of this is looked at.
     type: dict
 """

@@ -102,8 +102,9 @@ def _entry(key: str, value: object) -> Wanted:
         replicas = by_plugin.parsed(where, settings)
         return Wanted(key, kind, replicas.flavor, replicas=replicas)
     if "mps" in settings:
-        why = "MPS is not set up by this release"
-        raise PlanError(f"{OPTION} has mps for {key}", why=why, next="Leave the GPU out, and start MPS yourself")
+        why = "this release sets MPS up by the device plugin of a Kubernetes node alone, which asks for replicas"
+        step = "On such a node write replicas. On another host leave the GPU out, and start MPS yourself"
+        raise PlanError(f"{OPTION} has mps without replicas for {key}", why=why, next=step)
     unknown = sorted(str(name) for name in settings if name not in POLICIES)
     if unknown:
         step = "MIG is set up by nvidia-mig-parted" if unknown[0] == "mig" else f"Known policies are {', '.join(POLICIES)}"

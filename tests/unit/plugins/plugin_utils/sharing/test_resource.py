@@ -188,7 +188,14 @@ def test_what_a_device_plugin_shares_has_no_mode_on_the_host() -> None:
 
 
 BY_PLUGIN: list[tuple[dict[str, Any], Kubelet, str]] = [
-    (SHARED, NO_KUBELET, "sharing has replicas (the device plugin of a Kubernetes node makes replicas, and no kubelet is here)"),
+    *(
+        (
+            {MODEL: {flavor: {"replicas": 4}}},
+            NO_KUBELET,
+            f"sharing has replicas (the device plugin of a Kubernetes node makes replicas, and no kubelet is here). {step}",
+        )
+        for flavor, step in (("time_slicing", "Leave replicas out, or this host"), ("mps", "Leave the host out, and start MPS yourself"))
+    ),
     ({UUIDS[0]: SHARED[MODEL]}, Kubelet(present=True), f"sharing leaves out GPU {BUSES[1]} ({MODEL})"),
     ({**SHARED, "Tesla T4": SHARED[MODEL]}, Kubelet(installed=True), "sharing names Tesla T4, and this host has no such GPU"),
 ]

@@ -57,9 +57,22 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     ({"sharing": {UUID: "shared"}}, f"sharing has for {UUID} the unknown policy 'shared'. Known policies are dedicated, time_slicing"),
     ({"sharing": {UUID: {"mig": {}}}}, f"sharing has for {UUID} the unknown policy 'mig'. MIG is set up by nvidia-mig-parted"),
+    *(
+        (
+            {"sharing": {UUID: policy}},
+            (
+                f"sharing has mps without replicas for {UUID} (this release sets MPS up by the device plugin of a Kubernetes node alone, "
+                "which asks for replicas). On such a node write replicas. On another host leave the GPU out, and start MPS yourself"
+            ),
+        )
+        for policy in ("mps", {"mps": None}, {"mps": {}}, {"mps": {"clients": 4, "memory": "8Gi", "threads": 25}})
+    ),
     (
-        {"sharing": {UUID: {"mps": {}}}},
-        f"sharing has mps for {UUID} (MPS is not set up by this release). Leave the GPU out, and start MPS yourself",
+        {"sharing": {UUID: {"mps": {"replicas": 2, "clients": 4}}}},
+        (
+            f"sharing.{UUID}.mps: 'clients' and replicas together (with replicas it is the device plugin that shares GPUs, which has no "
+            "such setting). Its keys are replicas, rename_by_default, fail_requests_greater_than_one"
+        ),
     ),
     ({"sharing": {UUID: {"dedicated": {"exclusive": "yes"}}}}, f"sharing.{UUID}.dedicated: exclusive is 'yes'. Write true or false"),
     ({"sharing": {UUID: {"dedicated": {"slots": 2}}}}, f"sharing.{UUID}.dedicated: unknown key 'slots'. The known key is exclusive"),
