@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, dotted, facts, fit, require
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, dotted, facts, fit, nvidia_require
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import BEST, Image
 
 Across = Literal["all", "each"]  # one image that runs on all GPUs of a host, or one for each of them
@@ -125,7 +125,7 @@ def set_for(found: fit.Fit, engine: facts.Engine) -> dict[str, Any]:
     environment: dict[str, str] = {}
     notes = []
     if found.overridden and (legacy or not engine.injection):
-        environment[require.DISABLE] = "true"
+        environment[nvidia_require.DISABLE] = "true"
     if found.image.requires.exact_driver:
         environment["NVIDIA_VISIBLE_DEVICES"] = "void"
         notes.append(NODES_ALONE)

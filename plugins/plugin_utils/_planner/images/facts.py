@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import chips, cpu, cuda, dotted, require, requires
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import chips, cpu, cuda, dotted, nvidia_require, requires
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 LEGACY = ("legacy", "oci-hook")  # the ways in which nvidia-container-cli starts a container, and judges NVIDIA_REQUIRE_* before
@@ -52,11 +52,11 @@ class Host:
     def release(self) -> dotted.Numbers | None:
         return dotted.parse(self.driver)
 
-    def subjects(self, gpus: Sequence[Gpu]) -> list[require.Subject]:
+    def subjects(self, gpus: Sequence[Gpu]) -> list[nvidia_require.Subject]:
         """What the legacy runtime holds an image's NVIDIA_REQUIRE_* against, for each GPU that a container sees."""
         brings = dotted.written(self.cuda) if self.cuda else ""
-        own = [require.Subject(brings, self.driver, dotted.written(g.capability) if g.capability else "", g.brands) for g in gpus]
-        return own or [require.Subject(brings, self.driver)]
+        own = [nvidia_require.Subject(brings, self.driver, dotted.written(g.capability) if g.capability else "", g.brands) for g in gpus]
+        return own or [nvidia_require.Subject(brings, self.driver)]
 
 
 def given(host: Host) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Callable, Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, cuda, dotted, facts, require
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, cuda, dotted, facts, nvidia_require
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import BEST, Code, Image, runs, within
 
 NO_DRIVER = "no driver is known on this host"
@@ -31,7 +31,7 @@ class Fit:
 
 def judged(image: Image, host: facts.Host, gpus: Sequence[facts.Gpu]) -> Fit:
     """An image against a host, for containers that see these GPUs."""
-    own = require.judged(dict(image.environment), host.subjects(gpus))
+    own = nvidia_require.judged(dict(image.environment), host.subjects(gpus))
     reasons = [reason for check in CHECKS for reason in check(image, host)]
     reasons += [reason for gpu in gpus for reason in _gpu(image, gpu)]
     reasons += [] if own.met or not image.heeded else [own.why]

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, dotted, require
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, dotted, nvidia_require
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import Image
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -39,7 +39,7 @@ class Inspected:
     @property
     def cuda(self) -> dotted.Numbers | None:
         """The CUDA of `CUDA_VERSION=12.4.1`: 12.4."""
-        found = VERSION.fullmatch(dict(self.environment).get(require.CUDA_VERSION, ""))
+        found = VERSION.fullmatch(dict(self.environment).get(nvidia_require.CUDA_VERSION, ""))
         return dotted.parse(found[1]) if found else None
 
 

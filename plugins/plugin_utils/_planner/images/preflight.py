@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import facts, require
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import facts, nvidia_require
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.inspected import Inspected
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.nvidia_require import CUDA_VERSION, DISABLE, PREFIX, short
 
 WHOLE = 2000  # characters of an expression in a result, which has room for those of CUDA's own images
 
@@ -17,7 +18,7 @@ WHOLE = 2000  # characters of an expression in a result, which has room for thos
 def requirements(said: Inspected, host: facts.Host, decision: Mapping[str, Any]) -> dict[str, Any]:
     """decision: the record of this host, as a dictionary."""
     environment = dict(said.environment)
-    verdict = require.judged(environment, host.subjects(host.gpus))
+    verdict = nvidia_require.judged(environment, host.subjects(host.gpus))
     legacy = any(entry.get("injection") in facts.LEGACY for entry in decision.get("decisions") or ())
     return {"met": verdict.met, "why": verdict.why, "expressions": expressions(environment), "enforced": legacy}
 
@@ -25,15 +26,15 @@ def requirements(said: Inspected, host: facts.Host, decision: Mapping[str, Any])
 def expressions(environment: Mapping[str, str]) -> dict[str, str]:
     """Those that count, as far as anybody would read them: an image may have any number, of any length."""
     try:
-        found = require.variables(environment)
-    except require.Invalid:
-        found = {name: text for name, text in environment.items() if name.startswith(require.PREFIX) or name == require.CUDA_VERSION}
-    return {require.short(name): require.short(text, WHOLE) for name, text in sorted(found.items())[: require.MOST]}
+        found = nvidia_require.variables(environment)
+    except nvidia_require.Invalid:
+        found = {name: environment[name] for name in environment if name.startswith(PREFIX) or name == CUDA_VERSION}
+    return {short(name): short(text, WHOLE) for name, text in sorted(found.items())[: nvidia_require.MOST]}
 
 
 def refusal(found: Mapping[str, Any]) -> str:
     how = (
         "the NVIDIA runtime does not start it here" if found["enforced"] else "nobody stops it here, and it fails when it first uses a GPU"
     )
-    step = f"Take an image that fits the driver (gpufleet.nvidia.image_select), or set {require.DISABLE}=true in it if you know better"
+    step = f"Take an image that fits the driver (gpufleet.nvidia.image_select), or set {DISABLE}=true in it if you know better"
     return f"the image does not fit this host: {found['why']}; {how}. {step}"

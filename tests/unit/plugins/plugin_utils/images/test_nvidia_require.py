@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import preflight, require
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import nvidia_require, preflight
 from hypothesis import given
 from hypothesis import strategies as st
 
-A100 = require.Subject("12.2", "535.104.05", "8.0", ("Tesla",))
-GEFORCE = require.Subject("12.2", "535.104.05", "8.6", ("GeForceRTX", "GeForce"))
+A100 = nvidia_require.Subject("12.2", "535.104.05", "8.0", ("Tesla",))
+GEFORCE = nvidia_require.Subject("12.2", "535.104.05", "8.6", ("GeForceRTX", "GeForce"))
 # What nvidia/cuda:12.4.1-base-ubuntu22.04 says of itself.
 CUDA_12_4 = (
     "cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=470,driver<471 brand=nvidia,driver>=470,driver<471"
@@ -75,14 +75,14 @@ INVALID = [
 
 @pytest.mark.parametrize(("text", "met"), EXPRESSIONS)
 def test_an_expression_is_met(text: str, met: bool) -> None:
-    assert require.met(text, A100) is met
+    assert nvidia_require.met(text, A100) is met
 
 
 @pytest.mark.parametrize("text", INVALID)
 def test_an_invalid_expression_stops_the_container(text: str) -> None:
-    with pytest.raises(require.Invalid):
-        require.met(text, A100)
-    assert require.judged({"NVIDIA_REQUIRE_X": text}, [A100]).met is False
+    with pytest.raises(nvidia_require.Invalid):
+        nvidia_require.met(text, A100)
+    assert nvidia_require.judged({"NVIDIA_REQUIRE_X": text}, [A100]).met is False
 
 
 UNKNOWN = [
@@ -96,7 +96,7 @@ UNKNOWN = [
 
 @pytest.mark.parametrize(("text", "met"), UNKNOWN)
 def test_what_is_not_known_is_no_answer(text: str, met: bool | None) -> None:
-    assert require.met(text, require.Subject()) is met
+    assert nvidia_require.met(text, nvidia_require.Subject()) is met
 
 
 VARIABLES = [
@@ -119,7 +119,7 @@ VARIABLES = [
 
 @pytest.mark.parametrize(("environment", "counts"), VARIABLES)
 def test_which_variables_count(environment: dict[str, str], counts: dict[str, str]) -> None:
-    assert require.variables(environment) == counts
+    assert nvidia_require.variables(environment) == counts
 
 
 VERDICTS = [
@@ -143,8 +143,13 @@ VERDICTS = [
 
 
 @pytest.mark.parametrize(("environment", "gpus", "met", "why"), VERDICTS)
-def test_what_the_legacy_runtime_would_say(environment: dict[str, str], gpus: list[require.Subject], met: bool | None, why: str) -> None:
-    found = require.judged(environment, gpus)
+def test_what_the_legacy_runtime_would_say(
+    environment: dict[str, str],
+    gpus: list[nvidia_require.Subject],
+    met: bool | None,
+    why: str,
+) -> None:
+    found = nvidia_require.judged(environment, gpus)
     assert found.met is met, found
     assert why in found.why
 
@@ -167,11 +172,11 @@ SHORT = [
 @pytest.mark.parametrize("environment", SHORT)
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
 def test_what_is_shown_of_an_image_stays_short(environment: dict[str, str], known: bool) -> None:
-    found = require.judged(environment, [A100 if known else require.Subject()])
+    found = nvidia_require.judged(environment, [A100 if known else nvidia_require.Subject()])
     assert found.met is not True
     assert 0 < len(found.why) < 500
     shown = preflight.expressions(environment)
-    assert len(shown) <= require.MOST
+    assert len(shown) <= nvidia_require.MOST
     assert all(len(name) < 200 and len(text) < 2100 for name, text in shown.items())
     assert preflight.expressions({"NVIDIA_REQUIRE_CUDA": CUDA_12_4}) == {"NVIDIA_REQUIRE_CUDA": CUDA_12_4}
 
@@ -185,8 +190,8 @@ HIDDEN = st.sets(st.sampled_from(["cuda", "driver", "arch", "brands"]))
 def test_an_answer_without_all_facts_is_the_one_with_them(text: str, hidden: set[str]) -> None:
     """What is not known may leave a question open, and never turns an answer round."""
     known = {name: getattr(A100, name) for name in ("cuda", "driver", "arch", "brands") if name not in hidden}
-    found = require.met(text, require.Subject(**known))
-    assert found in (None, require.met(text, A100))
+    found = nvidia_require.met(text, nvidia_require.Subject(**known))
+    assert found in (None, nvidia_require.met(text, A100))
 
 
 @given(EXPRESSION, st.randoms())
@@ -195,4 +200,4 @@ def test_the_order_of_alternatives_and_conditions_does_not_matter(text: str, ran
     for alternative in alternatives:
         random.shuffle(alternative)  # type: ignore[attr-defined]
     random.shuffle(alternatives)  # type: ignore[attr-defined]
-    assert require.met(" ".join(map(",".join, alternatives)), A100) is require.met(text, A100)
+    assert nvidia_require.met(" ".join(map(",".join, alternatives)), A100) is nvidia_require.met(text, A100)
