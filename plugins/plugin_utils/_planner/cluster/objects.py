@@ -109,7 +109,7 @@ def render(name: str, hosts: Sequence[members.Host], settings: Settings, kept: K
     if settings.uniform:
         require_uniform(name, groups)
     values = helm.of(settings.profile, groups, out, config_map=settings.config_map, given=settings.values, environment=environment)
-    taints = tuple(taint(text) for text in settings.taints)
+    tainted = taints(settings.taints)
     nodes = tuple(node(m, group, settings) for group in groups for m in group.members)
     stays = {labels.get(CONFIG_LABEL, "") for labels in kept.nodes.values()}
     texts = {**{key: text for key, text in kept.texts.items() if key in stays}, **{group.name: group.text for group in groups}}
@@ -121,7 +121,7 @@ def render(name: str, hosts: Sequence[members.Host], settings: Settings, kept: K
         classes=runtime_classes(groups, kept),
         nodes=tuple(sorted(nodes, key=lambda n: names.natural(n["metadata"]["name"]))),
         values=values,
-        taints=taints,
+        taints=tainted,
     )
 
 
@@ -178,11 +178,29 @@ def node(m: Member, group: Group, settings: Settings) -> Object:
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
 
 
+# As the API judges them: a name, with the domain of its owner before it; and the value of a label.
+NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+QUALIFIED = re.compile(rf"(?:(?=[^/]{{1,253}}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?{NAME}")
+
+
+def taints(texts: Iterable[str]) -> tuple[dict[str, str], ...]:
+    """PlanError for what the API would refuse, two of one key and effect among it: nothing is applied by then."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for text in texts:
+        one = taint(text)
+        if (one["key"], one["effect"]) in found:
+            what = f"gpufleet_kubernetes_taints has two of {one['key']} with {one['effect']}"
+            raise PlanError(what, why="a node has one", next="Leave one of them out")
+        found[one["key"], one["effect"]] = one
+    return tuple(found.values())
+
+
 def taint(text: str) -> dict[str, str]:
     """`key=value:Effect`, as kubectl writes a taint."""
     key, _equals, rest = text.partition("=") if "=" in text else (text.rpartition(":")[0], "", ":" + text.rpartition(":")[2])
     value, colon, effect = rest.rpartition(":")
-    if not (key and colon and effect in EFFECTS):
+    named = QUALIFIED.fullmatch(key) and (not value or re.fullmatch(NAME, value))
+    if not (named and colon and effect in EFFECTS):
         step = f"Write it as kubectl does: nvidia.com/gpu=present:NoSchedule, with one of {', '.join(EFFECTS)}"
         raise PlanError(f"gpufleet_kubernetes_taints has {text!r}", why="it is no taint", next=step)
     return {"key": key, **({"value": value} if value else {}), "effect": effect}

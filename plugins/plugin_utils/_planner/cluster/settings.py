@@ -35,8 +35,7 @@ def _hook(value: Any) -> None:
 
 
 def _taints(value: Any) -> None:
-    for text in value if isinstance(value, list) else [value]:
-        objects.taint(str(text))
+    objects.taints(str(text) for text in (value if isinstance(value, list) else [value]))
 
 
 def _namespace(value: Any) -> None:

@@ -287,6 +287,14 @@ BAD: dict[str, tuple[str, Any, str]] = {
     "no strategy": ("gpufleet_kubernetes_mig_strategy", "auto", "is 'auto'. Write none or single or mixed"),
     "no path": ("gpufleet_kubernetes_hook", "nvidia-ctk", "is 'nvidia-ctk' (it is no absolute path). Write the whole path"),
     "no taint": ("gpufleet_kubernetes_taints", ["gpu:Maybe"], "gpufleet_kubernetes_taints has 'gpu:Maybe' (it is no taint). Write it as"),
+    "a blank in a key": ("gpufleet_kubernetes_taints", ["foo bar=x:NoSchedule"], "has 'foo bar=x:NoSchedule' (it is no taint)"),
+    "a colon in a value": ("gpufleet_kubernetes_taints", ["gpu=a:b:NoSchedule"], "has 'gpu=a:b:NoSchedule' (it is no taint)"),
+    "a prefix in capitals": ("gpufleet_kubernetes_taints", ["Nvidia.com/gpu=x:NoSchedule"], "(it is no taint)"),
+    "one taint twice": (
+        "gpufleet_kubernetes_taints",
+        ["gpu=a:NoSchedule", "gpu=b:NoSchedule"],
+        "has two of gpu with NoSchedule (a node has one)",
+    ),
     "no variable of the plugin": ("gpufleet_kubernetes_operator_environment", {"FOO": "x"}, "has the unknown name 'FOO'. Name variables"),
 }
 
@@ -296,6 +304,19 @@ def test_a_wrong_setting_is_one_sentence_before_a_host_is_looked_at(case: str) -
     name, value, words = BAD[case]
     (said,) = settings.problems({**dict.fromkeys(settings.RULES, ""), name: value})
     assert words in said
+
+
+TAINTS_AS_KUBECTL_WRITES_THEM = {
+    "nvidia.com/gpu=present:NoSchedule": {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+    "gpu:NoExecute": {"key": "gpu", "effect": "NoExecute"},
+    "gpu=:PreferNoSchedule": {"key": "gpu", "effect": "PreferNoSchedule"},
+    "a.b-c.io/A_b.c=x_y.z-1:NoSchedule": {"key": "a.b-c.io/A_b.c", "value": "x_y.z-1", "effect": "NoSchedule"},
+}
+
+
+def test_taints_as_kubectl_writes_them() -> None:
+    texts = TAINTS_AS_KUBECTL_WRITES_THEM
+    assert objects.taints(texts) == tuple(texts.values())
 
 
 def test_mig_devices_need_a_word_of_the_user() -> None:
