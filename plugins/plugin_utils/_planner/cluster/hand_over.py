@@ -46,7 +46,18 @@ class Node:
 def of(name: str, node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], sets: Sequence[Any], result: Mapping[str, Any]) -> Node:
     labels = (node.get("metadata") or {}).get("labels") or {}
     decided = bool((result.get("decision") or {}).get("decisions")) and not result.get("differences")
-    return Node(name, str(labels.get(TOOLKIT_LABEL) or ""), tuple(pods), bool(sets), result.get("operator_toolkit") or {}, decided)
+    own = tuple(pod for pod in pods if may_write(pod))
+    return Node(name, str(labels.get(TOOLKIT_LABEL) or ""), own, bool(sets), result.get("operator_toolkit") or {}, decided)
+
+
+def may_write(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod can change its host, as the toolkit's does: it is privileged, and mounts the host's root.
+
+    Any user of a cluster can make a pod with its label in a namespace of their own, and would decide by it whose a node is.
+    """
+    spec = pod.get("spec") or {}
+    privileged = any((container.get("securityContext") or {}).get("privileged") for container in spec.get("containers") or ())
+    return privileged or any(volume.get("hostPath") for volume in spec.get("volumes") or ())
 
 
 def described(node: Node) -> str:

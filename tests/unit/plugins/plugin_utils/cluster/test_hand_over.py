@@ -16,9 +16,13 @@ GONE = {"fate": "dead", "why": "operator_toolkit is gone", "handlers": {}, "inst
 READY = {"type": "Ready", "status": "True"}
 
 
-def pod(*conditions: dict[str, str], ending: bool = False) -> dict[str, Any]:
+def pod(*conditions: dict[str, str], ending: bool = False, privileged: bool | None = True) -> dict[str, Any]:
     metadata = {"name": "toolkit-x", **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if ending else {})}
-    return {"metadata": metadata, "status": {"phase": "Running", "conditions": list(conditions)}}
+    spec = {"containers": [{"name": "c", **({} if privileged is None else {"securityContext": {"privileged": privileged}})}]}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": "Running", "conditions": list(conditions)}}
+
+
+MOUNTED = {"metadata": {"name": "toolkit-x"}, "spec": {"volumes": [{"hostPath": {"path": "/"}}]}, "status": {"phase": "Running"}}
 
 
 def node(label: str = "", *pods: dict[str, Any], host: dict[str, Any] | None = None, there: bool = True, **result: Any) -> hand_over.Node:
@@ -37,6 +41,7 @@ OWNERS: dict[str, tuple[hand_over.Node, str, bool, bool]] = {
     "only its host shows it": (node("false", host=LIVE), "operator", True, True),
     "the collection's": (node("false", **OURS), "collection", False, True),
     "the label is right, and the host is not": (node("false", **NOT_YET), "nobody", True, True),
+    "the collection's, with a pod of somebody else": (node("false", pod(READY, privileged=False), **OURS), "collection", False, True),
     "converged, and the label is not set": (node("", **OURS), "nobody", True, True),
     "nobody's": (node("false"), "nobody", True, True),
 }  # fmt: skip
@@ -81,6 +86,9 @@ def test_the_label_is_set_where_nobody_has_changed_the_labels_meanwhile(case: st
 
 WAITING: dict[str, tuple[tuple[dict[str, Any], ...], str, str]] = {
     "it has gone": ((), "collection", ""),
+    "a pod with its label that may not write to the host": ((pod(READY, privileged=None),), "collection", ""),
+    "one that mounts the host's root": ((MOUNTED,), "collection", "the pod toolkit-x is Running"),
+    "such a pod is not the toolkit": ((pod(READY, privileged=False),), "operator", "no pod of it has been made for this node"),
     "it is ending": ((pod(READY, ending=True),), "collection", "the pod toolkit-x is ending"),
     "it is ready": ((pod(READY),), "operator", ""),
     "it starts": ((pod(),), "operator", "the pod toolkit-x is Running"),
