@@ -195,11 +195,13 @@ def converge(
     """One task: look, plan, apply as one transaction, shape the result. A conflict (the host moved on in between) is planned again once."""
     check = bool(action._task.check_mode)
     reason = reference(action, task_vars).after(reason)
+    host, of = str(task_vars.get("inventory_hostname")), functools.partial(cluster, action, task_vars, wanted, way)
     seen = look(action, task_vars, wanted, questions(wanted), way)
     ended: tuple[str, ...] = ()
     if past.cut_short(seen) and not check:  # what it left may look like the desired state, and would be taken back once nobody looks
         request = transaction(Plan(), wanted, seen, check=False, reason=f"{reason}: finish what was interrupted", pending=[])
-        ended = end(transport.exchange(action, "transaction", {**request, "expect": {}}, task_vars, way))
+        finish = functools.partial(transport.exchange, action, "transaction", {**request, "expect": {}}, task_vars, way)
+        ended = end(turns.done_to(past.cut_short_units(seen), wanted, host, of, finish))
         seen = look(action, task_vars, wanted, questions(wanted), way)
     seen, outcome = plan_from(seen, action, task_vars, wanted, planner, way)
     whole, done = outcome.plan.whole, Done()
@@ -208,7 +210,6 @@ def converge(
         pending = [] if plan in outcome.plan.first else left_out(wanted, seen, planner, plan)
         request = transaction(plan, wanted, seen, check=check, reason=reason, pending=pending)
         change = functools.partial(transport.exchange, action, "transaction", request, task_vars, way)
-        host, of = str(task_vars.get("inventory_hostname")), functools.partial(cluster, action, task_vars, wanted, way)
         return turns.done(wanted, plan, check, host, of, change)
 
     def send_alone(plan: Plan) -> dict[str, Any]:
@@ -236,8 +237,7 @@ def converge(
     shaped = with_earlier(shaped, whole, done, wanted.restart)
     earlier = [*ended, *past.advice(seen)]
     if earlier:  # only this run reports it, and advice is seen only by those who look for it
-        host = task_vars.get("inventory_hostname") or "this host"
-        shaped["warnings"] = [f"{host}: {sentence}" for sentence in earlier]
+        shaped["warnings"] = [f"{task_vars.get('inventory_hostname') or 'this host'}: {sentence}" for sentence in earlier]
     return {**shaped, "advice": list(dict.fromkeys([*earlier, *shaped["advice"], *noted]))}
 
 

@@ -16,7 +16,7 @@ import dataclasses as dc
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,21 @@ Change = Callable[[], dict[str, Any]]
 
 def needed(wanted: Policy, plan: Plan) -> bool:
     """Whether this change takes a part of a cluster's API away for a moment."""
-    units = {restart.unit for restart in plan.acts_on(wanted.restart)}
-    return wanted.root == "/" and bool(units & set(known.server_units()))
+    return of_server([restart.unit for restart in plan.acts_on(wanted.restart)], wanted)
+
+
+def of_server(units: Collection[str], wanted: Policy) -> bool:
+    return wanted.root == "/" and not set(units).isdisjoint(known.server_units())
 
 
 def done(wanted: Policy, plan: Plan, check: bool, host: str, cluster: Callable[[], str], change: Change) -> dict[str, Any]:
     """Carry a plan out, in turn where it needs one."""
     return taken(cluster(), host, change) if needed(wanted, plan) and not check else change()
+
+
+def done_to(units: Collection[str], wanted: Policy, host: str, cluster: Callable[[], str], change: Change) -> dict[str, Any]:
+    """Take back what a killed run has left, in turn where that restarts a server, whatever gpufleet_restart says."""
+    return taken(cluster(), host, change) if of_server(units, wanted) else change()
 
 
 def taken(cluster: str, host: str, change: Change) -> dict[str, Any]:

@@ -53,6 +53,12 @@ def cut_short(obs: Observation) -> bool:
     return any(not entry.get("at_work") for entry in journal(obs).get("unfinished") or ())
 
 
+def cut_short_units(obs: Observation) -> tuple[str, ...]:
+    """The units that are restarted again where such a transaction is taken back."""
+    ended = (entry for entry in journal(obs).get("unfinished") or () if not entry.get("at_work"))
+    return tuple(dict.fromkeys(str(unit) for entry in ended for unit in entry.get("units") or ()))
+
+
 def at_work(obs: Observation) -> str:
     """The transaction that is changing the host right now, '' where there is none. One that is only being monitored changes nothing."""
     running = (e for e in journal(obs).get("unfinished") or () if e.get("at_work") and e.get("state") != "probation")

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base, claims, turns
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import work
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Plan, Policy, Restart
@@ -126,8 +128,8 @@ def test_what_another_run_has_left_ends_nobodys_turn(said: Callable[[dict[str, A
 class Servers:
     """Hosts whose plan restarts k3s, on which the first transaction fails."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, cas: dict[str, str]) -> None:
-        self.cas, self.sent = cas, list[str]()
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cas: dict[str, str], unfinished: dict[str, dict[str, Any]] | None = None) -> None:
+        self.cas, self.sent, self.unfinished = cas, list[str](), unfinished or {}
         self.asked: list[str] = []
         monkeypatch.setattr(base.transport, "exchange", self.exchange)
 
@@ -135,20 +137,21 @@ class Servers:
         host = task_vars["inventory_hostname"]
         if program == "observe":
             self.asked.append(host)
-            return {"host": {"uid": 0}, "answers": {"0": {"originals": {}, "sha256": self.cas.get(host)}}}
+            left = [self.unfinished[host]] if host in self.unfinished else []
+            return {"host": {"uid": 0}, "answers": {"0": {"originals": {}, "sha256": self.cas.get(host), "unfinished": left}}}
         self.sent.append(host)
         return BROKEN if len(self.sent) == 1 else WELL
 
-    def converge(self, host: str, **variables: Any) -> str:
+    def converge(self, host: str, restart: Literal["auto", "never"] = "auto", **variables: Any) -> str:
         action: Any = SimpleNamespace(
             _task=SimpleNamespace(check_mode=False, diff=False), _templar=SimpleNamespace(template=lambda value: value)
         )
         plan = Plan(differences=(Difference("file", "/x", "", None, "y", "z"),), restarts=(Restart("k3s.service"),))
         questions = [{"id": "originals"}]
+        task_vars = {"inventory_hostname": host, **variables}
         done = base.converge(
-            action, {"inventory_hostname": host, **variables}, Policy(), lambda _p: questions, lambda _p, _s: base.Outcome(plan),
-            reason="test", way="auto",
-        )  # fmt: skip
+            action, task_vars, Policy(restart=restart), lambda _p: questions, lambda _p, _s: base.Outcome(plan), reason="test", way="auto"
+        )
         return str(done.get("msg") or "")
 
 
@@ -172,3 +175,27 @@ def test_a_task_changes_no_further_server_of_a_cluster_of_which_one_failed(
     looks = 1 if variables else 2  # one more where the inventory names no cluster
     assert servers.asked == [host for host in said for _look in range(looks)]
     assert work.CLUSTER["id"]
+
+
+def left(*units: str, at_work: bool = False) -> dict[str, Any]:
+    return {"id": "a1", "state": "applied", "units": list(units), "at_work": at_work}
+
+
+# What a killed run has left on s2, gpufleet_restart, and whether s2 is changed in a run in which s1 did not come through.
+INTERRUPTED: dict[str, tuple[dict[str, Any], Literal["auto", "never"], bool]] = {
+    "it restarts the server": (left("k3s.service"), "auto", False),
+    "it restarts the server, whatever is left to a person now": (left("k3s.service"), "never", False),
+    "it restarts another unit": (left("docker.service"), "auto", True),
+    "it restarts none": (left(), "auto", True),
+    "somebody is at work on it": (left("k3s.service", at_work=True), "auto", False),
+}
+
+
+@pytest.mark.parametrize("case", INTERRUPTED)
+def test_what_was_cut_short_on_a_server_is_taken_back_in_its_turn(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    unfinished, restart, changed = INTERRUPTED[case]
+    servers = Servers(monkeypatch, {}, {"s2": unfinished})
+    servers.converge("s1", gpufleet_cluster="prod")
+    with contextlib.suppress(AnsibleActionFail):
+        servers.converge("s2", restart, gpufleet_cluster="prod")
+    assert servers.sent == ["s1", *(["s2"] if changed else [])]
