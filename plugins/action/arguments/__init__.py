@@ -13,6 +13,7 @@ import dataclasses as dc
 import importlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -113,10 +114,15 @@ def imitated() -> dict[str, str]:
 def said(error: AnsibleValidationError, unsupported: set[Any], known: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     """The validator's sentence; that of options which do not exist is half a sentence, without the name that was meant."""
     if not isinstance(error, UnsupportedError):
-        return with_choice(str(error.msg), given)
+        return with_choice(with_types(str(error.msg)), given)
     wrong = sorted(item if isinstance(item, str) else ".".join(item) for item in unsupported)
     named = ", ".join(f"{name}{suggestion(name, known)}" for name in wrong)
     return f"Unsupported parameters: {named}. Supported parameters: {', '.join(sorted(known))}"
+
+
+def with_types(sentence: str) -> str:
+    """The validator's sentence with `list` for what Python and Ansible call <class 'ansible...._AnsibleTaggedList'>, or <class 'list'>."""
+    return re.sub(r"<class '(?:[\w.]*\.)?(?:_AnsibleTagged)?(\w+)'>", lambda found: f"a {found[1].lower()}", sentence)
 
 
 def with_choice(sentence: str, given: Mapping[str, Any]) -> str:

@@ -93,6 +93,10 @@ def test_options_become_a_policy(args: dict[str, Any], field: str, value: Any) -
         ({"colour": "green"}, "Unsupported parameters: colour. Supported parameters: adopt, bundle_file, cdi, "),
         ({"restrat": "never", "colour": "green"}, "Unsupported parameters: colour, restrat (did you mean restart?). Supported"),
         ({"fleet_policy": "uniform"}, "Unsupported parameters: fleet_policy"),
+        (
+            {"handlers": [1]},
+            "argument 'handlers' is of type list and we were unable to convert to dict: a list cannot be converted to a dict",
+        ),
         ({"engines": ["lxc"]}, "engines"),
         ({"handlers": {"gpu": {"bin": "/opt/nv"}}}, "unknown key 'bin'"),
     ],
