@@ -16,7 +16,7 @@ from tests.tools.onlab import Run
 
 pytestmark = pytest.mark.lab
 
-NODE = "native"
+NODE, DROP_IN = "native", "/etc/containerd/conf.d/90-gpufleet.toml"
 OURS = "gpufleet.nvidia"
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 TEAM = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "team", "namespace": NAMESPACE}, "data": {"any": "thing"}}
@@ -136,5 +136,10 @@ def test_a_rollout_tells_the_cluster_before_and_after_the_change_of_a_host(kube:
     back = kube.rollout(NODE, gpufleet_rollout_plugin_wait=0)
     assert back.status == 0, back.words
     assert kube.said(NODE)["deviceListStrategy"] == ["cdi-cri"]
+    # The default handler stays until somebody says that the plugin uses CDI: the line of our own drop-in goes then.
+    last = kube.rollout(NODE, gpufleet_rollout_plugin_wait=0, gpufleet_device_plugin_strategy=["cdi-cri"])
+    assert last.status == 0, last.words
+    assert "default_runtime_name" not in kube.fleet.text(NODE, DROP_IN)
+    assert kube.apply(nodes=[NODE]).status == 0
     kube.plugin(NODE)
     kube.alone(NODE)

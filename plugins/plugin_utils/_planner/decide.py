@@ -282,7 +282,7 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
         where = "runs" if kubelet.present or instance.used_by_kubelet else "is installed"
         return True, (
             f"a kubelet {where} here and the handler is the default now; it stays the default until "
-            "device_plugin_strategy states that the device "
+            "gpufleet_device_plugin_strategy states that the device "
             "plugin uses CDI; otherwise running workloads would lose their GPUs at their next restart"
         )
     return False, "the engine injects by itself; only containers that request the handler by RuntimeClass use it"

@@ -245,7 +245,7 @@ def assemble(
     expect: dict[str, str | None] = {f.real: f.sha256 for f in files.files} if changes or removed else {}
     expect.update({c.real: c.sha256 for c in changes})
     checked = policy.root == "/" and (changes or going)
-    allowed = [*wanted, *(going.allowed if going else ())]
+    allowed = [*wanted, *(going.allowed if going else ()), *_default_that_goes(changes, cri, wanted)]
     texts = [(c.path, c.before.text if c.before else "", c.after.text) for c in changes]
     return Plan(
         differences=differences,
@@ -258,6 +258,17 @@ def assemble(
         diffs=(*texts, *([(going.file.path, going.file.doc.text, "")] if going else [])),
         **(verify.validation(instance, files, changes, allowed, version) if checked else {}),
     )
+
+
+def _default_that_goes(changes: list[FileChange], cri: Mapping[str, Any], wanted: list[Setting]) -> list[Setting]:
+    """The default handler, where a line of our own file named it that the file has no more: the files below name it again."""
+    for change in changes:
+        before = change.before.data if change.before else {}
+        for table in (containerd_places.V2_NAMES, containerd_places.V3_NAMES):
+            key = (*table, *releases.DEFAULT)
+            if toml.lookup(before, key) is not None and toml.lookup(change.after.data, key) is None:
+                return [edit.default_of(cri, wanted)]
+    return []
 
 
 def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str]:

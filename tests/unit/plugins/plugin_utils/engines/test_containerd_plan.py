@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import re
 from typing import Any
 
 import pytest
@@ -330,6 +331,18 @@ def test_a_default_that_is_not_wanted_any_more_goes_back(originals: Any, back: s
     files = applied(files, plan("1.7.24", files, default=True))
     found = plan("1.7.24", files, originals=originals)
     assert [(d.key.rpartition(".")[2], d.before, d.after) for d in found.differences] == [("default_runtime_name", "nvidia", back)]
+
+
+@pytest.mark.parametrize("version", ["2.1.9", "2.3.7"])
+def test_a_default_that_our_own_drop_in_named_may_go_with_its_line(version: str) -> None:
+    """containerd's own dump says then what the root file or its built-in value says; no other key may differ."""
+    files = applied({ROOT: "version = 3\n"}, plan(version, {ROOT: "version = 3\n"}, default=True))
+    assert "default_runtime_name" in files[DROP_IN]
+    found = plan(version, files)
+    assert "default_runtime_name" not in applied(files, found)[DROP_IN]
+    allowed = [re.compile(pattern) for pattern in found.validate[0]["allow"]]
+    assert any(pattern.fullmatch("default_runtime_name = 'runc'") for pattern in allowed)
+    assert not any(pattern.fullmatch("snapshotter = 'overlayfs'") for pattern in allowed)
 
 
 # ---------------------------------------------------------------- restart
