@@ -9,6 +9,7 @@ A package of one file, since ansible-test wants a module for every other file be
 from __future__ import annotations
 
 import dataclasses as dc
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -110,7 +111,8 @@ class Api:
         if result.get("api_found") is False or "resources" not in result:  # the module does not fail then, and lists nothing
             step = f"Check {drain_kubernetes.ACCESS}, and the API"
             raise PlanError(f"cannot {doing}", why=drain_kubernetes.message(result), next=step)
-        return drain_kubernetes.objects(result["resources"] or (), doing)
+        # Plain values: up to ansible-core 2.18 a text of a module's answer is of a class that YAML has no words for.
+        return drain_kubernetes.objects(json.loads(json.dumps(result["resources"] or [])), doing)
 
     def _call(self, module: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
         try:
