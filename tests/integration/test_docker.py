@@ -133,7 +133,7 @@ def test_a_forced_restart_says_what_it_ends(fleet: Fleet) -> None:
     done = node(fleet, NEW, restart="force")
     assert done["restarted"] == ["docker.service"]
     said = "\n".join(done["advice"])
-    assert "the restart of docker.service ends 2 running container(s) (db, web), as restart: force allows" in said
+    assert "the restart of docker.service ends 2 running container(s) (db, web), as gpufleet_restart: force allows" in said
     assert "2 container(s) ended while docker.service restarted" in said
     assert fleet.shell(NEW, "docker ps -q") == ""
 

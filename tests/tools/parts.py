@@ -51,7 +51,8 @@ LAB = {
     "rollout": ("rollout_fleet", "rollout"),
     "what leaves": ("bad_input", "failed_queries", "hidden_bytes", "what_leaves"),
     "story": ("absent", "check_mode", "main_line", "weeks_later"),
-    "kubernetes": ("rollout_kubernetes", "hand_over"),
+    "kubernetes": ("rollout_kubernetes",),
+    "hand over": ("hand_over",),  # a cluster's processes end with its lab, so each has one of its own
     "pods": ("kubernetes_apply", "kubernetes_pods"),
     "adoption": ("faults_adoption", "gpu_operator_crio", "spelled_options", "example_projects"),
     "first day": ("first_day", "docker", "examples"),
