@@ -108,10 +108,13 @@ def hosts(args: Mapping[str, Any], variables: Mapping[str, Any], check: bool) ->
 
 
 def of_point(args: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:
-    """The hosts of the batch that started, and at the end all that are not known to be broken."""
+    """The hosts of the batch that started, and at the end all that are not known to be broken.
+
+    A rollout that pauses does nothing more: its window is closed, or a person said no.
+    """
     if args["point"] == "end":
         found = rollout_batch.reached(args["plan"], variables["hostvars"])
-        return [] if found.ended and not found.paused else [host for host in args["plan"]["hosts"] if host not in found.bad]
+        return [] if found.ended else [host for host in args["plan"]["hosts"] if host not in found.bad]
     held = (variables.get(registered.ROLLOUT_STEP) or {}).get("held") or {}
     return [str(host) for host in variables.get("ansible_play_batch") or () if host not in held]
 

@@ -38,7 +38,7 @@ options:
     description:
       - V(before) and V(after) are for the hosts of the batch, before the first of them is changed and after they were looked at once more.
         A host that has failed, was rolled back or was lost is left out of V(after).
-      - V(end) is for all hosts of the rollout that are as desired, unless its gate has stopped it.
+      - V(end) is for all hosts of the rollout that are as desired, unless its gate has stopped it, or it pauses.
     type: str
     choices: [before, after, end]
     required: true

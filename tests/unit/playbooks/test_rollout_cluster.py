@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 from pathlib import Path
@@ -95,3 +96,14 @@ def test_hosts_that_are_as_desired_are_told_at_the_end(tmp_path: Path) -> None:
     assert status == 0, words
     assert "2 hosts: 0 to change in 0 batches" in words
     assert sorted(nodes(cluster)) == [(host, ["cdi-cri"], True) for host in HOSTS]
+
+
+def test_a_rollout_that_pauses_tells_no_cluster(tmp_path: Path) -> None:
+    """Its window is closed, and one of its hosts is as desired already."""
+    cluster = started(tmp_path)
+    status, words = rollout(tmp_path, "--limit", f"{HOSTS[0]},localhost", gpufleet_kubernetes_apply=False, **ON)
+    assert status == 0, words
+    later = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=3)).strftime("%a")[:2]
+    _status, words = rollout(tmp_path, gpufleet_rollout_window=f"{later} 10:00-11:00 UTC", **ON)
+    assert "the rollout pauses before batch 1 of 1: the window is closed" in words
+    assert api.log(cluster) == []
