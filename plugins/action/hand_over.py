@@ -63,7 +63,7 @@ class Step:
         return self.api.patched("set the node's label", self.name, lambda node: hand_over.patch(node, to), check=self.check)
 
     def waited(self, to: str) -> hand_over.Node:
-        """The API announces a pod's end to watchers alone, and the module that is used here does not watch."""
+        """The node, once the toolkit has left it or has come; PlanError with what is missing when the time is over."""
         end = time.monotonic() + self.args["timeout"]
         while True:
             node = self.seen()
@@ -74,6 +74,8 @@ class Step:
                 what = f"the GPU Operator's toolkit has not {'left' if to == hand_over.COLLECTION else 'come to'} the node {self.name}"
                 why = f"{still} after {self.args['timeout']} s"
                 raise PlanError(what, why=why, next="Look at that pod, or raise gpufleet_hand_over_timeout")
+            # The pause between two questions, of which the last is at `end`: the API announces a change to those who watch, and no
+            # module of kubernetes.core watches the pods of one node.
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
 
     def shaped(self, node: hand_over.Node, *, changed: bool = False, needed: bool = False) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class ActionModule(ActionBase):
 
 
 def hosts(args: Mapping[str, Any], variables: Mapping[str, Any], check: bool) -> list[str]:
-    """Those of which the cluster is told at this point."""
+    """Those for which something is applied in the cluster at this point."""
     known = {host: base.Once(variables["hostvars"][host]) for host in of_point(args, variables)}
     told = [host for host, of_host in known.items() if rollout_plan.applied(of_host)]
     plan = args["plan"]["hosts"]

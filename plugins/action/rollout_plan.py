@@ -126,7 +126,7 @@ def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str, ta
 
 
 def applied(variables: Mapping[str, Any]) -> bool:
-    """Whether the cluster of a host is told what follows from its change."""
+    """Whether what follows from the change of a host is applied in its cluster."""
     return bool(boolean(variables.get(APPLY) or False, strict=False))
 
 

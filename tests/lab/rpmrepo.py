@@ -71,7 +71,7 @@ Provides: system-release(releasever) = 9
 Stands for the packages of a distribution.
 %files
 """
-# Debian's older rpm refuses to work beside dpkg unless it is told to, by an option that its newer one does not know.
+# Debian's older rpm refuses to work beside dpkg unless an option says so, one that its newer one does not know.
 PROVIDE = "rpm --install --nosignature $(rpm --help | grep -om1 -e --force-debian || :) {} 2>&1"
 SPEC = """
 Name: {name}

@@ -259,7 +259,7 @@ def understands(group: Group, strategy: str, prefix: str) -> bool:
 
 
 def reads(m: Member, prefix: str) -> bool:
-    """Whether annotations with this prefix are read on a host: an engine reads its own alone, the NVIDIA runtime those that it is told."""
+    """Whether annotations with this prefix are read on a host: an engine reads its own alone, the NVIDIA runtime those configured."""
     return prefix == "cdi.k8s.io/" if m.injection == "native-cdi" else prefix in m.answers
 
 

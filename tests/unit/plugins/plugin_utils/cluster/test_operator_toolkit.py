@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the GPU Operator's toolkit is told of the engines of hosts that keep it."""
+"""The environment of the GPU Operator's toolkit for the engines of hosts that keep it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def environment(*hosts: dict[str, Any], **settings: Any) -> dict[str, str]:
     return {entry["name"]: entry["value"] for entry in values(*hosts, **settings)["toolkit"].get("env", ())}
 
 
-# A host -> what its toolkit is told beyond what the operator sets by itself.
+# A host -> the variables of its toolkit beyond what the operator sets by itself.
 TOLD: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "all is where the operator looks": (kept(), {}),
     "the socket by its other name": (kept(socket="/var/run/containerd/containerd.sock"), {}),
