@@ -102,7 +102,8 @@ MARKED = re.compile(r"\bO\((\w+)(=[^)]*)?\)")
 TASK = re.compile(rf"(?m)^(  {re.escape(HERE)}(\w+):\n)((?:    .*\n)+)")
 RETURN = re.compile(r'(RETURN = r"""\n)(.*?)(""")', re.DOTALL)
 RESULT = re.compile(r"(?m)^(\w+):\n((?:(?:[ ].*)?\n)+)")
-SAMPLE = re.compile(r"(?m)^  sample:.*\n(?:   .*\n)*")
+KEY = re.compile(r"(?m)^  (\w+):.*\n(?:   .*\n)*")
+KEYS = ("description", "returned", "type", "elements", "sample", "contains")
 RESULTS = Path(__file__).with_name("results.yml")
 
 
@@ -194,7 +195,7 @@ def argument(module: str, option: str, spec: Mapping[str, Any]) -> str:
 
 
 def results(module: str, text: str) -> str:
-    """A module's text with the results that it shares with others; samples are its own."""
+    """A module's text with the results that it shares with others; samples, and what an entry calls its modules' own, stay as they are."""
     return RETURN.sub(lambda found: found[1] + RESULT.sub(lambda one: result(module, one[1], one[0]), found[2]) + found[3], text)
 
 
@@ -202,11 +203,14 @@ def result(module: str, name: str, text: str) -> str:
     found = next((s for s in shared() if s["name"] == name and module in s["modules"]), None)
     if found is None:
         return text
-    sample = SAMPLE.search(text)
-    head, contains, fields = str(found["text"]).partition("contains:\n")
-    lines = "".join(f"  {line}\n" for line in head.splitlines())
-    more = "".join(f"  {line}\n" for line in (contains + fields).splitlines())
-    return f"{name}:\n{lines}{sample[0] if sample else ''}{more}"
+    kept = {key: lines for key, lines in keys(text).items() if key in ("sample", *found.get("own", ()))}
+    lines = {**keys("".join(f"  {line}\n" for line in str(found["text"]).splitlines())), **kept}
+    return f"{name}:\n" + "".join(lines[key] for key in KEYS if key in lines)
+
+
+def keys(text: str) -> dict[str, str]:
+    """The keys of one result, each with its lines."""
+    return {found[1]: found[0] for found in KEY.finditer(text)}
 
 
 def files() -> Iterator[tuple[Path, str]]:
