@@ -122,7 +122,8 @@ def said(error: AnsibleValidationError, unsupported: set[Any], known: Mapping[st
 
 def with_types(sentence: str) -> str:
     """The validator's sentence with `list` for what Python and Ansible call <class 'ansible...._AnsibleTaggedList'>, or <class 'list'>."""
-    return re.sub(r"<class '(?:[\w.]*\.)?(?:_AnsibleTagged)?(\w+)'>", lambda found: f"a {found[1].lower()}", sentence)
+    type_of = r"(is of type )?<class '(?:[\w.]*\.)?(?:_AnsibleTagged)?(\w+)'>"  # ansible-core 2.16 has the class in both places
+    return re.sub(type_of, lambda found: f"{found[1] or 'a '}{found[2].lower()}", sentence)
 
 
 def with_choice(sentence: str, given: Mapping[str, Any]) -> str:

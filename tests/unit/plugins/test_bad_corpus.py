@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import tracemalloc
 from collections import Counter
@@ -18,7 +17,6 @@ from tests.unit.plugins import bad_corpus
 
 SECONDS = 30
 MEMORY = 256 << 20
-CLASS = re.compile(r"(?<=is of type )<class '(\w+)'>")  # how ansible-core 2.16 names a type
 CASES = [(part, name) for part in bad_corpus.PARTS for name in bad_corpus.cases(part)]
 
 
@@ -39,7 +37,7 @@ def _bounded() -> Iterator[None]:
 @pytest.mark.parametrize(("part", "name"), CASES, ids=[f"{part}: {name}" for part, name in CASES])
 def test_one_sentence(part: str, name: str, tmp_path: Path) -> None:
     case = bad_corpus.cases(part)[name]
-    said = CLASS.sub(r"\1", bad_corpus.said(part, case, tmp_path).replace(str(tmp_path), "@"))
+    said = bad_corpus.said(part, case, tmp_path).replace(str(tmp_path), "@")
     assert case["says"] in said
     assert "\n" not in said
     assert "Traceback" not in said
