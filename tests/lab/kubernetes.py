@@ -29,6 +29,7 @@ TREE = Path(__file__).with_name("tree") / "kubelet"
 GROUP = "kubernetes"  # of processes, beside the groups of the hosts
 API = f"https://{network.GATEWAY}:6443"
 ETCD = "http://127.0.0.1:2379"
+NOT_READY = "node.kubernetes.io/not-ready"
 PATIENCE = 120
 CONTAINERD, CRIO = "/run/containerd/containerd.sock", "/var/run/crio/crio.sock"
 # Name in the API, group, by the file that its kubeconfig has.
@@ -77,9 +78,13 @@ class Cluster:
         self.until("the account of pods", ["get", "serviceaccount/default", "configmap/kube-root-ca.crt"])
 
     def ready(self, nodes: Iterable[str]) -> None:
-        """Return when these nodes are Ready."""
+        """Return when these nodes are Ready and the cluster lets pods go there: its controller takes its taint off some seconds later."""
         for name in nodes:
             self.until(f"the node {name}", ["wait", "--for=condition=Ready", f"node/{name}", "--timeout=1s"])
+            for _turn in cgroup.until(f"the taint {NOT_READY} to leave the node {name}. The logs are in {self.place}", PATIENCE):
+                taints = self.get(f"node/{name}")["spec"].get("taints", [])
+                if NOT_READY not in [taint["key"] for taint in taints]:
+                    break
 
     def until(self, what: str, arguments: Sequence[str]) -> str:
         """Return what kubectl says once the command succeeds."""
