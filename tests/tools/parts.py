@@ -125,8 +125,8 @@ def releases() -> list[Part]:
     """What else needs no hosts, the longest first: playbooks as they are played, other releases of ansible-core and Python, the archive."""
     newest = f"node-3-{sys.version_info.minor}"  # the part `unit` runs the node side's tests on it
     return [
-        matrix_part("playbooks-2.16", "core-2-16-playbooks"),
         pytest_part("playbooks", BUSY, PLAYBOOKS),
+        matrix_part("playbooks-2.16", "core-2-16-playbooks"),
         matrix_part("playbooks-2.18", "core-2-18-playbooks"),
         matrix_part("unit-2.16", "core-2-16"),
         *map(sanity_part, reversed(CORES[:-1])),

@@ -4,8 +4,9 @@
 """Run unit tests in the environments of other Pythons and other ansible-core releases.
 
     unit_matrix.py core-2-16              all unit tests but the node side's, which imports no Ansible, and the playbooks' runs
-    unit_matrix.py core-2-16-playbooks    the playbooks' runs
-    unit_matrix.py core-2-18-playbooks    of them those that lean on how ansible-core counts, loses and templates
+    unit_matrix.py core-2-16-playbooks    the playbooks' runs that lean on how ansible-core counts, loses and templates
+    unit_matrix.py core-2-18-playbooks    the same
+    unit_matrix.py core-2-16-all-playbooks    all of the playbooks' runs
     unit_matrix.py node-3-6 node-3-8      the node side's, without Ansible
 
 A missing interpreter is named and passed over: not every machine has every Python.
@@ -23,13 +24,15 @@ NODE_SIDE = "tests/unit/plugins/module_utils"
 PLAYBOOKS = "tests/unit/playbooks"
 # What changed between 2.16 and 2.21: batches and lost hosts, `timeout`, words of a host as templates, how empty answers arrive.
 OF_THE_CORE = tuple(
-    f"{PLAYBOOKS}/test_{name}.py" for name in ("runs", "rollout", "rollout_losses", "drain", "empty_answers", "words_of_a_host")
+    f"{PLAYBOOKS}/test_{name}.py"
+    for name in ("runs", "rollout", "rollout_losses", "rollout_cluster", "drain", "empty_answers", "words_of_a_host")
 )
 
 # tests of an environment, which the beginning of the name names -> the arguments of pytest; every other name runs the node side's
 TESTS = {
     "core-2-16": ("tests/unit", f"--ignore={NODE_SIDE}", f"--ignore={PLAYBOOKS}"),
-    "core-2-16-playbooks": (PLAYBOOKS,),
+    "core-2-16-playbooks": OF_THE_CORE,
+    "core-2-16-all-playbooks": (PLAYBOOKS,),
     "core-2-18-playbooks": OF_THE_CORE,
 }
 # What is drawn at random is drawn in full on the newest release; here so many times.
@@ -40,7 +43,7 @@ def run(name: str) -> bool:
     """Run the tests of one name and say whether they passed."""
     tests = TESTS.get(name, (NODE_SIDE,))
     try:
-        programs = environments.ensure(name.removesuffix("-playbooks"))
+        programs = environments.ensure(name.removesuffix("-playbooks").removesuffix("-all"))
     except environments.NoInterpreter as error:
         print(f"== {name}: not run here, {error}", flush=True)
         return True
