@@ -148,7 +148,7 @@ def wrong_sharing(variables: Mapping[str, Any]) -> list[str]:
         if isinstance(given["given"], Mapping):  # what is none is said by its type
             sharing.check(given["given"], str(given["root"] or "/"), str(given["driver_root"] or "/"))
     except PlanError as error:
-        return [names.PREFIX + str(error)]
+        return [str(error)]
     return []
 
 

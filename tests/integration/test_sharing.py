@@ -108,8 +108,8 @@ def test_what_contradicts_the_host_changes_nothing(fleet: Fleet) -> None:
     before = fleet.tree(HOST)
     found = modes(fleet)
     for sharing, sentence in (
-        ({"0000:b3:00.0": "dedicated"}, "sharing names 0000:b3:00.0, and this host has no such GPU"),
-        ({"0": "dedicated", "0000:17:00.0": "time_slicing"}, "sharing has two entries for one GPU, 0 and 0000:17:00.0"),
+        ({"0000:b3:00.0": "dedicated"}, "gpufleet_sharing names 0000:b3:00.0, and this host has no such GPU"),
+        ({"0": "dedicated", "0000:17:00.0": "time_slicing"}, "gpufleet_sharing has two entries for one GPU, 0 and 0000:17:00.0"),
     ):
         failed = fleet.task("node", [HOST], {**OPTIONS, "sharing": sharing}).failed
         assert sentence in failed[HOST]

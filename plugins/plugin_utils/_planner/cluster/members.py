@@ -244,18 +244,18 @@ def mig_strategy(host: str, result: Mapping[str, Any], wanted: Wanted) -> str:
 
 def replicas_of(host: str, result: Mapping[str, Any], wanted: Wanted, mig: str) -> by_plugin.Replicas | None:
     """How the plugin shares the GPUs of a host. Nothing else can share what the plugin hands out."""
-    name = f"gpufleet_{shared.OPTION}"
+    option = f"{shared.OPTION}{of_host(host)}"
     entries = shared.parse(wanted.sharing)
-    found = by_plugin.of_all(f"{name}{of_host(host)}", entries)
+    found = by_plugin.of_all(option, entries)
     if not found:
         if entries:
             step = "Give its GPUs time_slicing or mps with replicas, or leave the host out: without sharing a pod has a GPU for itself"
-            raise PlanError(f"{name}{of_host(host)} has no replicas", why="on a node the device plugin hands GPUs out", next=step)
+            raise PlanError(f"{option} has no replicas", why="on a node the device plugin hands GPUs out", next=step)
         return None
     known = (result.get("driver") or {}).get("gpus") or ()
     gpus = [Gpu(**{field.name: gpu[field.name] for field in dc.fields(Gpu) if field.name in gpu}) for gpu in known]
-    by_plugin.require_all(f"{name}{of_host(host)}", entries, gpus)
-    by_plugin.require_mig(f"{name}{of_host(host)}", found, gpus, mig)
+    by_plugin.require_all(option, entries, gpus)
+    by_plugin.require_mig(option, found, gpus, mig)
     return found
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The option `sharing`: which policy each GPU is to have, as far as that can be judged before any host is looked at."""
+"""The option `gpufleet_sharing`: which policy each GPU is to have, as far as that can be judged before any host is looked at."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin
 
-OPTION = "sharing"
+OPTION = "gpufleet_sharing"
 Interval = Literal["", "default", "short", "medium", "long"]
 INTERVALS: tuple[Interval, ...] = ("default", "short", "medium", "long")
 POLICIES = ("dedicated", "time_slicing")
@@ -77,8 +77,8 @@ def check(given: object, root: str, driver_root: str) -> None:
         if entry.kind == "bus" and buses.setdefault(bus_id(entry.key), entry.key) != entry.key:
             raise _twice(entry.key, buses[bus_id(entry.key)], "the same PCI address")
     for name, value, why in (
-        ("root", root, "modes are set in a driver that runs, and nothing runs beneath another root"),
-        ("cdi_driver_root", driver_root, "nvidia-smi of the host itself sets modes, and the driver is elsewhere"),
+        ("gpufleet_root", root, "modes are set in a driver that runs, and nothing runs beneath another root"),
+        ("gpufleet_cdi_driver_root", driver_root, "nvidia-smi of the host itself sets modes, and the driver is elsewhere"),
     ):
         if entries and value not in ("", "/"):
             raise PlanError(f"{OPTION} is set, and {name} is {value}", why=why, next="Leave out one of the two")

@@ -19,7 +19,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"gpufleet_sharing": {"0": {"time_slicing": {"interval": "10ms"}}}}, "gpufleet_sharing.0.time_slicing: interval is '10ms'. Write"),
     ({"gpufleet_sharing": {"0": {"dedicated": {"exclusiv": True}}}}, "gpufleet_sharing.0.dedicated: unknown key 'exclusiv'"),
     ({"gpufleet_sharing": {"GPU-abc": "dedicated"}}, "gpufleet_sharing has the key 'GPU-abc', which is no GPU"),
-    ({"gpufleet_sharing": {"0": "dedicated"}, "gpufleet_root": "/srv/image"}, "gpufleet_sharing is set, and root is /srv/image"),
+    ({"gpufleet_sharing": {"0": "dedicated"}, "gpufleet_root": "/srv/image"}, "gpufleet_sharing is set, and gpufleet_root is /srv/image"),
 ]
 
 

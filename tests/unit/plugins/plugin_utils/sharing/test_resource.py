@@ -112,34 +112,39 @@ NAMED: list[tuple[str, dict[str, Any], list[str]]] = [
 def test_how_a_gpu_is_named(sharing: dict[str, Any], named: list[str]) -> None:
     plan = planned(sharing, look())
     assert [path for path, _key, _before, _after in differing(plan)] == named
-    index = f"sharing names GPU 2 by its index, which another GPU has once one is added or fails: write {UUIDS[2]}"
+    index = f"gpufleet_sharing names GPU 2 by its index, which another GPU has once one is added or fails: write {UUIDS[2]}"
     assert plan.advice == ((index,) if "2" in sharing else ())
 
 
 GRES = "NodeName=a Name=gpu File=/dev/nvidia[0-3]\n{}Name=shard Count=8\n"
 HERE = ", ".join(f"{uuid} ({bus})" for uuid, bus in zip(UUIDS, BUSES, strict=True))
 PRESENT = f"Its GPUs are {HERE}; by product name: NVIDIA H100 80GB HBM3"
-OF_MIG = "(MIG devices have neither a compute mode nor a time slice of their own). Switch MIG off on it, or leave it out of sharing"
-OF_SLURM = "Leave this host out of sharing, or take that line out of gres.conf"
-OF_SLICES = "Leave interval out of sharing for it; drivers know time slices from R455 on, for Volta and later"
+OF_MIG = (
+    "(MIG devices have neither a compute mode nor a time slice of their own). Switch MIG off on it, or leave it out of gpufleet_sharing"
+)
+OF_SLURM = "Leave this host out of gpufleet_sharing, or take that line out of gres.conf"
+OF_SLICES = "Leave interval out of gpufleet_sharing for it; drivers know time slices from R455 on, for Volta and later"
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"0000:b3:00.0": "dedicated"}, {}, f"sharing names 0000:b3:00.0, and this host has no such GPU. {PRESENT}"),
-    ({"NVIDIA L4": "dedicated"}, {}, f"sharing names NVIDIA L4, and this host has no such GPU. {PRESENT}"),
-    ({"4": "dedicated"}, {}, f"sharing names 4, and this host has no such GPU. {PRESENT}"),
+    ({"0000:b3:00.0": "dedicated"}, {}, f"gpufleet_sharing names 0000:b3:00.0, and this host has no such GPU. {PRESENT}"),
+    ({"NVIDIA L4": "dedicated"}, {}, f"gpufleet_sharing names NVIDIA L4, and this host has no such GPU. {PRESENT}"),
+    ({"4": "dedicated"}, {}, f"gpufleet_sharing names 4, and this host has no such GPU. {PRESENT}"),
     (
         {UUIDS[1]: "dedicated", BUSES[1]: "time_slicing"},
         {},
-        f"sharing has two entries for one GPU, {UUIDS[1]} and {BUSES[1]} (both are {UUIDS[1]} ({BUSES[1]})). Leave out one of the two",
+        (
+            f"gpufleet_sharing has two entries for one GPU, {UUIDS[1]} and {BUSES[1]} (both "
+            f"are {UUIDS[1]} ({BUSES[1]})). Leave out one of the two"
+        ),
     ),
     (
         ONE,
         {"computing": rows(mig="Enabled")},
-        f"sharing names {UUIDS[0]}, and MIG is on for GPU {UUIDS[0]} ({BUSES[0]}) {OF_MIG}",
+        f"gpufleet_sharing names {UUIDS[0]}, and MIG is on for GPU {UUIDS[0]} ({BUSES[0]}) {OF_MIG}",
     ),
     (
         ONE,
         {"files": {"/etc/slurm/gres.conf": GRES.format("")}},
-        f"/etc/slurm/gres.conf: sharing is set, and Slurm shares this host's GPUs by gres/shard. {OF_SLURM}",
+        f"/etc/slurm/gres.conf: gpufleet_sharing is set, and Slurm shares this host's GPUs by gres/shard. {OF_SLURM}",
     ),
     (
         ONE,
@@ -171,7 +176,7 @@ def test_a_comment_of_slurm_says_nothing() -> None:
 
 
 def test_a_node_of_kubernetes_is_refused() -> None:
-    with pytest.raises(PlanError, match="sharing is set, and a kubelet runs on this host"):
+    with pytest.raises(PlanError, match="gpufleet_sharing is set, and a kubelet runs on this host"):
         planned(ONE, look(), Kubelet(present=True))
 
 
@@ -192,12 +197,12 @@ BY_PLUGIN: list[tuple[dict[str, Any], Kubelet, str]] = [
         (
             {MODEL: {flavor: {"replicas": 4}}},
             NO_KUBELET,
-            f"sharing has replicas (the device plugin of a Kubernetes node makes replicas, and no kubelet is here). {step}",
+            f"gpufleet_sharing has replicas (the device plugin of a Kubernetes node makes replicas, and no kubelet is here). {step}",
         )
         for flavor, step in (("time_slicing", "Leave replicas out, or this host"), ("mps", "Leave the host out, and start MPS yourself"))
     ),
-    ({UUIDS[0]: SHARED[MODEL]}, Kubelet(present=True), f"sharing leaves out GPU {BUSES[1]} ({MODEL})"),
-    ({**SHARED, "Tesla T4": SHARED[MODEL]}, Kubelet(installed=True), "sharing names Tesla T4, and this host has no such GPU"),
+    ({UUIDS[0]: SHARED[MODEL]}, Kubelet(present=True), f"gpufleet_sharing leaves out GPU {BUSES[1]} ({MODEL})"),
+    ({**SHARED, "Tesla T4": SHARED[MODEL]}, Kubelet(installed=True), "gpufleet_sharing names Tesla T4, and this host has no such GPU"),
 ]
 
 
@@ -212,7 +217,7 @@ def test_a_driver_that_does_not_serve_is_waited_for() -> None:
     proc = {f"/proc/driver/nvidia/gpus/{bus}/information": None for bus in BUSES}
     plan = planned(ONE, look(files={**proc, "/sys/module/nvidia/version": None, "/proc/driver/nvidia/version": None}))
     assert plan.empty
-    assert plan.advice[0].startswith("sharing has to wait until the driver serves")
+    assert plan.advice[0].startswith("gpufleet_sharing has to wait until the driver serves")
 
 
 def settled(sharing: dict[str, Any], found: Observation) -> dict[str, Any]:

@@ -48,20 +48,27 @@ def test_what_it_may_say(given: dict[str, Any], expected: Wanted) -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"sharing": ["GPU-1"]}, f"sharing is ['GPU-1'], which is no dictionary. {wanted.KEYS} with one of dedicated, time_slicing"),
-    ({"sharing": {UUID: 7}}, f"sharing has for {UUID} the value 7, which is no policy. Give it one of dedicated, time_slicing"),
-    ({"sharing": {UUID: {}}}, f"sharing has for {UUID} no policy (a GPU has one policy). Give it one of dedicated, time_slicing"),
+    ({"sharing": ["GPU-1"]}, f"gpufleet_sharing is ['GPU-1'], which is no dictionary. {wanted.KEYS} with one of dedicated, time_slicing"),
+    ({"sharing": {UUID: 7}}, f"gpufleet_sharing has for {UUID} the value 7, which is no policy. Give it one of dedicated, time_slicing"),
+    ({"sharing": {UUID: {}}}, f"gpufleet_sharing has for {UUID} no policy (a GPU has one policy). Give it one of dedicated, time_slicing"),
     (
         {"sharing": {UUID: {"dedicated": {}, "time_slicing": {}}}},
-        f"sharing has for {UUID} dedicated and time_slicing (a GPU has one policy). Give it one of dedicated, time_slicing",
+        f"gpufleet_sharing has for {UUID} dedicated and time_slicing (a GPU has one policy). Give it one of dedicated, time_slicing",
     ),
-    ({"sharing": {UUID: "shared"}}, f"sharing has for {UUID} the unknown policy 'shared'. Known policies are dedicated, time_slicing"),
-    ({"sharing": {UUID: {"mig": {}}}}, f"sharing has for {UUID} the unknown policy 'mig'. MIG is set up by nvidia-mig-parted"),
+    (
+        {"sharing": {UUID: "shared"}},
+        (
+            f"gpufleet_sharing has for {UUID} the unknown policy 'shared'. Known policies "
+            "are dedicated, time_slicing"
+        ),
+    ),
+    ({"sharing": {UUID: {"mig": {}}}}, f"gpufleet_sharing has for {UUID} the unknown policy 'mig'. MIG is set up by nvidia-mig-parted"),
     *(
         (
             {"sharing": {UUID: policy}},
             (
-                f"sharing has mps without replicas for {UUID} (this release sets MPS up by the device plugin of a Kubernetes node alone, "
+                f"gpufleet_sharing has mps without replicas for {UUID} (this release sets MPS "
+                "up by the device plugin of a Kubernetes node alone, "
                 "which asks for replicas). On such a node write replicas. On another host leave the GPU out, and start MPS yourself"
             ),
         )
@@ -70,94 +77,114 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (
         {"sharing": {UUID: {"mps": {"replicas": 2, "clients": 4}}}},
         (
-            f"sharing.{UUID}.mps: 'clients' and replicas together (with replicas it is the device plugin that shares GPUs, which has no "
+            f"gpufleet_sharing.{UUID}.mps: 'clients' and replicas together (with replicas "
+            "it is the device plugin that shares GPUs, which has no "
             "such setting). Its keys are replicas, rename_by_default, fail_requests_greater_than_one"
         ),
     ),
-    ({"sharing": {UUID: {"dedicated": {"exclusive": "yes"}}}}, f"sharing.{UUID}.dedicated: exclusive is 'yes'. Write true or false"),
-    ({"sharing": {UUID: {"dedicated": {"slots": 2}}}}, f"sharing.{UUID}.dedicated: unknown key 'slots'. The known key is exclusive"),
+    (
+        {"sharing": {UUID: {"dedicated": {"exclusive": "yes"}}}},
+        (
+            f"gpufleet_sharing.{UUID}.dedicated: exclusive is 'yes'. Write true or "
+            "false"
+        ),
+    ),
+    (
+        {"sharing": {UUID: {"dedicated": {"slots": 2}}}},
+        (
+            f"gpufleet_sharing.{UUID}.dedicated: unknown key 'slots'. The known key is "
+            "exclusive"
+        ),
+    ),
     (
         {"sharing": {UUID: {"dedicated": 1}}},
-        f"sharing.{UUID}.dedicated is 1, which is no dictionary. Write {{}}, or exclusive with its value",
+        f"gpufleet_sharing.{UUID}.dedicated is 1, which is no dictionary. Write {{}}, or exclusive with its value",
     ),
     (
         {"sharing": {UUID: {"time_slicing": {"interval": 3}}}},
-        f"sharing.{UUID}.time_slicing: interval is 3. Write one of default, short, medium, long",
+        f"gpufleet_sharing.{UUID}.time_slicing: interval is 3. Write one of default, short, medium, long",
     ),
     (
         {"sharing": {UUID: {"time_slicing": {"replicas": 1}}}},
-        f"sharing.{UUID}.time_slicing: replicas is 1. Write how many pods may have each GPU, which is 2 or more",
+        f"gpufleet_sharing.{UUID}.time_slicing: replicas is 1. Write how many pods may have each GPU, which is 2 or more",
     ),
     (
         {"sharing": {UUID: {"time_slicing": {"replicas": True}}}},
-        f"sharing.{UUID}.time_slicing: replicas is True. Write how many pods may have each GPU, which is 2 or more",
+        f"gpufleet_sharing.{UUID}.time_slicing: replicas is True. Write how many pods may have each GPU, which is 2 or more",
     ),
     (
         {"sharing": {UUID: {"mps": {"replicas": 49}}}},
-        f"sharing.{UUID}.mps: replicas is 49 (an MPS server has at most 48 clients). Write fewer",
+        f"gpufleet_sharing.{UUID}.mps: replicas is 49 (an MPS server has at most 48 clients). Write fewer",
     ),
     (
         {"sharing": {UUID: {"mps": {"replicas": 2, "fail_requests_greater_than_one": False}}}},
         (
-            f"sharing.{UUID}.mps: fail_requests_greater_than_one is false (with MPS the device plugin refuses such"
+            f"gpufleet_sharing.{UUID}.mps: fail_requests_greater_than_one is false (with MPS the device plugin refuses such"
             f" requests whatever is said,"
             " up to 0.19). Leave it out"
         ),
     ),
     (
         {"sharing": {UUID: {"time_slicing": {"replicas": 2, "rename_by_default": "yes"}}}},
-        f"sharing.{UUID}.time_slicing: rename_by_default is 'yes'. Write true or false",
+        f"gpufleet_sharing.{UUID}.time_slicing: rename_by_default is 'yes'. Write true or false",
     ),
     (
         {"sharing": {UUID: {"time_slicing": {"replicas": 2, "interval": "short"}}}},
         (
-            f"sharing.{UUID}.time_slicing: 'interval' and replicas together (with replicas it is the device plugin"
+            f"gpufleet_sharing.{UUID}.time_slicing: 'interval' and replicas together (with replicas it is the device plugin"
             f" that shares GPUs, which has"
             " no such setting). Its keys are replicas, rename_by_default, fail_requests_greater_than_one"
         ),
     ),
     (
         {"sharing": {UUID: {"time_slicing": {"replicas": 2}, "mps": {"replicas": 2}}}},
-        f"sharing.{UUID} has time_slicing and mps (the device plugin has one policy for a node). Keep one of time_slicing, mps",
+        f"gpufleet_sharing.{UUID} has time_slicing and mps (the device plugin has one policy for a node). Keep one of time_slicing, mps",
     ),
     (
         {"sharing": {UUID: {"time_slicing": {"replicas": 2}}, "0000:17:00.0": "dedicated"}},
         (
-            f"sharing shares GPU {UUID} by replicas of the device plugin, and has another policy for GPU 0000:17:00.0"
+            f"gpufleet_sharing shares GPU {UUID} by replicas of the device plugin, and has another policy for GPU 0000:17:00.0"
             f" (the device plugin has"
             f" one policy for all GPUs of a node). {WAYS}"
         ),
     ),
     (
         {"sharing": {"MIG-1": "dedicated"}},
-        "sharing names the MIG device MIG-1 (a policy is one of a whole GPU). Share MIG devices by MIG itself",
+        "gpufleet_sharing names the MIG device MIG-1 (a policy is one of a whole GPU). Share MIG devices by MIG itself",
     ),
     (
         {"sharing": {"GPU-1": "dedicated"}},
-        f"sharing has the key 'GPU-1', which is no GPU. {wanted.KEYS}",
+        f"gpufleet_sharing has the key 'GPU-1', which is no GPU. {wanted.KEYS}",
     ),
     (
         {"sharing": {1020.0: "dedicated"}},
         (
-            "sharing has the key 1020.0, which is no GPU (YAML reads a PCI address without a letter and without quotes as a number of "
+            "gpufleet_sharing has the key 1020.0, which is no GPU (YAML reads a PCI address "
+            "without a letter and without quotes as a number of "
             'minutes and seconds). Write the address in quotes: "0000:17:00.0"'
         ),
     ),
     (
         {"sharing": {"": "dedicated"}},
-        f"sharing has the key '', which is no GPU. {wanted.KEYS}",
+        f"gpufleet_sharing has the key '', which is no GPU. {wanted.KEYS}",
     ),
     (
         {"sharing": {"0000:17:00.0": "dedicated", "00000000:17:00.0": "time_slicing"}},
-        "sharing has two entries for one GPU, 0000:17:00.0 and 00000000:17:00.0 (the same PCI address)",
+        "gpufleet_sharing has two entries for one GPU, 0000:17:00.0 and 00000000:17:00.0 (the same PCI address)",
     ),
     (
         {"sharing": {UUID: "dedicated"}, "root": "/mnt/image"},
-        "sharing is set, and root is /mnt/image (modes are set in a driver that runs, and nothing runs beneath another root)",
+        (
+            "gpufleet_sharing is set, and gpufleet_root is /mnt/image (modes are set in a "
+            "driver that runs, and nothing runs beneath another root)"
+        ),
     ),
     (
         {"sharing": {UUID: "dedicated"}, "cdi_driver_root": "/run/nvidia/driver"},
-        "sharing is set, and cdi_driver_root is /run/nvidia/driver (nvidia-smi of the host itself sets modes, and the driver is elsewhere)",
+        (
+            "gpufleet_sharing is set, and gpufleet_cdi_driver_root is /run/nvidia/driver "
+            "(nvidia-smi of the host itself sets modes, and the driver is elsewhere)"
+        ),
     ),
 ]  # fmt: skip
 
