@@ -28,11 +28,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 SPEC = arguments.spec("rollout_cluster")
 WHEN = {"before": "before the change", "after": "after the change", "end": "at the end"}
 REFUSED = {
-    "before": "the cluster was not told what the hosts of this batch need before their change, so none of them is changed",
-    "after": "the hosts of this batch are changed, and the cluster was not told what follows",
-    "end": "the cluster was not told what follows from the hosts that are as desired",
+    "before": "what the hosts of this batch need before their change could not be applied to the cluster, so none of them is changed",
+    "after": "the hosts of this batch are changed, and what follows could not be applied to the cluster",
+    "end": "what follows from the hosts that are as desired could not be applied to the cluster",
 }
-GOES_ON = "Nothing of it loses a pod its GPU. gpufleet.nvidia.kubernetes tells the cluster without another rollout"
+GOES_ON = "Nothing of it loses a pod its GPU. The playbook gpufleet.nvidia.kubernetes applies it without another rollout"
 
 
 @dc.dataclass(frozen=True)
@@ -100,11 +100,11 @@ class ActionModule(ActionBase):
 def hosts(args: Mapping[str, Any], variables: Mapping[str, Any], check: bool) -> list[str]:
     """Those for which something is applied in the cluster at this point."""
     known = {host: base.Once(variables["hostvars"][host]) for host in of_point(args, variables)}
-    told = [host for host, of_host in known.items() if rollout_plan.applied(of_host)]
+    applied = [host for host, of_host in known.items() if rollout_plan.applied(of_host)]
     plan = args["plan"]["hosts"]
     if args["point"] == "before":
-        return told
-    return [host for host in told if plan[host]["state"] == rollout.DONE or came(known[host], check)]
+        return applied
+    return [host for host in applied if plan[host]["state"] == rollout.DONE or came(known[host], check)]
 
 
 def of_point(args: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:

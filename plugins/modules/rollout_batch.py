@@ -85,7 +85,7 @@ soaks:
   type: bool
   sample: false
 clusters:
-  description: Whether a cluster is told what follows from the change of its hosts. Only at the beginning of a batch.
+  description: Whether objects are applied to a cluster before and after the change of its hosts. Only at the beginning of a batch.
   returned: success
   type: bool
   sample: false

@@ -17,7 +17,7 @@ description:
     C(gpufleet_kubernetes_apply) is true. Nodes of other hosts stay as they are, and no files are written.
   - Where the device plugin has to change first, or has to use both ways meanwhile, so that no pod loses its GPU, that is done before the
     hosts are changed. Where the hosts change first, it is done after them.
-  - Never fails because of a cluster. It says why one was not told, so that the gate ends the rollout with its report.
+  - Never fails because of a cluster. It says why something could not be applied to one, so that the gate ends the rollout with its report.
 notes:
   - Needs the collection C(kubernetes.core) and the Python library C(kubernetes) on the machine where the task runs.
   - The variables of hosts are those of M(gpufleet.nvidia.kubernetes_objects).
@@ -56,19 +56,19 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Tell the clusters what has to be there before the change
+- name: Apply to the clusters what has to be there before the change
   gpufleet.nvidia.rollout_cluster:
     point: before
     plan: "{{ gpufleet_rollout_plan }}"
   delegate_to: localhost
   become: false
   run_once: true
-  register: gpufleet_rollout_told
+  register: gpufleet_rollout_applied_before
 """
 
 RETURN = r"""
 refused:
-  description: Why a cluster was not told, empty where all were.
+  description: Why something could not be applied to a cluster, empty where all was.
   returned: success
   type: str
   sample: ''

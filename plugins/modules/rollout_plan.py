@@ -60,7 +60,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 clusters:
-  description: Whether a host has C(gpufleet_kubernetes_apply), so that its cluster is told what follows from its change.
+  description: Whether a host has C(gpufleet_kubernetes_apply), so that objects are applied to its cluster before and after its change.
   returned: success
   type: bool
   sample: false

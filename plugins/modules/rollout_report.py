@@ -31,7 +31,7 @@ options:
     type: dict
     default: {}
   refused:
-    description: Why the clusters were not told of the hosts that are as desired, as M(gpufleet.nvidia.rollout_cluster) says it.
+    description: Why objects could not be applied to clusters for hosts that are as desired, as M(gpufleet.nvidia.rollout_cluster) says.
     type: str
     default: ''
 seealso:

@@ -46,7 +46,7 @@ class Kube:
         return self._run("kubernetes", *arguments, nodes=nodes, **settings)
 
     def rollout(self, *nodes: str, **settings: Any) -> Run:
-        """Roll a change out to some of the nodes, and tell the cluster of it."""
+        """Roll a change out to some of the nodes, and apply to the cluster what follows."""
         return self._run("rollout", nodes=nodes, gpufleet_drain="never", **repository(), **settings)
 
     def _run(self, playbook: str, *arguments: str, nodes: Iterable[str], **settings: Any) -> Run:

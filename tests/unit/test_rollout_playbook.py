@@ -32,12 +32,12 @@ EARLIER = [
     # a person may answer when the window has closed
     ("See whether there is a batch to ask for", "Ask before the batch"),
     ("Ask before the batch", "Begin the batch"),
-    # a cluster is told nothing of a batch that does not begin, and no host is changed before
-    ("End here when the gate says so", "Tell the clusters what has to be there before the change"),
-    ("Change no host of a cluster that was not told", "Wait until the device plugin has its new configuration"),
+    # nothing is applied to a cluster for a batch that does not begin, and no host is changed before
+    ("End here when the gate says so", "Apply to the clusters what has to be there before the change"),
+    ("Change no host where that could not be applied", "Wait until the device plugin has its new configuration"),
     ("Wait until the device plugin has its new configuration", "Take it out of service where the change would end work"),
-    ("Look for errors of its GPUs", "Tell the clusters what follows from the change"),
-    ("Tell the clusters what follows from the change", "End the batch"),
+    ("Look for errors of its GPUs", "Apply to the clusters what follows from the change"),
+    ("Apply to the clusters what follows from the change", "End the batch"),
     # an error of a GPU that the user's files cause is one "since the change"
     ("Take it out of service where the change would end work", "Note the errors that its GPUs have had by now"),
     ("Note the errors that its GPUs have had by now", "Do what comes before the change"),

@@ -80,7 +80,8 @@ RESULTS = frozenset(
         *("awx_result", "bundle_result", "kubernetes_result"),
         *("drain_check", "drain_result", "undrain_result", "keep_result"),
         *("rollout", "rollout_settings", "rollout_plan", "rollout_step", "rollout_failure", "rollout_end", "rollout_status"),
-        *("rollout_asked", "rollout_ready", "rollout_answer", "rollout_told", "rollout_told_after", "rollout_told_end"),
+        *("rollout_asked", "rollout_ready", "rollout_answer"),
+        *("rollout_applied_before", "rollout_applied_after", "rollout_applied_end"),
         *("rollout_health_before", "rollout_health", "rollout_diagnosis", "rollout_soak_result"),
         *("rollout_result", "rollout_totals"),  # statistics, which AWX passes to the next job as variables
     )

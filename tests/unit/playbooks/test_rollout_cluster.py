@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A rollout that tells its cluster what hosts need before and after their change, batch by batch; and one whose cluster does not answer."""
+"""A rollout that applies to its cluster what hosts need before and after their change, batch by batch, or whose cluster does not answer."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_each_batch_is_told_before_and_after_its_change(tmp_path: Path) -> None:
     for host in HOSTS:
         assert [one[1:] for one in found if one[0] == host] == [(["envvar", "cdi-cri"], False), (["cdi-cri"], True)]
     first = found[0][0]
-    assert [one[0] for one in found[:2]] == [first, first], "no other node is told before the canary is through"
+    assert [one[0] for one in found[:2]] == [first, first], "nothing is applied to another node before the canary is through"
 
     status, words = rollout(tmp_path, **ON)
     assert (status, api.log(cluster)) == (0, []), words
@@ -79,7 +79,7 @@ def test_a_cluster_that_does_not_answer_ends_the_rollout_before_a_host_is_change
     status, words = rollout(tmp_path, **ON)
     assert status == 2, words
     said = " ".join(words.split())
-    assert "the cluster was not told what the hosts of this batch need before their change, so none of them is changed" in said
+    assert "what the hosts of this batch need before their change could not be applied to the cluster, so none of them is changed" in said
     assert set(told(words).values()) == {"pending"}, words
     assert not list((tmp_path / "trees").glob("*/etc/nvidia-container-runtime"))
     (tmp_path / "elsewhere.json").rename(cluster)
@@ -87,7 +87,7 @@ def test_a_cluster_that_does_not_answer_ends_the_rollout_before_a_host_is_change
     assert (status, {one[2] for one in nodes(cluster)}) == (0, {True}), words
 
 
-def test_hosts_that_are_as_desired_are_told_at_the_end(tmp_path: Path) -> None:
+def test_what_follows_from_hosts_that_are_as_desired_is_applied_at_the_end(tmp_path: Path) -> None:
     """As after a run that died between the change of the last host and what follows from it."""
     cluster = started(tmp_path)
     status, words = rollout(tmp_path, gpufleet_kubernetes_apply=False, **ON)
@@ -98,7 +98,7 @@ def test_hosts_that_are_as_desired_are_told_at_the_end(tmp_path: Path) -> None:
     assert sorted(nodes(cluster)) == [(host, ["cdi-cri"], True) for host in HOSTS]
 
 
-def test_a_rollout_that_pauses_tells_no_cluster(tmp_path: Path) -> None:
+def test_a_rollout_that_pauses_applies_nothing_to_a_cluster(tmp_path: Path) -> None:
     """Its window is closed, and one of its hosts is as desired already."""
     cluster = started(tmp_path)
     status, words = rollout(tmp_path, "--limit", f"{HOSTS[0]},localhost", gpufleet_kubernetes_apply=False, **ON)
