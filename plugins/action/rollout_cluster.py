@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import (
     rollout_plan,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import live
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
 
@@ -61,14 +61,16 @@ class ActionModule(ActionBase):
         variables, check = task_vars or {}, bool(self._task.check_mode)
         done: list[Asked] = []
         refused = ""
+        closed = "" if check or args["point"] != "end" else rollout_batch.closed(settings.of(args["settings"]))
         try:
-            for asked in self._asked(hosts(args, variables, check), args, variables):
+            for asked in self._asked([] if closed else hosts(args, variables, check), args, variables):
                 asked.api.carry_out(asked.calls, check=check)
                 done.append(asked)
         except (PlanError, AnsibleError) as error:
             refused = f"{REFUSED[args['point']]}: {error}{'' if args['point'] == 'before' else '. ' + GOES_ON}"
         calls = [call for asked in done for call in asked.calls]
-        lines = [line for asked in done for line in said(asked, args["point"], check)]
+        lines = [f"nothing is applied to the clusters now: {closed}"] if closed else []
+        lines += [line for asked in done for line in said(asked, args["point"], check)]
         if lines:
             fleet_table.show(lines)
         return {
@@ -92,9 +94,8 @@ class ActionModule(ActionBase):
         return [self._of_one(one, given, variables) for one in wanted]
 
     def _of_one(self, one: kubernetes_objects.OneCluster, given: Mapping[str, Any], variables: Mapping[str, Any]) -> Asked:
-        settings = kubernetes_objects.settings_of(one.options, given)
         api = kubernetes_objects.api_of(self, one, variables)
-        return Asked(one.name, kubernetes_objects.in_api(one, api, settings), api)
+        return Asked(one.name, kubernetes_objects.in_api(one, api, kubernetes_objects.settings_of(one.options, given)), api)
 
 
 def hosts(args: Mapping[str, Any], variables: Mapping[str, Any], check: bool) -> list[str]:

@@ -38,12 +38,16 @@ options:
     description:
       - V(before) and V(after) are for the hosts of the batch, before the first of them is changed and after they were looked at once more.
         A host that has failed, was rolled back or was lost is left out of V(after).
-      - V(end) is for all hosts of the rollout that are as desired, unless its gate has stopped it, or it pauses.
+      - V(end) is for all hosts of the rollout that are as desired, unless its gate has stopped it, it pauses, or its window is closed.
     type: str
     choices: [before, after, end]
     required: true
   plan:
     description: What M(gpufleet.nvidia.rollout_plan) returned.
+    type: dict
+    required: true
+  settings:
+    description: What M(gpufleet.nvidia.rollout_settings) returned as RV(gpufleet.nvidia.rollout_settings#module:settings).
     type: dict
     required: true
   results:
@@ -60,6 +64,7 @@ EXAMPLES = r"""
   gpufleet.nvidia.rollout_cluster:
     point: before
     plan: "{{ gpufleet_rollout_plan }}"
+    settings: "{{ gpufleet_rollout_settings.settings }}"
   delegate_to: localhost
   become: false
   run_once: true

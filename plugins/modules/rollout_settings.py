@@ -81,7 +81,8 @@ options:
     description:
       - When batches may start, for example V(Mo-Fr 20:00-04:00 Europe/Berlin). Several have semicolons between them, or are a list. Without
         a zone the times are UTC.
-      - Outside of it no batch starts, and the run ends as C(paused), which is a success. What has started is finished.
+      - Outside of it no batch starts, nothing is applied to a cluster, and the run ends as C(paused), which is a success. What has started
+        is finished.
     type: raw
   soak:
     description:
@@ -151,6 +152,8 @@ options:
       - The approval for runs that share no files with the one that has planned, as in AWX. Classes with the digests of the changes that
         each may have, as M(gpufleet.nvidia.rollout_plan) sets them as statistics under the name C(gpufleet_rollout_approved_changes). A
         host that plans something else by now is left out, and the report names its change. An empty dictionary approves nothing.
+      - It binds what is changed on hosts. What is applied to a cluster (C(gpufleet_kubernetes_apply)) follows from the hosts' settings at
+        the time of the rollout, and is not part of it.
     type: raw
   plugin_wait:
     description:

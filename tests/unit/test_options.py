@@ -66,7 +66,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("results",), ("drain", "fleet_table", "rollout_asked", "rollout_cluster", "rollout_gate", "rollout_plan")),
     (("fleet_policy",), ("rollout_gate", "rollout_plan")),
     (("max_failed",), ("rollout_gate", "rollout_settings")),
-    (("settings",), ("rollout_plan", "rollout_batch", "rollout_report")),
+    (("settings",), ("rollout_plan", "rollout_batch", "rollout_cluster", "rollout_report")),
     (("plan",), ("rollout_batch", "rollout_cluster", "rollout_report")),
     (("approvals",), ("rollout_plan",)),
     (("point",), ("rollout_batch", "rollout_cluster")),

@@ -98,12 +98,22 @@ def test_what_follows_from_hosts_that_are_as_desired_is_applied_at_the_end(tmp_p
     assert sorted(nodes(cluster)) == [(host, ["cdi-cri"], True) for host in HOSTS]
 
 
+def closed_window() -> str:
+    later = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=3)).strftime("%a")[:2]
+    return f"{later} 10:00-11:00 UTC"
+
+
 def test_a_rollout_that_pauses_applies_nothing_to_a_cluster(tmp_path: Path) -> None:
-    """Its window is closed, and one of its hosts is as desired already."""
+    """Its window is closed, and one of its hosts is as desired already, and then both."""
     cluster = started(tmp_path)
     status, words = rollout(tmp_path, "--limit", f"{HOSTS[0]},localhost", gpufleet_kubernetes_apply=False, **ON)
     assert status == 0, words
-    later = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=3)).strftime("%a")[:2]
-    _status, words = rollout(tmp_path, gpufleet_rollout_window=f"{later} 10:00-11:00 UTC", **ON)
+    _status, words = rollout(tmp_path, gpufleet_rollout_window=closed_window(), **ON)
     assert "the rollout pauses before batch 1 of 1: the window is closed" in words
     assert api.log(cluster) == []
+
+    status, words = rollout(tmp_path, gpufleet_kubernetes_apply=False, **ON)
+    assert status == 0, words
+    status, words = rollout(tmp_path, gpufleet_rollout_window=closed_window(), **ON)
+    assert (status, api.log(cluster)) == (0, []), words
+    assert "nothing is applied to the clusters now: the window is closed (gpufleet_rollout_window: " in words
