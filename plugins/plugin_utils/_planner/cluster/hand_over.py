@@ -47,11 +47,12 @@ def of(name: str, node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], se
     labels = (node.get("metadata") or {}).get("labels") or {}
     decided = bool((result.get("decision") or {}).get("decisions")) and not result.get("differences")
     own = tuple(pod for pod in pods if may_write(pod))
-    return Node(name, str(labels.get(TOOLKIT_LABEL) or ""), own, bool(sets), result.get("operator_toolkit") or {}, decided)
+    there = any(may_write((one.get("spec") or {}).get("template") or {}) for one in sets)
+    return Node(name, str(labels.get(TOOLKIT_LABEL) or ""), own, there, result.get("operator_toolkit") or {}, decided)
 
 
 def may_write(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod can change its host, as the toolkit's does: it is privileged, and mounts the host's root.
+    """Whether a pod, or a DaemonSet's template of one, can change its host: it is privileged, or mounts a directory of the host.
 
     Any user of a cluster can make a pod with its label in a namespace of their own, and would decide by it whose a node is.
     """
