@@ -76,7 +76,7 @@ def alone() -> Iterator[Path]:
         try:
             yield directory
         except OSError as error:
-            raise _unusable(directory, error) from None
+            raise unusable(directory, error) from None
 
 
 @contextlib.contextmanager
@@ -91,11 +91,11 @@ def locked(name: str) -> Iterator[Path]:
                 raise PermissionError(errno.EPERM, "others may write to it")
             fcntl.flock(stack.enter_context((directory / name).open("w")), fcntl.LOCK_EX)
         except OSError as error:
-            raise _unusable(directory, error) from None
+            raise unusable(directory, error) from None
         yield directory
 
 
-def _unusable(directory: Path, error: OSError) -> PlanError:
+def unusable(directory: Path, error: OSError) -> PlanError:
     step = "Make it a directory that you alone may write to, or set ANSIBLE_HOME"
     why = f"{error.strerror}; runs record in it which hosts they have"
     return PlanError("this directory cannot be used", where=str(directory), why=why, next=step)

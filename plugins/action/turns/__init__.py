@@ -55,9 +55,13 @@ def taken(cluster: str, host: str, change: Change) -> dict[str, Any]:
         first = begun(file, mine)
         if first not in ("", host):
             return {"changed": False, "error": {"phase": "precheck", **refusal(first)}}
-        file.write_text(json.dumps({"process": dc.asdict(mine) if mine else {}, "host": host}), encoding="utf-8")
+        try:
+            file.write_text(json.dumps({"process": dc.asdict(mine) if mine else {}, "host": host}), encoding="utf-8")
+        except OSError as error:
+            raise claims.unusable(directory, error) from None
         answer = change()
-        if not results.trouble(answer):
+        # A conflict has changed nothing on the server: its API serves as before.
+        if answer.get("conflict") or not results.trouble(answer):
             file.unlink(missing_ok=True)
         return answer
 

@@ -17,7 +17,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base, claims, turns
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import work
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Plan, Policy, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Plan, PlanError, Policy, Restart
 
 WELL: dict[str, Any] = {"changed": True}
 BROKEN: dict[str, Any] = {"changed": False, "error": {"phase": "health", "message": "k3s.service does not serve"}}
@@ -108,6 +108,23 @@ def test_after_one_that_did_not_come_through_the_others_stay_as_they_are(first: 
     assert turns.taken("two", "t1", lambda: WELL) == WELL, "another cluster goes on"
     assert turns.taken("one", "s1", lambda: WELL) == WELL, "its own next attempt"
     assert turns.taken("one", "s2", lambda: WELL) == WELL, "after which the others go on"
+
+
+def test_one_whose_files_another_program_has_changed_meanwhile_ends_nobodys_turn() -> None:
+    """It was not changed, and what is planned again may be nothing."""
+    conflict = {"changed": False, "conflict": [{"path": "/etc/x", "expected": "a", "found": "b"}]}
+    assert turns.taken("one", "s1", lambda: conflict) == conflict
+    assert turns.taken("one", "s2", lambda: WELL) == WELL
+
+
+def test_a_turn_that_cannot_be_noted_is_not_begun(place: Path) -> None:
+    turns.taken("one", "s1", lambda: BROKEN)
+    (file,) = place.glob("*.begun")
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(PlanError, match="this directory cannot be used") as refused:
+        turns.taken("one", "s2", never)
+    assert refused.value.where == str(place)
 
 
 OTHER_RUNS = {
