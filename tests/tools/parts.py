@@ -79,8 +79,10 @@ JUDGES = {
     "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
 }
 OTHERS = "lab: others"
-# Half of the other unit tests, so that two processors share them; and some 170 tests that run ansible-playbook a few times each.
+# Half of the other unit tests, so that two processors share them; and some 200 tests that run ansible-playbook a few times each, rollouts
+# more often than others.
 PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
+ROLLOUTS = f"{PLAYBOOKS}/test_rollout"
 
 
 def files(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -125,7 +127,8 @@ def releases() -> list[Part]:
     """What else needs no hosts, the longest first: playbooks as they are played, other releases of ansible-core and Python, the archive."""
     newest = f"node-3-{sys.version_info.minor}"  # the part `unit` runs the node side's tests on it
     return [
-        pytest_part("playbooks", BUSY, PLAYBOOKS),
+        pytest_part("playbooks: rollout", BUSY, *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob(f"{ROLLOUTS}*.py")))),
+        pytest_part("playbooks", BUSY, PLAYBOOKS, f"--ignore-glob={ROLLOUTS}*"),
         matrix_part("playbooks-2.16", "core-2-16-playbooks"),
         matrix_part("playbooks-2.18", "core-2-18-playbooks"),
         matrix_part("unit-2.16", "core-2-16"),
@@ -137,7 +140,7 @@ def releases() -> list[Part]:
 
 def matrix() -> list[Part]:
     """All that needs no hosts: `make matrix`."""
-    return [*releases()[:3], *fast()[:3], *releases()[3:], *fast()[3:]]
+    return [*releases()[:4], *fast()[:3], *releases()[4:], *fast()[3:]]
 
 
 def parts() -> list[Part]:
@@ -146,7 +149,7 @@ def parts() -> list[Part]:
     judges = [pytest_part(name, BUSY, *files(names)) for name, names in JUDGES.items()]
     others = [pytest_part(OTHERS, WAITING, *files(unnamed()))] if unnamed() else []
     molecule = on_lab("molecule", "--lab", "molecule", "molecule", "test", "--all")
-    long, short = matrix()[:7], matrix()[7:]
+    long, short = matrix()[:8], matrix()[8:]
     return mixed([*hosts[:2], *others, *hosts[2:], molecule], [*long, *judges, *short])
 
 
