@@ -32,6 +32,11 @@ print(json.dumps(said))
 EFFECTIVE = {"containerd": "containerd config dump 2>/dev/null", "crio": "crio config 2>/dev/null", "docker": DOCKER}
 
 
+def pass_over(host: str, why: str) -> None:
+    """End a test whose host needs what this machine has not: Go, root, another Debian. `python -m tests.lab kinds` names it."""
+    pytest.skip(f"the lab cannot boot the host {host} on this machine: {why}")
+
+
 @dc.dataclass(frozen=True)
 class Moment:
     """What is on a host at one time."""
@@ -53,14 +58,16 @@ class Story:
     runs: Mapping[str, Run]
 
     def at(self, moment: str, host: str) -> Moment:
-        if host not in self.kinds:
-            pytest.skip(f"the lab cannot boot the host {host} on this machine: {self.fleet.lab.skipped.get(host)}")
+        self._require(host)
         return self.moments[moment][host]
 
     def answer(self, run: str, host: str, module: str = "node") -> dict[str, Any]:
-        if host not in self.kinds:
-            pytest.skip(f"the lab cannot boot the host {host} on this machine: {self.fleet.lab.skipped.get(host)}")
+        self._require(host)
         return self.runs[run].of(module)[host]
+
+    def _require(self, host: str) -> None:
+        if host not in self.kinds:
+            pass_over(host, self.fleet.lab.skipped[host])
 
 
 def engine(kind: str) -> str:
