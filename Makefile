@@ -64,7 +64,7 @@ integration: venv ## Run the tests on the lab's real engines (root on Debian 12;
 
 judges: venv ## Have containerd, CRI-O and Docker themselves read what is planned for them; no daemon runs (root on Debian 12, Go)
 	@$(LAB) build containerd-1.6 containerd-1.7 containerd-2.1 containerd-2.2 containerd-2.3 containerd-2.4 crio-1.34 docker
-	$(RUN) python -m pytest -q tests/integration/test_containerd_judge.py tests/integration/test_crio_judge.py tests/integration/test_docker_judge.py
+	$(RUN) python -m pytest -q tests/integration/test_containerd_judge.py tests/integration/test_containerd_applied_judge.py tests/integration/test_crio_judge.py tests/integration/test_docker_judge.py
 
 molecule: venv ## Run the molecule scenarios, whose hosts are the lab's
 	@$(RUN) python tests/tools/on_lab_machines.py --lab molecule molecule test --all

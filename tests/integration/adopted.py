@@ -35,7 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
 from tests.fixtures.public_configurations import Public
-from tests.integration.test_containerd_judge import NATURAL, Tree, cri_of
+from tests.integration.containerd_trees import NATURAL, Tree, cri_of
 from tests.integration.test_nvidia_ctk import CDI, DEFAULT, Hands, ctk, effective, files, said
 from tests.integration.test_public_configurations import BUILT_IN, judged
 

@@ -22,9 +22,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.integration import test_containerd_judge as judge
+from tests.integration import containerd_trees as trees
 from tests.integration.configs import Style, written
-from tests.integration.test_containerd_judge import Tree
+from tests.integration.containerd_trees import Tree
 from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, Hands, ctk, files
 from tests.integration.test_properties import thorough
 from tests.unit import lowered
@@ -92,7 +92,7 @@ def leaves(data: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...
 
 def lost(was: dict[str, Any], now: dict[str, Any], told: bool) -> list[str]:
     """Of two dumps: what is not the tool's, not ours and has another value, and what of a handler is less."""
-    before, after = judge.cri_of(was), judge.cri_of(now)
+    before, after = trees.cri_of(was), trees.cri_of(now)
     found = lowered.losses(before, after, told=told)
     for one in (before, after):
         one["containerd"].pop("runtimes", None)
@@ -103,13 +103,13 @@ def lost(was: dict[str, Any], now: dict[str, Any], told: bool) -> list[str]:
 
 
 def dumped(release: str, config: Path) -> dict[str, Any] | None:
-    done = subprocess.run([judge.binary(release), "-c", config, "config", "dump"], capture_output=True, text=True, check=False)
+    done = subprocess.run([trees.binary(release), "-c", config, "config", "dump"], capture_output=True, text=True, check=False)
     return tomllib.loads(done.stdout) if done.returncode == 0 else None
 
 
-@pytest.mark.parametrize("release", judge.RELEASES)
+@pytest.mark.parametrize("release", trees.RELEASES)
 def test_what_goes_takes_nothing_along(release: str) -> None:
-    judge.binary(release)
+    trees.binary(release)
     newer, fates = release.startswith("2."), []
     names, number = ("io.containerd.cri.v1.runtime", 3) if newer else ("io.containerd.grpc.v1.cri", 2)
 
@@ -150,7 +150,7 @@ def test_what_goes_takes_nothing_along(release: str) -> None:
 @pytest.mark.parametrize("release", ["1.7", "2.1"])
 def test_only_a_handler_of_our_name_and_of_another_kind_keeps_the_tools_file(release: str) -> None:
     """Where nobody has edited anything since: the tool copies the default handler, which may be one of Kata's."""
-    judge.binary(release)
+    trees.binary(release)
     names, number = ("io.containerd.cri.v1.runtime", 3) if release.startswith("2.") else ("io.containerd.grpc.v1.cri", 2)
 
     @thorough(6)

@@ -20,7 +20,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from tests.integration import configs
-from tests.integration import test_containerd_judge as judge
+from tests.integration import containerd_trees as trees
 from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, Hands, ctk, effective, files
 from tests.integration.test_properties import thorough
 from tests.unit import lowered
@@ -38,7 +38,7 @@ def planned(hands: Hands) -> Any:
         return None
 
 
-def trees(release: str, source: str) -> st.SearchStrategy[dict[str, Any]]:
+def drawn(release: str, source: str) -> st.SearchStrategy[dict[str, Any]]:
     if source == SOURCES[0]:
         return configs.containerd(release)
     version, name = (3, configs.V3) if release.startswith("2.") else (2, configs.V2)
@@ -46,16 +46,16 @@ def trees(release: str, source: str) -> st.SearchStrategy[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("release", judge.RELEASES)
+@pytest.mark.parametrize("release", trees.RELEASES)
 def test_a_drop_in_of_1_20_goes_as_if_it_had_never_been_there_or_every_file_stays(release: str, source: str) -> None:
-    judge.binary(release)
+    trees.binary(release)
     outcomes = []
 
     @thorough(2)
-    @given(tree=trees(release, source), style=configs.styles, flags=FLAGS)
+    @given(tree=drawn(release, source), style=configs.styles, flags=FLAGS)
     def holds(tree: Any, style: configs.Style, flags: tuple[str, ...]) -> None:
         with tempfile.TemporaryDirectory() as place:
-            host, untouched = (judge.Tree(Path(place) / name, release) for name in ("tree", "untouched"))
+            host, untouched = (trees.Tree(Path(place) / name, release) for name in ("tree", "untouched"))
             for each in (host, untouched):
                 each.write({"config.toml": configs.written(tree, style)})
             try:

@@ -43,7 +43,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from tests.integration.test_containerd_judge import decision
+from tests.integration.containerd_trees import decision
 from tests.integration.test_properties import thorough
 from tests.lab import artefacts, kinds, roots
 from tests.unit import jsontexts

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.integration import test_containerd_judge as judge
+from tests.integration import containerd_trees as trees
 from tests.integration import test_crio_judge as crio_judge
 from tests.integration.configs import Style, written
 from tests.integration.test_properties import thorough
@@ -31,9 +31,9 @@ from tests.unit import lowered
 PLAIN = Style("\n", False, "", '"', False, False, False, False, True, 0, 0)
 
 
-@pytest.mark.parametrize("release", judge.RELEASES)
+@pytest.mark.parametrize("release", trees.RELEASES)
 def test_containerd_has_nothing_less_afterwards(release: str) -> None:
-    judge.binary(release)
+    trees.binary(release)
     newer, planned = release.startswith("2."), []
     names = "io.containerd.cri.v1.runtime" if newer else "io.containerd.grpc.v1.cri"
 
@@ -41,10 +41,10 @@ def test_containerd_has_nothing_less_afterwards(release: str) -> None:
     @given(cri=lowered.configurations(release), default=st.booleans())
     def holds(cri: dict[str, Any], default: bool) -> None:
         with tempfile.TemporaryDirectory() as place:
-            host = judge.Tree(Path(place), release)
+            host = trees.Tree(Path(place), release)
             text = written({"version": 3 if newer else 2, "plugins": {names: cri}}, PLAIN)
             host.write({"config.toml": text})
-            was = judge.cri_of(judge.dump(release, host.config))
+            was = trees.cri_of(trees.dump(release, host.config))
             try:
                 plan = host.plan(default=default)
             except PlanError:
@@ -53,7 +53,7 @@ def test_containerd_has_nothing_less_afterwards(release: str) -> None:
                 return
             planned.append(True)
             host.apply(plan)
-            now = judge.cri_of(judge.dump(release, host.config))
+            now = trees.cri_of(trees.dump(release, host.config))
             assert lowered.losses(was, now, told=newer) == []
             assert containerd_cgroup_choice.reports_systemd(was) is lowered.tells(
                 was["containerd"]["runtimes"], was["containerd"]["default_runtime_name"]

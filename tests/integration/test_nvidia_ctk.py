@@ -20,8 +20,8 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan
 
-from tests.integration import test_containerd_judge as judge
-from tests.integration.test_containerd_judge import NATURAL, RELEASES, Tree, binary, cri_of
+from tests.integration import containerd_trees as trees
+from tests.integration.containerd_trees import NATURAL, RELEASES, Tree, binary, cri_of
 from tests.lab import artefacts
 
 DROP_IN = "conf.d/99-nvidia.toml"
@@ -36,7 +36,7 @@ endpoint = ["https://u:p@mirror.example"]
 """
 
 
-class Hands(judge.Hands):
+class Hands(trees.Hands):
     """On a machine where other tests run their engines meanwhile."""
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def ctk(tree: Tree, release: str, *flags: str) -> None:
 
 
 def shapes(release: str) -> dict[str, dict[str, str]]:
-    found = {name: files for name, files in judge.shapes(release).items() if name.split()[0] not in ("crlf", "dotted", "empty")}
+    found = {name: files for name, files in trees.shapes(release).items() if name.split()[0] not in ("crlf", "dotted", "empty")}
     if release.startswith("1."):
         found["secrets"] = {"config.toml": found["kubeadm v2"]["config.toml"] + SECRETS.replace("@CRI@", NATURAL[2])}
     return found

@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
 
 from tests.integration import test_nvidia_ctk
-from tests.integration.test_containerd_judge import Tree, cri_of
+from tests.integration.containerd_trees import Tree, cri_of
 from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, ctk, effective, files, prepared
 
 TOOLKIT = "/usr/local/nvidia/toolkit/nvidia-container-runtime"

@@ -27,7 +27,7 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from tests.integration import configs
-from tests.integration import test_containerd_judge as judge
+from tests.integration import containerd_trees as trees
 from tests.integration import test_crio_judge as crio_judge
 
 EXAMPLES = int(os.environ.get("GPUFLEET_EXAMPLES") or 0)
@@ -76,12 +76,12 @@ def handlers() -> st.SearchStrategy[tuple[Handler, ...]]:
 def keeps_everything_else(release: str, tree: Any, style: configs.Style, wish: dict[str, Any]) -> None:
     """(a), (b), (d) with the pure planner."""
     with tempfile.TemporaryDirectory() as place:
-        host = judge.Tree(Path(place), release)
+        host = trees.Tree(Path(place), release)
         text = configs.written(tree, style)
         assert tomllib.loads(text.removeprefix("\ufeff")) == tree, "the test's own writer is wrong"
         host.write({"config.toml": text})
         try:
-            was = judge.dump(release, host.config)
+            was = trees.dump(release, host.config)
         except AssertionError:
             event("the engine does not read it")
             return
@@ -95,14 +95,14 @@ def keeps_everything_else(release: str, tree: Any, style: configs.Style, wish: d
         host.apply(plan)
         names = tuple(h.name for h in wish["handlers"])
         keys = ("default_runtime_name", "enable_cdi", "cdi_spec_dirs")
-        now = judge.dump(release, host.config)
-        containers = judge.cri_of(now)["containerd"]
+        now = trees.dump(release, host.config)
+        containers = trees.cri_of(now)["containerd"]
         for handler in wish["handlers"]:
             assert containers["runtimes"][handler.name]["options"]["BinaryName"] == handler.binary
             for key, value in handler.options.items():
                 assert containers["runtimes"][handler.name]["options"][key] == value
         assert (containers["default_runtime_name"] == "nvidia") is wish["default"]
-        assert judge.rest_of(now, names, keys) == judge.rest_of(was, names, keys)
+        assert trees.rest_of(now, names, keys) == trees.rest_of(was, names, keys)
         again = host.plan(**wish)
         assert again.empty, again.differences
         went = lines_that_went(text, host.config.read_bytes().decode())
@@ -110,9 +110,9 @@ def keeps_everything_else(release: str, tree: Any, style: configs.Style, wish: d
         assert [line for line in went if not any(key in line for key in OURS) and not grew(line, now_there)] == []
 
 
-@pytest.mark.parametrize("release", judge.RELEASES)
+@pytest.mark.parametrize("release", trees.RELEASES)
 def test_containerd_sees_ours_and_no_other_difference(release: str) -> None:
-    judge.binary(release)
+    trees.binary(release)
 
     @thorough(40)
     @given(tree=configs.containerd(release), style=configs.styles, default=st.booleans(), cdi=st.booleans(), names=handlers())
@@ -122,20 +122,20 @@ def test_containerd_sees_ours_and_no_other_difference(release: str) -> None:
     holds()
 
 
-@pytest.mark.parametrize("release", judge.RELEASES)
+@pytest.mark.parametrize("release", trees.RELEASES)
 def test_the_executor_predicts_it_and_give_back_the_same_bytes(release: str) -> None:
     """(b), (c) and (e) with the real eyes and hands, and the engine's program as their validator."""
-    judge.binary(release)
+    trees.binary(release)
 
     @thorough(8)
     @given(tree=configs.containerd(release), style=configs.styles)
     def holds(tree: Any, style: configs.Style) -> None:
         with tempfile.TemporaryDirectory() as place:
-            host = judge.Tree(Path(place), release)
+            host = trees.Tree(Path(place), release)
             host.write({"config.toml": configs.written(tree, style)})
             try:
-                judge.dump(release, host.config)
-                hands = judge.Hands(host)
+                trees.dump(release, host.config)
+                hands = trees.Hands(host)
                 plan = hands.plan("present")
             except (AssertionError, PlanError):
                 return
@@ -151,7 +151,7 @@ def test_the_executor_predicts_it_and_give_back_the_same_bytes(release: str) -> 
     holds()
 
 
-def without_journal(host: judge.Tree) -> dict[str, str]:
+def without_journal(host: trees.Tree) -> dict[str, str]:
     return {path: text for path, text in host.files().items() if "/journal/" not in path}
 
 

@@ -19,7 +19,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri_queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import cgroup_choice as containerd_cgroup_choice
 
-from tests.integration import test_containerd_judge as judge
+from tests.integration import containerd_trees as trees
 
 # The daemon has directories of its own, and no part that would look at the machine's disks.
 HEAD = """version = {schema}
@@ -50,7 +50,7 @@ CASES: dict[str, tuple[str, dict[str, tuple[str, str | None]], str]] = {
 
 
 def text(home: str, schema: int, default: str, handlers: dict[str, tuple[str, str | None]]) -> str:
-    names = judge.NATURAL[schema]
+    names = trees.NATURAL[schema]
     lines = [HEAD.format(schema=schema, home=home), IMAGES[schema]]
     lines += [f"[plugins.{names}.containerd]\n"] if schema == 3 else []  # the images' table is the same one before
     lines.append(f'default_runtime_name = "{default}"\n')
@@ -63,7 +63,7 @@ def text(home: str, schema: int, default: str, handlers: dict[str, tuple[str, st
 @contextlib.contextmanager
 def daemon(release: str, config: Path) -> Iterator[None]:
     """containerd with this configuration, for as long as it is asked; it says itself when it serves."""
-    running = subprocess.Popen([judge.binary(release), "-c", config], stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen([trees.binary(release), "-c", config], stderr=subprocess.PIPE, text=True)
     try:
         said = list(itertools.takewhile(lambda line: "containerd successfully booted" not in line, running.stderr or ()))
         assert running.poll() is None, said[-3:]
@@ -73,7 +73,7 @@ def daemon(release: str, config: Path) -> Iterator[None]:
         running.communicate()
 
 
-def answer(release: str, host: judge.Tree) -> str:
+def answer(release: str, host: trees.Tree) -> str:
     with daemon(release, host.config):
         driver: str = cri_queries.runtime_config(str(host.home.parent / "c.sock"))["driver"]
         return driver
@@ -89,21 +89,21 @@ def home() -> Iterator[Path]:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("release", ["2.1", "2.4"])
 def test_the_kubelet_is_told_the_same_with_our_handler_as_default(home: Path, release: str, case: str) -> None:
-    judge.binary(release)
+    trees.binary(release)
     default, handlers, driver = CASES[case]
-    host = judge.Tree(home / "tree", release)
+    host = trees.Tree(home / "tree", release)
     host.write({"config.toml": text(str(home), 3, default, handlers)})
-    table: dict[str, Any] = judge.cri_of(judge.dump(release, host.config))
+    table: dict[str, Any] = trees.cri_of(trees.dump(release, host.config))
     assert containerd_cgroup_choice.reports_systemd(table) is (driver == "systemd")
     assert answer(release, host) == driver
     plan = host.plan(default=True)
     host.apply(plan)
-    assert judge.cri_of(judge.dump(release, host.config))["containerd"]["default_runtime_name"] == "nvidia"
+    assert trees.cri_of(trees.dump(release, host.config))["containerd"]["default_runtime_name"] == "nvidia"
     assert answer(release, host) == driver
 
 
 def test_before_2_0_the_question_is_not_known(home: Path) -> None:
-    judge.binary("1.7")
-    host = judge.Tree(home / "tree", "1.7")
+    trees.binary("1.7")
+    host = trees.Tree(home / "tree", "1.7")
     host.write({"config.toml": text(str(home), 2, "runc", {"runc": (RUNC, "SystemdCgroup = true")})})
     assert answer("1.7", host) == ""

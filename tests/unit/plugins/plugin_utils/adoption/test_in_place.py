@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 
 from tests.fixtures import earlier_content as earlier
-from tests.integration.test_containerd_judge import RELEASES, decision
+from tests.integration.containerd_trees import RELEASES, decision
 from tests.unit.builders import obs
 
 ROOT = "/etc/containerd/config.toml"

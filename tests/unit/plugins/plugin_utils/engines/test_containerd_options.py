@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
-from tests.integration.test_containerd_judge import decision
+from tests.integration.containerd_trees import decision
 from tests.unit.builders import obs
 
 OLD, NEW = Version(1, 7, 24), Version(2, 1, 4)
