@@ -61,15 +61,16 @@ class ActionModule(ActionBase):
         variables, check = task_vars or {}, bool(self._task.check_mode)
         done: list[Asked] = []
         refused = ""
-        closed = "" if check or args["point"] != "end" else rollout_batch.closed(settings.of(args["settings"]))
+        concerned = hosts(args, variables, check)
+        closed = rollout_batch.closed(settings.of(args["settings"])) if concerned and args["point"] == "end" and not check else ""
         try:
-            for asked in self._asked([] if closed else hosts(args, variables, check), args, variables):
+            for asked in self._asked([] if closed else concerned, args, variables):
                 asked.api.carry_out(asked.calls, check=check)
                 done.append(asked)
         except (PlanError, AnsibleError) as error:
             refused = f"{REFUSED[args['point']]}: {error}{'' if args['point'] == 'before' else '. ' + GOES_ON}"
         calls = [call for asked in done for call in asked.calls]
-        lines = [f"nothing is applied to the clusters now: {closed}"] if closed else []
+        lines = [f"nothing is applied to the clusters now: {closed}; run it again within"] if closed else []
         lines += [line for asked in done for line in said(asked, args["point"], check)]
         if lines:
             fleet_table.show(lines)

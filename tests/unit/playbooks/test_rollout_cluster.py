@@ -48,7 +48,7 @@ def nodes(cluster: Path) -> list[tuple[str, list[str], bool]]:
     return found
 
 
-def test_each_batch_is_told_before_and_after_its_change(tmp_path: Path) -> None:
+def test_what_a_batch_needs_is_applied_before_and_after_its_change(tmp_path: Path) -> None:
     cluster = started(tmp_path)
     status, words = rollout(tmp_path, "--check", **OFF)
     assert (status, api.log(cluster)) == (0, []), words

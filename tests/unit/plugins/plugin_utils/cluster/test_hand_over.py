@@ -30,8 +30,8 @@ def daemon_set(privileged: bool = True) -> dict[str, Any]:
 
 
 def node(label: str = "", *pods: dict[str, Any], host: dict[str, Any] | None = None, there: bool = True, **result: Any) -> hand_over.Node:
-    labels = {"labels": {hand_over.TOOLKIT_LABEL: label}} if label else {}
     """there: the operator's DaemonSet; else one of a user with its label, which has no rights on a host."""
+    labels = {"labels": {hand_over.TOOLKIT_LABEL: label}} if label else {}
     found = {"operator_toolkit": host or GONE, "decision": {"decisions": []}, **result}
     return hand_over.of("gpu1", {"metadata": {"name": "gpu1", **labels}}, pods, [daemon_set(there)], found)
 

@@ -57,10 +57,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"sharing": {UUID: "shared"}},
-        (
-            f"gpufleet_sharing has for {UUID} the unknown policy 'shared'. Known policies "
-            "are dedicated, time_slicing"
-        ),
+        f"gpufleet_sharing has for {UUID} the unknown policy 'shared'. Known policies are dedicated, time_slicing",
     ),
     ({"sharing": {UUID: {"mig": {}}}}, f"gpufleet_sharing has for {UUID} the unknown policy 'mig'. MIG is set up by nvidia-mig-parted"),
     *(
@@ -84,17 +81,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"sharing": {UUID: {"dedicated": {"exclusive": "yes"}}}},
-        (
-            f"gpufleet_sharing.{UUID}.dedicated: exclusive is 'yes'. Write true or "
-            "false"
-        ),
+        f"gpufleet_sharing.{UUID}.dedicated: exclusive is 'yes'. Write true or false",
     ),
     (
         {"sharing": {UUID: {"dedicated": {"slots": 2}}}},
-        (
-            f"gpufleet_sharing.{UUID}.dedicated: unknown key 'slots'. The known key is "
-            "exclusive"
-        ),
+        f"gpufleet_sharing.{UUID}.dedicated: unknown key 'slots'. The known key is exclusive",
     ),
     (
         {"sharing": {UUID: {"dedicated": 1}}},
