@@ -71,6 +71,11 @@ def tied(command: Sequence[str]) -> list[str]:
     return [*(["setpriv", "--pdeathsig", "INT", "--"] if shutil.which("setpriv") else []), *command]
 
 
+def environment() -> dict[str, str]:
+    """That of the user, with compiled modules kept: else each of some thousand runs of ansible-playbook compiles the collection anew."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """What a shell runs in the background ignores interrupts, and hands that on to what it starts; parts are ended by one."""
@@ -125,7 +130,13 @@ class Run:
         with self._log(part).open("wb") as log:
             # The main thread starts it: that thread's end is what a tied process notices.
             process = subprocess.Popen(
-                tied(part.command), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                tied(part.command),
+                cwd=ROOT,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         self.running[part.name] = (part, process, time.monotonic())
         threading.Thread(target=self._wait, args=(part, process), daemon=True).start()

@@ -130,6 +130,15 @@ def test_a_part_that_does_not_end_is_ended_and_has_failed(found: Any, tmp_path: 
     assert "did not come to an end" in capsys.readouterr().out
 
 
+def test_parts_keep_what_they_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    import everything
+
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("GPUFLEET_ELSE", "as it was")
+    assert "PYTHONDONTWRITEBYTECODE" not in everything.environment()
+    assert everything.environment()["GPUFLEET_ELSE"] == "as it was"
+
+
 def test_a_part_that_cannot_be_found_has_failed(tmp_path: Path) -> None:
     import parts
 
