@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whatever was configured, and then once more by the real nvidia-ctk: the host is taken over as if the tool had never been there, or
-refused with every file as it was. containerd's own program is the judge.
+refused with every file as it was. containerd's own program is the judge. One thing stays: what the tool had copied from another handler
+into one that was there before it, since containers have run with that.
 
 GPUFLEET_EXAMPLES sets how many examples each release gets.
 """
@@ -16,15 +17,22 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from tests.integration import configs
 from tests.integration import containerd_trees as trees
+from tests.integration.containerd_trees import cri_of
 from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, Hands, ctk, effective, files
 from tests.integration.test_properties import thorough
 from tests.unit import lowered
 
+# The tool makes nvidia a copy of runc here, which has a specification that the nvidia of the main file has not.
+COPIED = {
+    "runc": {"runtime_type": lowered.RUNC, "base_runtime_spec": "/etc/containerd/base.json"},
+    "nvidia": {"runtime_type": lowered.RUNC},
+}
+PLAIN = configs.Style("\n", False, "", '"', False, False, False, False, True, 0, 0)
 SOURCES = ("in any form", "handlers that differ in all that counts")
 FLAGS = st.sampled_from([(), (DEFAULT,), (CDI,), (DEFAULT, CDI)])
 
@@ -38,11 +46,26 @@ def planned(hands: Hands) -> Any:
         return None
 
 
+def whole(release: str, cri: Any) -> dict[str, Any]:
+    version, name = (3, configs.V3) if release.startswith("2.") else (2, configs.V2)
+    return {"version": version, "plugins": {name: cri}}
+
+
 def drawn(release: str, source: str) -> st.SearchStrategy[dict[str, Any]]:
     if source == SOURCES[0]:
         return configs.containerd(release)
-    version, name = (3, configs.V3) if release.startswith("2.") else (2, configs.V2)
-    return lowered.configurations(release).map(lambda cri: {"version": version, "plugins": {name: cri}})
+    return lowered.configurations(release).map(lambda cri: whole(release, cri))
+
+
+def take_copies_out(now: dict[str, Any], never: dict[str, Any], by_tool: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """What is in force now; handlers that were there before the tool without what they have of it alone, with the value that it gave."""
+    mine, plain, made, was = (cri_of(each)["containerd"]["runtimes"] for each in (now, never, by_tool, before))
+    for name in set(mine) & set(plain) & set(made) & set(was):
+        for here, without, tools in ((r[name] for r in (mine, plain, made)), (r[name]["options"] for r in (mine, plain, made))):
+            for key in [k for k, v in here.items() if k != "options" and v and v == tools.get(k) and not without.get(k)]:
+                del here[key]
+                here.update({key: without[key]} if key in without else {})
+    return now
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -52,6 +75,7 @@ def test_a_drop_in_of_1_20_goes_as_if_it_had_never_been_there_or_every_file_stay
     outcomes = []
 
     @thorough(2)
+    @example(tree=whole(release, {"containerd": {"runtimes": COPIED, "default_runtime_name": "nvidia"}}), style=PLAIN, flags=())
     @given(tree=drawn(release, source), style=configs.styles, flags=FLAGS)
     def holds(tree: Any, style: configs.Style, flags: tuple[str, ...]) -> None:
         with tempfile.TemporaryDirectory() as place:
@@ -59,9 +83,9 @@ def test_a_drop_in_of_1_20_goes_as_if_it_had_never_been_there_or_every_file_stay
             for each in (host, untouched):
                 each.write({"config.toml": configs.written(tree, style)})
             try:
-                effective(untouched)
+                before = effective(untouched)
                 ctk(host, "1.20", *flags)
-                effective(host)
+                by_tool = effective(host)
             except (AssertionError, subprocess.CalledProcessError):
                 event("the tool or containerd does not read it")
                 return
@@ -77,7 +101,8 @@ def test_a_drop_in_of_1_20_goes_as_if_it_had_never_been_there_or_every_file_stay
             outcomes.append("stays" if theirs.exists() else "goes")
             event(outcomes[-1])
             if not theirs.exists():
-                assert effective(host) == effective(untouched)
+                never = effective(untouched)
+                assert take_copies_out(effective(host), never, by_tool, before) == never
             assert hands.plan("present").empty
             hands.apply(hands.plan("absent"))
             assert files(host) == was
