@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import Boot
+from tests.lab.cgroup import until
 from tests.tools.onlab import Fleet, Run, differing
 
 pytestmark = pytest.mark.lab
@@ -88,8 +89,10 @@ def attacked(fleet: Fleet, before: dict[str, Any], program: bytes) -> Fleet:
                 HOST, f"setpriv --reuid mallory --clear-groups setsid /home/mallory/{name} {arguments} </dev/null >/dev/null 2>&1 &"
             )
         fleet.shell(HOST, f"systemd-run --uid=mallory --unit=evil-{name} /home/mallory/{name} {WRITES}")
-    listed = fleet.shell(HOST, "ps -u mallory -o comm=")
-    assert all(listed.split().count(name[:15]) == 3 for name in NAMES), listed
+    for _turn in until("the processes of mallory have their names"):  # until then each is a setpriv
+        listed = fleet.shell(HOST, "ps -u mallory -o comm=").split()
+        if all(listed.count(name[:15]) == 3 for name in NAMES):
+            break
     return fleet
 
 

@@ -15,6 +15,7 @@ from .artefacts import LabError, run
 
 GATEWAY = "10.77.0.1"
 BRIDGE = "br0"
+HARDWARE = "02:00:0a:4d:00:01"  # administered locally
 MACHINE_LENGTH = 12  # systemd-nspawn names a port vb-<machine>, and the kernel allows 15 characters
 
 
@@ -30,7 +31,9 @@ def up(lab: str) -> None:
     try:
         for command in (
             ["link", "set", "lo", "up"],
-            ["link", "add", BRIDGE, "type", "bridge"],
+            # With an address of its own: else it is the lowest one of its ports, and where that port goes, the hosts that have
+            # resolved the gateway before send to nobody until their entry has expired (linux, br_stp_recalculate_bridge_id).
+            ["link", "add", BRIDGE, "address", HARDWARE, "type", "bridge"],
             ["address", "add", f"{GATEWAY}/16", "dev", BRIDGE],
             ["link", "set", BRIDGE, "up"],
         ):
