@@ -225,6 +225,7 @@ sharing:
       bus: "0000:17:00.0"
       policy: dedicated (exclusive)
       compute_mode: EXCLUSIVE_PROCESS
+      daemon: ""
       users:
         - name: container 0f3b7c1d9a2e
           pids: [4711]
@@ -244,6 +245,10 @@ sharing:
       returned: always
     compute_mode:
       description: The mode that the driver has for it now.
+      type: str
+      returned: always
+    daemon:
+      description: The state of its MPS daemon's unit, as systemd has it. Empty for other policies, and where it is not known.
       type: str
       returned: always
     users:

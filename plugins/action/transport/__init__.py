@@ -56,7 +56,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
 }
 # What programs that stay on a host have in common: their one import of this collection, for which its text stands there.
 CARRIED = "programs"
-IMPORTED = f"from {PACKAGE}.resident.{CARRIED} import run_program"
+IMPORTED = re.compile(rf"(?m)^from {re.escape(PACKAGE)}\.resident\.{CARRIED} import .*$")
 # The part of a program that is run, where it has another name than the program.
 MAIN = {"transaction": "transaction.entry", "acknowledge": "transaction.acknowledge", "container_check": "container_test.entry"}
 # RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent. By path, each: what becomes root
@@ -153,7 +153,7 @@ def resident_sources() -> Mapping[str, str]:
     """Sources of the programs that stay on a host (module_utils/_node/resident), by name. Each is one file, with what it imports in it."""
     names = (name[:-3] for name in sorted(os.listdir(os.path.join(SOURCES, "resident"))) if name.endswith(".py"))
     carried = text(f"resident.{CARRIED}").split('"""\n\n', 1)[1].rstrip()
-    return {name: text(f"resident.{name}").replace(IMPORTED, carried) for name in names if name not in ("__init__", CARRIED)}
+    return {name: IMPORTED.sub(lambda _line: carried, text(f"resident.{name}")) for name in names if name not in ("__init__", CARRIED)}
 
 
 def script(program: str, request: Mapping[str, Any], marker: str, *, keep: bool = False) -> bytes:

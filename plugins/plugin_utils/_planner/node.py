@@ -258,7 +258,9 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
             lambda: device_plugin.advise(policy, record),
             lambda: Plan(advice=dra.advice(claims(policy, obs, seen, after=True))),
             lambda: Plan(advice=(*consumers.advice(obs), *podman.advice(policy, obs))),
-            lambda: sharing.plan(policy, obs, seen.driver, seen.kubelet, (residents or {}).get(sharing.PROGRAM_NAME, "")),
+            lambda: sharing.plan(
+                policy, obs, seen.driver, seen.kubelet, *((residents or {}).get(name, "") for name in sharing.PROGRAM_NAMES)
+            ),
         ]
     )
     recorded = decision_file.plan(policy, obs, record, seen.driver, taken_over(obs, parts))

@@ -269,6 +269,7 @@ def _host_files(inv: Inventory, kernel: str) -> Iterator[tuple[str, Entry]]:
     yield "etc/fake-nvml.conf", Entry(nvml_conf(inv))
     yield "usr/bin/nvidia-smi", Entry((HERE / "nvidia-smi").read_text(), mode=0o755)
     yield from ((path, Entry(text, mode=mode)) for path, text, mode in driver.texts(inv.version))
+    yield "usr/bin/nvidia-cuda-mps-control", Entry((HERE / "nvidia-cuda-mps-control").read_text(), mode=0o755)
     yield from ((path, Entry(link=target)) for path, target in driver.links(LIBRARIES, inv.version))
     yield f"{LIBRARIES}/{NVML}.so.1", Entry(link=f"{NVML}.so.{inv.version}")
     # What nvidia-cdi-refresh.service looks at to see whether a driver is installed for this kernel.

@@ -156,7 +156,7 @@ def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
     left = [left_by_others(policy, obs, one.spec) for one in made.specs.values()]
     judged = functools.partial(verdict, policy, obs, host, driver)
     writes = [write(policy, obs, one.spec, made.source, judged) for one in made.specs.values()]
-    gone = withdraw(policy, obs, "no GPU is shared by time slices", but=frozenset(made.specs))
+    gone = withdraw(policy, obs, "no GPU is shared in this way", but=frozenset(made.specs))
     return merge([take_over(policy, obs, host), *left, *writes, gone, Plan(advice=(*driver.notes, *made.notes))]), made
 
 
@@ -219,7 +219,7 @@ def taken_over(policy: Policy, obs: Observation) -> tuple[str, ...]:
 
 def withdraw(policy: Policy, obs: Observation, why: str, but: frozenset[str] | None = None) -> Plan:
     """but: the kinds that stay, of those that come and go with a policy of sharing."""
-    going = [name for name, layout in kinds(policy) if but is None or (name not in but and layout == layouts.SHARED)]
+    going = [name for name, layout in kinds(policy) if but is None or (name not in but and layout in layouts.BY_SHARING)]
     own = [seen(policy, obs, path(policy, name)) for name in going]
     return merge([owned_file.give_back(obs, file, why=why, own=is_own(file)) for file in own])
 
@@ -270,7 +270,7 @@ def generated(policy: Policy, host: HostDecision, of: OfDriver, look: inventory.
     parts = {name: (time_sliced.part(policy, look, layout), layout) for name, layout in kinds(policy)}
     all_of_them = {name: one_spec(policy, host, of, part, name, layout) for name, (part, layout) in parts.items()}
     specs = {name: one for name, one in all_of_them.items() if one.spec.devices}
-    lacking = [name for name, (_part, layout) in parts.items() if name not in specs and layout != layouts.SHARED]
+    lacking = [name for name, (_part, layout) in parts.items() if name not in specs and layout not in layouts.BY_SHARING]
     empty = [f"No device of the kind {name}, so no spec is written for it" for name in lacking]
     notes = tuple(dict.fromkeys(note for one in all_of_them.values() for note in one.notes))
     return Made(specs, look.source, (*words, *notes, *of.notes, *empty), of)

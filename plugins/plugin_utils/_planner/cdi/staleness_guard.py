@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_UNIT
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import mps_places
 
 NAME = "cdi-watch"
 SERVICE, PATH, TIMER = f"gpufleet-{NAME}.service", f"gpufleet-{NAME}.path", f"gpufleet-{NAME}.timer"
@@ -107,7 +108,8 @@ def facts(policy: Policy, obs: Observation, spec: Spec) -> list[dict[str, Any]]:
         found.append({"what": "the driver", "each": p.module_version, "find": list(VERSION), "found": versions})
     nodes = [n for e in staleness.edits(spec) for n in e.device_nodes]
     hooks = [h.path for e in staleness.edits(spec) for h in e.hooks if h.name != "startContainer"]
-    paths = sorted({*staleness.paths(spec), *hooks, *(staleness.live_path(n) for n in nodes)})
+    files = (path for path in staleness.paths(spec) if not path.startswith(mps_places.ROOT))  # they come with the daemons, later in a boot
+    paths = sorted({*files, *hooks, *(staleness.live_path(n) for n in nodes)})
     numbers = {staleness.live_path(n): [n.major, n.minor or 0] for n in nodes if n.major}
     return [*found, {"what": "device numbers", "numbers": numbers}, {"what": "files", "paths": paths}]
 

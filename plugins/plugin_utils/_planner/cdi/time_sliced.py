@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A kind of CDI devices for GPUs that are shared by time slices alone: who asks by it gets no dedicated GPU, also by the name `all`."""
+"""Kinds of CDI devices for GPUs that are shared, one for time slices and one for MPS: who asks by them gets no dedicated GPU."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted
 
 SUFFIX = "-shared"  # nvidia.com/gpu-shared
+CLASS = "mps"  # nvidia.com/mps
+POLICIES = {layouts.SHARED: "time_slicing", layouts.MPS: "mps"}
 
 
 def kinds(policy: Policy, kind: str) -> tuple[tuple[str, str], ...]:
-    """The kind and its layout, where GPUs are shared, were, or may have been."""
+    """The kinds and their layouts, where GPUs are shared, were, or may have been."""
     concerned = policy.sharing is not None or policy.state == "absent"
-    return ((kind + SUFFIX, layouts.SHARED),) if concerned and not policy.single and policy.cdi_layout == layouts.WORKLOADS else ()
+    if not concerned or policy.single or policy.cdi_layout != layouts.WORKLOADS:
+        return ()
+    return (kind + SUFFIX, layouts.SHARED), (f"{kind.partition('/')[0]}/{CLASS}", layouts.MPS)
 
 
 def part(policy: Policy, look: Hardware, layout: str) -> Hardware:
     """What of the hardware a layout is about."""
-    if layout != layouts.SHARED:
+    if layout not in POLICIES:
         return look
-    entries = [entry for entry in wanted.on_host(policy.sharing) if entry.policy == "time_slicing"]
+    entries = [entry for entry in wanted.on_host(policy.sharing) if entry.policy == POLICIES[layout]]
     named = (b for b in look.boards if any(entry.names(b.gpu.uuid, b.gpu.bus_id, b.gpu.model, b.gpu.index) for entry in entries))
     return dc.replace(look, boards=tuple(named))

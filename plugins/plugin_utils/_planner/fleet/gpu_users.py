@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.work import WATCHERS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, mps, wanted
 
 NODE = r"(/.*)?/dev/nvidia(?P<device>\d+)( \(deleted\))?$"
 USERS = queries.holders("each GPU", NODE, WATCHERS, groups=True)
@@ -46,9 +46,17 @@ def as_result(policy: Policy, obs: Observation, driver: Driver) -> list[dict[str
         users = by_group(answer, minors.get(gpu.bus, ""))
         too_many = entry.policy == "dedicated" and len(users) > 1
         sentence = f"{len(users)} users on a dedicated GPU: {', '.join(user['name'] for user in users)}" if too_many else ""
-        row = {"gpu": gpu.uuid, "bus": gpu.bus, "policy": entry.text, "compute_mode": gpu.compute_mode, "users": users}
+        state = daemon(obs, mps.service(gpu.uuid)) if entry.limits else ""
+        if state and state != "active":
+            sentence = f"its MPS daemon does not serve: {mps.service(gpu.uuid)} is {state}"
+        row = {"gpu": gpu.uuid, "bus": gpu.bus, "policy": entry.text, "compute_mode": gpu.compute_mode, "daemon": state, "users": users}
         found.append({**row, "violation": sentence if sentence or known else None})
     return found
+
+
+def daemon(obs: Observation, unit: str) -> str:
+    """The state of its unit; '' where it was not asked for, since the plan was refused before."""
+    return obs.unit(unit).get("ActiveState", "not there") if obs.unit_asked(unit) else ""
 
 
 def by_group(answer: Any, minor: str) -> list[dict[str, Any]]:

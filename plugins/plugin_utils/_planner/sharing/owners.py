@@ -33,8 +33,7 @@ def refuse(obs: Observation, kubelet: Kubelet, replicas: Replicas | None) -> Non
             raise PlanError(what, where=path, next=f"Leave this host out of {OPTION}, or take that line out of gres.conf")
     if replicas and not kubelet.expected:
         why = "the device plugin of a Kubernetes node makes replicas, and no kubelet is here"
-        step = "Leave the host out, and start MPS yourself" if replicas.flavor == "mps" else "Leave replicas out, or this host"
-        raise PlanError(f"{OPTION} has replicas", why=why, next=step)
+        raise PlanError(f"{OPTION} has replicas", why=why, next="Leave replicas out, or this host")
     if kubelet.present and not replicas:
         why = "the device plugin hands a node's GPUs out, and shares them by its own configuration"
         step = f"Leave this host out of {OPTION}, or share its GPUs by the plugin: give each one time_slicing or mps with replicas"

@@ -11,11 +11,13 @@ from before us, so those that were found are kept in the unit's own settings, an
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, owned_file, queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as driver_gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
     Driver,
@@ -28,7 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_UNIT, WHOLE
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin, modes, owners, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin, modes, mps, owners, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import Modes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import INTERVALS, OPTION, Wanted
 
@@ -38,6 +40,7 @@ RULES = f"/etc/udev/rules.d/90-gpufleet-{NAME}.rules"
 PATHS = (*host_service.paths(NAME, (SERVICE,)), RULES)
 SETTINGS = host_service.settings_path(NAME)
 PROGRAM_NAME = "modes"  # of the program that stays on the host (module_utils/_node/resident)
+PROGRAM_NAMES = (PROGRAM_NAME, mps.PROGRAM_NAME)
 # ubuntu-drivers' 71-nvidia.rules starts nvidia-persistenced so. udev reads a new file of rules by itself.
 RULE = (
     f'# Written by gpufleet.nvidia.\nACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{SERVICE}"\n'
@@ -47,7 +50,7 @@ AT_BOOT = 180  # seconds for all GPUs: engines wait meanwhile
 MODE, SLICE = "compute mode", "time slice"
 WHY = {
     MODE: {
-        "EXCLUSIVE_PROCESS": "the driver then refuses a second process on this dedicated GPU",
+        "EXCLUSIVE_PROCESS": "the driver then refuses who goes past the one process, or the MPS daemon, that this GPU is for",
         "DEFAULT": "several processes have to be let onto a GPU that they share by time slices",
     },
     SLICE: "how long a process computes on the GPU before another one has its turn",
@@ -74,20 +77,20 @@ class Setting:
 def questions(policy: Policy) -> list[queries.Question]:
     """Nothing where the option is not set; what an earlier run has left where all is taken back."""
     if policy.state == "absent":
-        return own_files()
+        return [*own_files(), *mps.questions(policy)]
     if policy.sharing is None or policy.root != "/":
         return []
     entries = wanted.on_host(policy.sharing)
     asked = [modes.MODES] if entries else []
     asked += [modes.TIME_SLICES] if any(entry.interval for entry in entries) else []
-    return [*asked, *(owners.questions() if policy.sharing else ()), *own_files()]
+    return [*asked, *(owners.questions() if policy.sharing else ()), *own_files(), *mps.questions(policy)]
 
 
 def own_files() -> list[queries.Question]:
     return [*host_service.questions(NAME, (SERVICE,)), queries.file(RULES, keep=OWN_UNIT)]
 
 
-def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, program: str) -> Plan:
+def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, program: str, mps_program: str = "") -> Plan:
     """Modes that differ, by commands that can be undone; files that set them again; one start of their unit, which reads modes back."""
     if policy.sharing is None or policy.root != "/":
         return Plan()
@@ -114,7 +117,21 @@ def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, pro
     files = merge([host_service.plan(policy, obs, resident), host_service.write(obs, RULES, RULE, STAYS)])
     changed = changing([*settings, *left])
     start = (Restart(SERVICE, "start", STAYS),) if files.changes or changed.commands else ()
-    return merge([changed, files, Plan(restarts=start, advice=(*advice, *closed(gpu for gpu, entry in resolved if asks(entry))))])
+    daemons = mps.plan(policy, obs, resolved, minors_of(gpus, driver), mps_program)
+    said = (*advice, *closed(gpu for gpu, entry in resolved if asks(entry)))
+    # A daemon that ends does so before its GPU's mode changes, and one that begins has to find the mode right.
+    return merge([dc.replace(daemons, restarts=()), changed, files, Plan(restarts=(*start, *daemons.restarts), advice=said)])
+
+
+def minors_of(gpus: Iterable[Modes], driver: Driver) -> dict[str, int]:
+    """UUID -> number of the device node."""
+    minors = {gpu.bus_id: gpu.minor for gpu in driver.gpus}
+    return {gpu.uuid: minors[gpu.bus] for gpu in gpus if gpu.bus in minors}
+
+
+def minors_known(policy: Policy, obs: Observation) -> dict[str, int]:
+    """The same without a GPU being used."""
+    return {gpu.uuid: gpu.minor for gpu in driver_gpus.parse(policy, obs).gpus if gpu.uuid}
 
 
 def unit() -> str:
@@ -123,7 +140,7 @@ def unit() -> str:
 
 def asks(entry: Wanted) -> str:
     """The compute mode that an entry asks for. A GPU that is dedicated by agreement alone keeps its own."""
-    return "EXCLUSIVE_PROCESS" if entry.exclusive else "DEFAULT" if entry.policy == "time_slicing" else ""
+    return "EXCLUSIVE_PROCESS" if entry.exclusive or entry.limits else "DEFAULT" if entry.policy == "time_slicing" else ""
 
 
 def desired(gpu: Modes, entry: Wanted) -> Iterable[Setting]:
@@ -245,7 +262,8 @@ def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") ->
     if not all(obs.asked(q) for q in own_files() if q["kind"] == "file"):
         raise NeedMore(own_files())
     file = owned_file.give_back(obs, obs.file(RULES, OWN_UNIT), why=why, own=True)
-    back = merge([host_service.plan_absent(policy, obs, NAME, (SERVICE,), why), file])
+    daemons = mps.plan_absent(policy, obs, functools.partial(minors_known, policy, obs), why)
+    back = merge([daemons, host_service.plan_absent(policy, obs, NAME, (SERVICE,), why), file])
     kept = originals(obs) if policy.root == "/" else {}
     if not kept:
         return back

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin, mps_limits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.mps_limits import Limits
 
 OPTION = "gpufleet_sharing"
 Interval = Literal["", "default", "short", "medium", "long"]
 INTERVALS: tuple[Interval, ...] = ("default", "short", "medium", "long")
-POLICIES = ("dedicated", "time_slicing")
+POLICIES = ("dedicated", "time_slicing", "mps")
 UUID = re.compile(r"GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 BUS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
 INDEX = re.compile(r"\d{1,3}")
@@ -28,7 +29,8 @@ KEYS = "Write a GPU's UUID, its PCI address (0000:17:00.0), its product name or 
 @dc.dataclass(frozen=True)
 class Wanted:
     """One entry. kind: what its key is. exclusive: a second process on the GPU is refused. interval: '' leaves it as it is.
-    replicas: a device plugin shares the GPU, and nothing is set on the host."""
+    replicas: a device plugin shares the GPU, and nothing is set on the host. limits: what each MPS client of the host's own daemon may use.
+    """
 
     key: str
     kind: Literal["uuid", "bus", "product", "index"]
@@ -36,6 +38,7 @@ class Wanted:
     exclusive: bool = False
     interval: Interval = ""
     replicas: by_plugin.Replicas | None = None
+    limits: Limits | None = None
 
     def names(self, uuid: str, bus: str, model: str, index: int) -> bool:
         """Whether the entry is about this GPU. bus: as sysfs writes it."""
@@ -49,6 +52,8 @@ class Wanted:
     @property
     def text(self) -> str:
         """The policy as tables show it."""
+        if self.limits:
+            return f"mps ({self.limits.text})" if self.limits.text else "mps"
         more = f"{self.replicas.number} replicas" if self.replicas else "exclusive" if self.exclusive else self.interval
         return f"{self.policy} ({more})" if more else self.policy
 
@@ -101,10 +106,6 @@ def _entry(key: str, value: object) -> Wanted:
     if by_plugin.meant(settings):
         replicas = by_plugin.parsed(where, settings)
         return Wanted(key, kind, replicas.flavor, replicas=replicas)
-    if "mps" in settings:
-        why = "this release sets MPS up by the device plugin of a Kubernetes node alone, which asks for replicas"
-        step = "On such a node write replicas. On another host leave the GPU out, and start MPS yourself"
-        raise PlanError(f"{OPTION} has mps without replicas for {key}", why=why, next=step)
     unknown = sorted(str(name) for name in settings if name not in POLICIES)
     if unknown:
         step = "MIG is set up by nvidia-mig-parted" if unknown[0] == "mig" else f"Known policies are {', '.join(POLICIES)}"
@@ -112,10 +113,11 @@ def _entry(key: str, value: object) -> Wanted:
     if len(settings) != 1:
         said = " and ".join(str(name) for name in settings) or "no policy"
         raise PlanError(f"{OPTION} has for {key} {said}", why="a GPU has one policy", next=f"Give it one of {', '.join(POLICIES)}")
-    policy = "dedicated" if "dedicated" in settings else "time_slicing"
-    more = settings[policy]
+    ((policy, more),) = settings.items()
     if policy == "dedicated":
         return Wanted(key, kind, "dedicated", exclusive=_exclusive(where, more))
+    if policy == "mps":
+        return Wanted(key, kind, "mps", limits=mps_limits.parsed(where, more))
     return Wanted(key, kind, "time_slicing", interval=_interval(where, more))
 
 

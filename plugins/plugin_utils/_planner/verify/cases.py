@@ -44,6 +44,7 @@ class Ask:
     minors: tuple[int, ...]
     ids: str  # as written in an environment variable: "0", "all"; "" = nothing
     why: str
+    kind: str = KIND
 
 
 def asks(gpus: tuple[Gpu, ...]) -> tuple[Ask, ...]:
@@ -67,9 +68,10 @@ def cases(
     evidence_file: str = "",
     statuses: Mapping[str, Mapping[str, Any]] | None = None,
     switches: tuple[str, ...] = (),
+    more: tuple[Ask, ...] = (),
 ) -> list[dict[str, Any]]:
     """Every case of a host, engine by engine. `statuses`: CRI status by socket, for the cgroup driver in force; `switches`: nodes of
-    NVSwitches, which every container with a GPU may have."""
+    NVSwitches, which every container with a GPU may have; `more`: what is asked besides of an engine that resolves devices itself."""
     by_key = {i.key: i for i in instances}
     found = []
     engines = [d.engine for d in host.decisions]
@@ -79,6 +81,7 @@ def cases(
         if (instance.cri or traits.of(instance.engine).proof != "cri") and not instance.refusal:
             status = (statuses or {}).get(instance.socket, {})
             row = _by_row(host, decision, instance, driver.gpus, evidence_file)
+            row += [_native(ask, instance, driver.gpus) for ask in more if decision.injection == "native-cdi"]
             found += [_finished(_with_switches(case, switches), subject, decision, instance, status, image) for case in row]
     return found
 
@@ -99,7 +102,7 @@ def _by_row(host: HostDecision, decision: Decision, instance: Instance, gpus: tu
 
 def _native(ask: Ask, instance: Instance, gpus: tuple[Gpu, ...]) -> dict[str, Any]:
     """The engine resolves the device itself: by the CRI field, or by annotation where the engine is older than the field."""
-    names = [f"{KIND}={ask.ids}"] if ask.ids else []
+    names = [f"{ask.kind}={ask.ids}"] if ask.ids else []
     case = {"name": ask.name, "why": ask.why, "handler": "", "nodes": _nodes(ask.minors, gpus)}
     if instance.cdi.cri_field:
         return {**case, "devices": names}

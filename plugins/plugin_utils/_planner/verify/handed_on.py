@@ -19,8 +19,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, HostDecision, Instance, NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases
 
+MPS = "nvidia.com/mps"
 # The options of the module node_check that make the policy which it proves.
 OPTIONS = (
     "cdi", "cdi_dev_root", "cdi_driver_root", "cdi_owner", "cdi_spec_dirs", "config_path", "device_plugin_prefix",
@@ -43,8 +45,19 @@ def planned(
     """From a look. NeedMore where an engine's status was not asked for."""
     statuses = {i.socket: obs.try_cri(i.socket, pid=i.pid) for i in instances if i.running and i.cri and i.socket}
     switches = gpus.switches(gpus.nodes(obs, gpus.dev_root(policy)))
-    found = cases.cases(record, instances, driver, image="", evidence_file=evidence_file, statuses=statuses, switches=switches)
+    shared = of_mps(policy, record, driver)
+    found = cases.cases(record, instances, driver, image="", evidence_file=evidence_file, statuses=statuses, switches=switches, more=shared)
     return Proof(found, cases.nothing_to_prove(record, found), dc.asdict(record))
+
+
+def of_mps(policy: Policy, record: HostDecision, driver: Driver) -> tuple[cases.Ask, ...]:
+    """The first GPU that is shared by MPS: without its daemon's directory a container that asks for it does not start."""
+    if record.cdi_owner != "collection" or policy.cdi_vendor or policy.cdi_layout != "gpu" or "index" not in policy.cdi_device_names:
+        return ()
+    entries = [entry for entry in wanted.on_host(policy.sharing) if entry.limits]
+    named = (gpu for gpu in driver.gpus if any(entry.names(gpu.uuid, gpu.bus_id, gpu.model, gpu.index) for entry in entries))
+    why = "a container that shares a GPU by MPS gets the device nodes of that GPU and the way to its daemon"
+    return tuple(cases.Ask("mps", (gpu.minor,), str(gpu.index), why, MPS) for gpu in list(named)[:1])
 
 
 def offer(policy: Policy, plan: Callable[[], Proof]) -> dict[str, Any] | None:

@@ -314,13 +314,19 @@ def test_what_stays_on_a_host_is_one_file(tmp_path: Path) -> None:
     rules = {"majors": str(tmp_path / "majors"), "modules": modules, "nodes": [], "seconds": 20}
     (tmp_path / "device_nodes").write_text(json.dumps(rules))
     (tmp_path / "cdi_guard").write_text(json.dumps({"files": [], "aside": str(tmp_path)}))
-    said = {"modes": "device 1: no-such-tool: there is no such program in", "device_nodes": "modprobe", "cdi_guard": ""}
+    (tmp_path / "mps").write_text(json.dumps({"program": "no-such-tool", "seconds": 20, "environment": {}}))
+    missing = "1: no-such-tool: there is no such program in"
+    said = {"modes": f"device {missing}", "mps": f"GPU-{missing}", "device_nodes": "modprobe", "cdi_guard": ""}
+    words = {"mps": ["quit", "GPU-1"]}
     assert sorted(transport.resident_sources()) == sorted(said)
     for name, source in transport.resident_sources().items():
         assert "ansible_collections" not in source
         (tmp_path / f"{name}.py").write_text(source)
         done = subprocess.run(
-            [sys.executable, "-I", "-S", tmp_path / f"{name}.py", tmp_path / name], capture_output=True, check=False, text=True
+            [sys.executable, "-I", "-S", tmp_path / f"{name}.py", tmp_path / name, *words.get(name, ())],
+            capture_output=True,
+            check=False,
+            text=True,
         )
         assert (done.returncode, done.stderr) == (1 if said[name] else 0, ""), name
         assert said[name] in done.stdout

@@ -77,7 +77,7 @@ def generate(
     files_of: what the DRM nodes of one device take next to them."""
     layout = layouts.LAYOUTS[options.layout]
     offers = layout.offers(seen, names.allowed(options.names, options.cap))
-    edits = {offer: device_edits(seen, offer.paths, options, files_of) for offer in offers}
+    edits = {offer: combine(device_edits(seen, offer.paths, options, files_of), offer.more) for offer in offers}
     found = [Device(name, edits[offer]) for offer in offers for name in offer.names]
     if layout.everything:
         found.append(Device(ALL, combine(*edits.values(), of_nodes(seen, layout.everything(seen, offers), options))))

@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Board, Hardware, MigDevice
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import mps
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits
 
-WORKLOADS, MANAGEMENT, MODELS, SHARED = "gpu", "management", "model", "shared"
+WORKLOADS, MANAGEMENT, MODELS, SHARED, MPS = "gpu", "management", "model", "shared", "mps"
+BY_SHARING = (SHARED, MPS)  # they come and go with a policy
 REQUIRED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 OPTIONAL = ("/dev/nvidia-modeset", "/dev/nvidia-uvm-tools")
 # The two capabilities that make and watch MIG instances, always 1 and 2 in the driver's table.
@@ -27,6 +30,7 @@ class Offer:
 
     names: tuple[str, ...]
     paths: tuple[str, ...]
+    more: Edits = Edits()
 
 
 @dc.dataclass(frozen=True)
@@ -70,6 +74,12 @@ def models(seen: Hardware, _strategies: tuple[str, ...]) -> list[Offer]:
     return found + [Offer((names.specific_mig(b, m),), mig_paths(seen, b, m)) for b in known for m in b.devices]
 
 
+def clients(seen: Hardware, strategies: tuple[str, ...]) -> list[Offer]:
+    """Whole GPUs with the way to their MPS daemons. A client has one daemon, so there is no name for several GPUs."""
+    whole = [board for board in inventory.offered(seen) if not board.devices]
+    return [Offer(tuple(names.of_gpu(b, strategies)), (b.path, *b.drm), mps.edits(b.gpu.uuid)) for b in whole]
+
+
 def of_all(_seen: Hardware, offers: list[Offer]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for offer in offers for path in offer.paths))
 
@@ -94,6 +104,7 @@ LAYOUTS: Mapping[str, Layout] = {
     MANAGEMENT: Layout(management, every_node, management_control),
     MODELS: Layout(models, None, control),
     SHARED: Layout(workloads, of_all, control),
+    MPS: Layout(clients, None, control),
 }
 
 

@@ -19,7 +19,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
 
 # Variables whose values are judged or written by us; of others only the name and whether there is a value travel.
-VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "one of void", "NVIDIA_CTK_LIBCUDA_DIR": "path", "NVIDIA_CTK_DEBUG": "switch"}
+VARIABLES = {
+    "NVIDIA_VISIBLE_DEVICES": "one of void", "NVIDIA_CTK_LIBCUDA_DIR": "path", "NVIDIA_CTK_DEBUG": "switch",
+    "CUDA_MPS_PIPE_DIRECTORY": "path", "CUDA_MPS_LOG_DIRECTORY": "path",
+}  # fmt: skip
 ANNOTATION = ["hidden", "qualified name", ["nvidia.com"]]  # which keys are NVIDIA's own is judged, and nothing else of them
 ENV = ["split", "=", "variable", VARIABLES]
 # Of NVIDIA's own programs the command (there are more of them with each release) and flags with the shape of their value

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind nvidia.com/gpu-shared: the GPUs that are shared by time slices, and no others; it comes and goes with the policy."""
+"""The kinds nvidia.com/gpu-shared and nvidia.com/mps: GPUs that are shared in this way, and no others; they come and go with the policy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource, staleness_guard
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 from tests.unit.builders import obs
 from tests.unit.gpus import BUSES, UUIDS, host, nvml
 
-SHARED = "/etc/cdi/nvidia.com-gpu-shared.yaml"
+SHARED, MPS = "/etc/cdi/nvidia.com-gpu-shared.yaml", "/etc/cdi/nvidia.com-mps.yaml"
 MODEL = "NVIDIA H100 80GB HBM3"
 
 
@@ -41,6 +41,7 @@ def shared(made: Plan) -> dict[str, list[str]]:
 CASES: list[tuple[str, dict[str, Any] | None, list[int]]] = [
     ("without the option", None, []),
     ("nothing is shared", {UUIDS[0]: "dedicated"}, []),
+    ("by MPS alone", {UUIDS[0]: "mps"}, []),
     (
         "by UUID and by PCI address",
         {UUIDS[0]: "time_slicing", BUSES[2]: {"time_slicing": {"interval": "long"}}, UUIDS[1]: "dedicated"},
@@ -62,11 +63,37 @@ def test_which_gpus_it_has(sharing: dict[str, Any] | None, minors: list[int]) ->
     assert plan(sharing, files(made)).empty
 
 
+@pytest.mark.parametrize("name", ["uuid", "index"])
+def test_a_client_of_mps_gets_the_way_to_the_daemon_of_its_gpu(name: str) -> None:
+    """One daemon for a container, so there is no name for all of them."""
+    sharing = {UUIDS[0]: {"mps": {"clients": 4}}, UUIDS[1]: "mps", UUIDS[2]: "time_slicing"}
+    made = plan(sharing)
+    spec = reader.parse(files(made)[MPS])
+    assert spec.kind == "nvidia.com/mps"
+    assert [d.name for d in spec.devices] == ["0", "1", *UUIDS[:2]]
+    (device,) = (d for d in spec.devices if d.name == {"uuid": UUIDS[1], "index": "1"}[name])
+    here = f"/run/gpufleet-mps/{UUIDS[1]}"
+    assert [n.path for n in device.edits.device_nodes] == ["/dev/nvidia1"]
+    assert device.edits.env == (f"CUDA_MPS_PIPE_DIRECTORY={here}/pipe", f"CUDA_MPS_LOG_DIRECTORY=/var/log/gpufleet-mps/{UUIDS[1]}")
+    assert [(m.host_path, m.container_path) for m in device.edits.mounts] == [(f"{here}/shm", "/dev/shm"), (f"{here}/pipe", f"{here}/pipe")]
+    assert shared(made).keys() == {"2", UUIDS[2], "all"}
+    assert plan(sharing, files(made)).empty  # the look shows as much of it as is needed to compare it
+
+
+def test_the_watch_over_specs_does_not_wait_for_daemons() -> None:
+    """They make their directories later in a boot; a container that needs them fails by itself until then."""
+    policy = Policy(cdi_profile="devices", sharing={UUIDS[0]: "mps"})
+    spec = reader.parse(files(plan({UUIDS[0]: "mps"}))[MPS])
+    (paths,) = (fact["paths"] for fact in staleness_guard.facts(policy, obs(files=host(3)), spec) if fact["what"] == "files")
+    assert paths
+    assert not [path for path in paths if "mps" in path]
+
+
 def test_it_goes_when_nothing_is_shared_any_more() -> None:
-    there = files(plan({UUIDS[0]: "time_slicing"}))
+    there = files(plan({UUIDS[0]: "time_slicing", UUIDS[1]: "mps"}))
     for sharing in ({UUIDS[0]: "dedicated"}, {}):
         gone = plan(sharing, there)
-        assert [(c["op"], c["path"]) for c in gone.changes] == [("remove", SHARED)]
+        assert [(c["op"], c["path"]) for c in gone.changes] == [("remove", SHARED), ("remove", MPS)]
     policy = Policy(state="absent")
     seen = obs(files={**host(3), **there}, packages={packages.BASE: "1.20.1-1"})
     assert SHARED in {c["path"] for c in resource.plan_absent(policy, seen).changes}

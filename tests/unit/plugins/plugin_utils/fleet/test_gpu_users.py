@@ -35,7 +35,7 @@ def test_how_a_user_is_named(group: str, expected: str) -> None:
 
 
 A, B = "/system.slice/a.service", "/system.slice/b.service"
-DEDICATED, SHARED = {UUIDS[0]: "dedicated"}, {UUIDS[0]: "time_slicing"}
+DEDICATED, SHARED, MPS = {UUIDS[0]: "dedicated"}, {UUIDS[0]: "time_slicing"}, {UUIDS[0]: "mps"}
 TWO = "2 users on a dedicated GPU: /system.slice/a.service, /system.slice/b.service"
 FAILED = {"error": {"kind": "failed", "message": "hidepid"}}
 CASES: list[tuple[str, dict[str, Any], Any, list[str], str | None]] = [
@@ -59,6 +59,27 @@ def test_what_the_policy_does_not_allow(sharing: dict[str, Any], answer: Any, na
     assert (row["gpu"], row["bus"], row["compute_mode"]) == (UUIDS[0], BUSES[0], "DEFAULT")
     assert [user["name"] for user in row["users"]] == named
     assert row["violation"] == violation
+
+
+UNIT = f"gpufleet-mps@{UUIDS[0]}.service"
+DAEMONS: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
+    # the option, the unit as systemd knows it, the state in the row, what of it is wrong
+    (MPS, {UNIT: {"ActiveState": "active"}}, "active", ""),
+    (MPS, {UNIT: {"ActiveState": "failed"}}, "failed", f"its MPS daemon does not serve: {UNIT} is failed"),
+    (MPS, {UNIT: {"LoadState": "not-found"}}, "not there", f"its MPS daemon does not serve: {UNIT} is not there"),
+    (MPS, {}, "", ""),
+    (SHARED, {UNIT: {"ActiveState": "failed"}}, "", ""),
+]
+
+
+@pytest.mark.parametrize(("sharing", "units", "state", "violation"), DAEMONS, ids=[f"{c[2] or 'none'}: {c[3]}" for c in DAEMONS])
+def test_whether_a_daemon_serves(sharing: dict[str, Any], units: dict[str, Any], state: str, violation: str) -> None:
+    rows = "".join(f"{n}, {UUIDS[n]}, 0000{BUSES[n]}, Default, Disabled\n" for n in (0, 1))
+    answers = {users.USERS["id"]: {"held": [], "closed": 0}}
+    seen = obs(files=host(2), commands={" ".join(modes.QUERY): rows}, units=units, answers=answers)
+    policy = Policy(sharing=sharing)
+    (row,) = users.as_result(policy, seen, gpus.parse(policy, seen))
+    assert (row["daemon"], row["violation"]) == (state, violation)
 
 
 def test_without_the_option_nobody_is_asked() -> None:

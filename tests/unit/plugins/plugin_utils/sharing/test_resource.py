@@ -192,14 +192,15 @@ def test_what_a_device_plugin_shares_has_no_mode_on_the_host() -> None:
     assert {c["op"] for c in planned(SHARED, kept, Kubelet(present=True)).changes} == {"remove"}
 
 
+NO_PLUGIN = "(the device plugin of a Kubernetes node makes replicas, and no kubelet is here)"
 BY_PLUGIN: list[tuple[dict[str, Any], Kubelet, str]] = [
     *(
         (
             {MODEL: {flavor: {"replicas": 4}}},
             NO_KUBELET,
-            f"gpufleet_sharing has replicas (the device plugin of a Kubernetes node makes replicas, and no kubelet is here). {step}",
+            f"gpufleet_sharing has replicas {NO_PLUGIN}. Leave replicas out, or this host",
         )
-        for flavor, step in (("time_slicing", "Leave replicas out, or this host"), ("mps", "Leave the host out, and start MPS yourself"))
+        for flavor in ("time_slicing", "mps")
     ),
     ({UUIDS[0]: SHARED[MODEL]}, Kubelet(present=True), f"gpufleet_sharing leaves out GPU {BUSES[1]} ({MODEL})"),
     ({**SHARED, "Tesla T4": SHARED[MODEL]}, Kubelet(installed=True), "gpufleet_sharing names Tesla T4, and this host has no such GPU"),

@@ -12,9 +12,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import op
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import WAYS, Replicas
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.mps_limits import Limits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import Wanted
 
 UUID = "GPU-11111111-0000-5000-8000-000000000001"
+HAS, OF_MPS = f"gpufleet_sharing has for {UUID}", f"gpufleet_sharing.{UUID}.mps"
+NO_DICTIONARY = "gpufleet_sharing is ['GPU-1'], which is no dictionary"
 GOOD: list[tuple[str, dict[str, Any], Wanted]] = [
     ("dedicated by agreement", {UUID: {"dedicated": {}}}, Wanted(UUID, "uuid", "dedicated")),
     ("in one word", {UUID: "dedicated"}, Wanted(UUID, "uuid", "dedicated")),
@@ -37,6 +40,14 @@ GOOD: list[tuple[str, dict[str, Any], Wanted]] = [
         {UUID: {"mps": {"replicas": 48}}},
         Wanted(UUID, "uuid", "mps", replicas=Replicas("mps", 48)),
     ),
+    ("by MPS, without limits", {UUID: "mps"}, Wanted(UUID, "uuid", "mps", limits=Limits())),
+    ("for so many clients", {UUID: {"mps": {"clients": 4}}}, Wanted(UUID, "uuid", "mps", limits=Limits(4))),
+    (
+        "with limits of its own",
+        {UUID: {"mps": {"memory": "8Gi", "threads": 25}}},
+        Wanted(UUID, "uuid", "mps", limits=Limits(memory=8192, threads=25)),
+    ),
+    ("in megabytes", {UUID: {"mps": {"memory": "512M"}}}, Wanted(UUID, "uuid", "mps", limits=Limits(memory=512))),
     ("an index, which YAML reads as a number", {2: {"dedicated": None}}, Wanted("2", "index", "dedicated")),
 ]
 
@@ -48,29 +59,35 @@ def test_what_it_may_say(given: dict[str, Any], expected: Wanted) -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"sharing": ["GPU-1"]}, f"gpufleet_sharing is ['GPU-1'], which is no dictionary. {wanted.KEYS} with one of dedicated, time_slicing"),
-    ({"sharing": {UUID: 7}}, f"gpufleet_sharing has for {UUID} the value 7, which is no policy. Give it one of dedicated, time_slicing"),
-    ({"sharing": {UUID: {}}}, f"gpufleet_sharing has for {UUID} no policy (a GPU has one policy). Give it one of dedicated, time_slicing"),
+    ({"sharing": ["GPU-1"]}, f"{NO_DICTIONARY}. {wanted.KEYS} with one of dedicated, time_slicing, mps"),
+    ({"sharing": {UUID: 7}}, f"{HAS} the value 7, which is no policy. Give it one of dedicated, time_slicing, mps"),
+    ({"sharing": {UUID: {}}}, f"{HAS} no policy (a GPU has one policy). Give it one of dedicated, time_slicing, mps"),
     (
         {"sharing": {UUID: {"dedicated": {}, "time_slicing": {}}}},
-        f"gpufleet_sharing has for {UUID} dedicated and time_slicing (a GPU has one policy). Give it one of dedicated, time_slicing",
+        f"{HAS} dedicated and time_slicing (a GPU has one policy). Give it one of dedicated, time_slicing, mps",
     ),
-    (
-        {"sharing": {UUID: "shared"}},
-        f"gpufleet_sharing has for {UUID} the unknown policy 'shared'. Known policies are dedicated, time_slicing",
+    ({"sharing": {UUID: "shared"}}, f"{HAS} the unknown policy 'shared'. Known policies are dedicated, time_slicing, mps"),
+    ({"sharing": {UUID: {"mig": {}}}}, f"{HAS} the unknown policy 'mig'. MIG is set up by nvidia-mig-parted"),
+    *(
+        ({"sharing": {UUID: {"mps": {name: value}}}}, f"{OF_MPS}: {name} is {value!r} ({why}). Write a whole number from 1 to {most}")
+        for name, most, why in (
+            ("clients", 48, "an MPS server has at most 48 clients"),
+            ("threads", 100, "it is a share of the GPU's threads in percent"),
+        )
+        for value in (0, 101, True, "4", 2.5)
     ),
-    ({"sharing": {UUID: {"mig": {}}}}, f"gpufleet_sharing has for {UUID} the unknown policy 'mig'. MIG is set up by nvidia-mig-parted"),
     *(
         (
-            {"sharing": {UUID: policy}},
-            (
-                f"gpufleet_sharing has mps without replicas for {UUID} (this release sets MPS "
-                "up by the device plugin of a Kubernetes node alone, "
-                "which asks for replicas). On such a node write replicas. On another host leave the GPU out, and start MPS yourself"
-            ),
+            {"sharing": {UUID: {"mps": {"memory": value}}}},
+            f"{OF_MPS}: memory is {value!r} (nvidia-cuda-mps-control takes a whole number with a unit). Write it as 8G or 512M",
         )
-        for policy in ("mps", {"mps": None}, {"mps": {}}, {"mps": {"clients": 4, "memory": "8Gi", "threads": 25}})
+        for value in (8, "8", "8 G", "0G", "1.5G", "8T", "8G; quit")
     ),
+    (
+        {"sharing": {UUID: {"mps": {"percent": 4}}}},
+        f"{OF_MPS}: unknown key 'percent'. The known keys are clients, memory, threads; on a Kubernetes node, replicas",
+    ),
+    ({"sharing": {UUID: {"mps": 4}}}, f"{OF_MPS} is 4, which is no dictionary. Write {{}}, or some of clients, memory, threads"),
     (
         {"sharing": {UUID: {"mps": {"replicas": 2, "clients": 4}}}},
         (
@@ -191,3 +208,20 @@ def test_without_the_option_nothing_is_judged() -> None:
     options.check({})
     options.check({"sharing": None, "root": "/mnt/image"})
     options.check({"sharing": {}, "root": "/mnt/image"})
+
+
+PARTS: list[tuple[Limits, int, Limits, str]] = [
+    # as written, the GPU's memory in MiB, what its daemon is told, as tables show it
+    (Limits(), 81559, Limits(), ""),
+    (Limits(4), 81559, Limits(4, 20389, 25), "4 clients, 20389 MiB, 25 % of the threads"),
+    (Limits(3), 0, Limits(3, 0, 33), "3 clients, 33 % of the threads"),
+    (Limits(4, memory=8192), 81559, Limits(4, 8192, 25), "4 clients, 8192 MiB, 25 % of the threads"),
+    (Limits(4, threads=60), 81559, Limits(4, 20389, 60), "4 clients, 20389 MiB, 60 % of the threads"),
+    (Limits(memory=512), 81559, Limits(memory=512), "512 MiB"),
+]
+
+
+@pytest.mark.parametrize(("written", "total", "told", "text"), PARTS, ids=[case[3] or "nothing" for case in PARTS])
+def test_a_number_of_clients_makes_equal_parts(written: Limits, total: int, told: Limits, text: str) -> None:
+    assert written.of(total) == told
+    assert told.text == text

@@ -1,0 +1,246 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GPUs that processes share by MPS: a control daemon for each of them, as a unit that begins before whoever starts containers.
+
+One daemon for each GPU, and not one for all: a daemon's limits, clients and end are then those of one GPU. As NVIDIA's device plugin does
+it (k8s-device-plugin v0.17, cmd/mps-control-daemon/mps/daemon.go), the GPU's compute mode is EXCLUSIVE_PROCESS, so that the driver refuses
+who goes past the daemon, and clients have the daemon's directory of sockets and its /dev/shm.
+
+systemd never reloads for this (host_service), so the unit is one template whose text stays. What differs is in the settings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, owned_file, queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy, Restart, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import mps_places, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import Modes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.mps_limits import Limits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION, Wanted
+
+NAME = "mps"
+PROGRAM_NAME = "mps"  # of the program that stays on the host (module_utils/_node/resident)
+CONTROL = "nvidia-cuda-mps-control"
+TEMPLATE, PLACES = TEMPLATES = (f"gpufleet-{NAME}@.service", f"gpufleet-{NAME}-places@.service")
+SETTINGS = host_service.settings_path(NAME)
+FOUND = queries.which([CONTROL])
+MEMORY = queries.command(
+    ["nvidia-smi", "--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits"], timeout=20, shows=(r"(GPU-[0-9a-f-]+), (\d+)",)
+)
+# Clients have the GPU's node open. What the daemon itself starts is in its unit's control group.
+NODE = r"(/.*)?/dev/nvidia(?P<device>\d+)( \(deleted\))?$"
+CLIENTS = queries.holders("clients of MPS", NODE, groups=True)
+DAEMONS = queries.processes([CONTROL])
+OWN_GROUP = f"/gpufleet-{NAME}@"
+AFTER = "nvidia-persistenced.service gpufleet-device-nodes.service gpufleet-sharing.service"
+AT_BOOT, PATIENCE = 60, 90  # seconds
+NOT_LOADED = 5  # systemctl: there is no such unit, so nothing to stop
+STAYS = f"{OPTION} has GPUs that processes share by MPS, whose daemon has to be there before their containers"
+GONE = "no process is to share this GPU by MPS any more"
+
+
+def service(gpu: str) -> str:
+    return TEMPLATE.replace("@", f"@{gpu}")
+
+
+def entries(policy: Policy) -> tuple[Wanted, ...]:
+    return tuple(entry for entry in wanted.on_host(policy.sharing) if entry.limits)
+
+
+def needs_memory(every: Iterable[Wanted]) -> bool:
+    return any(entry.limits and entry.limits.clients and not entry.limits.memory for entry in every)
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    """What an earlier run has left, and what daemons need where some are wanted. The unit of a GPU is asked for by its UUID."""
+    every = entries(policy) if policy.state != "absent" else ()
+    units = [service(entry.key) for entry in every if entry.kind == "uuid"]
+    asked = [FOUND, DAEMONS] if every else []
+    asked += [MEMORY] if needs_memory(every) else []
+    asked += [queries.units(units)] if units else []
+    return [*asked, *own_files()]
+
+
+def own_files() -> list[queries.Question]:
+    return [q for q in host_service.questions(NAME, TEMPLATES) if q["kind"] != "units"]  # a template has no state
+
+
+def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, Wanted]], minors: Mapping[str, int], program: str) -> Plan:
+    """Daemons that are lacking or have other limits, and the end of those that nobody wants any more. minors: of each GPU, by UUID."""
+    daemons = {gpu.uuid: entry.limits for gpu, entry in resolved if entry.limits}
+    before = kept(obs)
+    if not daemons:
+        return plan_absent(policy, obs, lambda: minors, GONE)
+    require_program(obs)
+    require_alone(obs)
+    units = [service(gpu) for gpu in daemons]
+    if not all(obs.unit_asked(unit) for unit in units):
+        raise NeedMore([queries.units(units)])
+    totals = memory(obs) if any(limits.clients and not limits.memory for limits in daemons.values()) else {}
+    after = {gpu: limits.of(totals.get(gpu, 0)) for gpu, limits in daemons.items()}
+    resident = host_service.Resident(NAME, unit_texts(), tuple(units), STAYS, settings_text(after), program)
+    gone = [gpu for gpu in before if gpu not in after]
+    other = [gpu for gpu, limits in after.items() if running(obs, gpu) and before.get(gpu) not in (None, daemon(limits))]
+    require_idle(policy, obs, [*gone, *other], minors)
+    acts = [Restart(service(gpu), "restart" if gpu in other else "start", STAYS) for gpu in after if gpu in other or not running(obs, gpu)]
+    files = host_service.plan(policy, obs, resident)
+    return merge([ending(obs, gone), files, Plan(restarts=tuple(acts))])
+
+
+def running(obs: Observation, gpu: str) -> bool:
+    return obs.unit(service(gpu)).get("ActiveState") == "active"
+
+
+def require_program(obs: Observation) -> None:
+    if (obs.raw(FOUND).get("found") or {}).get(CONTROL):
+        return
+    why = f"{CONTROL} is not on this host, and it is what serves processes that share a GPU by MPS"
+    step = (
+        "Install the driver's package that has it (nvidia-compute-utils on Ubuntu, nvidia-cuda-mps on Debian, nvidia-driver-cuda on RHEL)"
+    )
+    raise PlanError(f"{OPTION} has mps", why=why, next=f"{step}, then run again")
+
+
+def require_alone(obs: Observation) -> None:
+    """Another daemon may have the same GPUs, and whose server is first on one is the one that its driver lets in."""
+    every = [p for p in (*obs.processes(), *obs.unverified()) if str(p.get("exe", "")).rpartition("/")[2] == CONTROL]
+    strange = [p for p in every if OWN_GROUP not in str(p.get("cgroup", ""))]
+    if strange:
+        what = f"{OPTION} has mps, and an MPS daemon runs on this host that this collection has not started (process {strange[0]['pid']})"
+        step = f"End it with `echo quit | {CONTROL}` and whatever starts it, then run again, or leave mps out"
+        raise PlanError(what, why="two daemons for one GPU keep each other's clients out", next=step)
+
+
+def memory(obs: Observation) -> dict[str, int]:
+    """UUID -> MiB; PlanError where the parts of a GPU's memory cannot be known."""
+    said = obs.command(MEMORY["argv"])
+    found = {match.group(1): int(match.group(2)) for match in re.finditer(str(MEMORY["shows"][0]), said.stdout)}
+    if said.rc != 0 or not found:
+        step = "Write memory beside clients, or mend the driver"
+        raise PlanError(f"{OPTION}: the memory of this host's GPUs is not known: {' '.join(MEMORY['argv'])}", next=step)
+    return found
+
+
+# ---------------------------------------------------------------- what stays on the host
+
+
+def unit_texts() -> dict[str, str]:
+    """The same for every GPU. Its places are made by a unit of its own: what a unit mounts that is fenced in, nobody else sees.
+
+    The daemon starts servers with the user ids of their clients, and works with the driver's nodes, so it stays root and has these.
+    """
+
+    def run(verb: str) -> str:
+        words = f"{host_service.program_path(NAME)} {SETTINGS} {verb} %i"
+        return f"/bin/sh -c '{host_service.START.format(pythons=host_service.PYTHONS, words=words)}'"
+
+    places = " ".join(mps_places.of("%i", kind) for kind in ("pipe", "log"))
+    making = PLACES.replace("@", "@%i")
+    return {
+        PLACES: (
+            "# Written by gpufleet.nvidia.\n"
+            "[Unit]\nDescription=Directories of the CUDA MPS control daemon of %i\nAfter=systemd-modules-load.service local-fs.target\n\n"
+            f"[Service]\nType=oneshot\nTimeoutStartSec={AT_BOOT}\nExecStart={run('prepare')}\n"
+        ),
+        TEMPLATE: (
+            "# Written by gpufleet.nvidia.\n"
+            f"[Unit]\nDescription=CUDA MPS control daemon of %i\nRequires={making}\n"
+            f"After={making} {AFTER}\nBefore={host_service.BEFORE}\n\n"
+            f"[Service]\nType=simple\nExecStart={run('serve')}\nExecStartPost={run('settle')}\nExecStop={run('quit')}\n"
+            f"Restart=on-failure\nRestartSec=5\nTimeoutStartSec={AT_BOOT}\nTimeoutStopSec={PATIENCE + 30}\nKillMode=mixed\n"
+            "NoNewPrivileges=yes\nProtectSystem=strict\nProtectHome=yes\nPrivateTmp=yes\nProtectKernelTunables=yes\n"
+            "ProtectKernelModules=yes\nProtectControlGroups=yes\nRestrictAddressFamilies=AF_UNIX AF_NETLINK\nRestrictRealtime=yes\n"
+            f"LockPersonality=yes\nReadWritePaths={places}\nBindPaths={mps_places.of('%i', 'shm')}:/dev/shm\n"
+        ),
+    }
+
+
+def daemon(limits: Limits) -> dict[str, Any]:
+    """What one daemon is told. How it prints a limit of memory is documented nowhere, so that is asked for and not compared."""
+    told: list[dict[str, Any]] = []
+    if limits.threads:
+        threads = "default_active_thread_percentage"
+        told.append({"set": f"set_{threads} {limits.threads}", "get": f"get_{threads}", "number": limits.threads})
+    if limits.memory:
+        pinned = "default_device_pinned_mem_limit"  # by the GPU's place among those that the daemon sees, which is one
+        told.append({"set": f"set_{pinned} 0 {limits.memory}M", "get": f"get_{pinned} 0", "number": None})
+    return {"limits": told, "policy": limits.text}
+
+
+def settings_text(after: Mapping[str, Limits]) -> str:
+    found: dict[str, Any] = {
+        "schema": 1,
+        "writer": "gpufleet.nvidia",
+        "program": CONTROL,
+        "asked": "get_default_active_thread_percentage",  # any answer shows that the daemon serves
+        "seconds": 20,
+        "patience": PATIENCE,
+        "places": {kind: mps_places.of("NAME", kind) for kind in mps_places.KINDS},
+        "shm_options": "rw,nosuid,nodev,noexec,mode=1777,size=50%",  # as the device plugin has it
+        "environment": {"CUDA_VISIBLE_DEVICES": "NAME", **mps_places.environment("NAME")},
+        "daemons": {gpu: daemon(limits) for gpu, limits in after.items()},
+    }
+    return json.dumps(found, indent=1, sort_keys=True) + "\n"
+
+
+def kept(obs: Observation) -> dict[str, Any]:
+    """UUID -> what its daemon was told by an earlier run; {} where there is none or somebody has broken the file."""
+    file = owned_file.readable(obs.file(SETTINGS, WHOLE))
+    try:
+        found = json.loads(file.content or "{}")
+    except ValueError:
+        return {}
+    daemons = found.get("daemons") if isinstance(found, dict) else None
+    return {gpu: of for gpu, of in daemons.items() if wanted.UUID.fullmatch(gpu)} if isinstance(daemons, dict) else {}
+
+
+# ---------------------------------------------------------------- the end of a daemon
+
+
+def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: Mapping[str, int]) -> None:
+    """PlanError where a daemon that has to end, or to begin again, has clients. `restart: force` is for who knows that."""
+    ends = {str(minors[gpu]): gpu for gpu in gpus if gpu in minors}
+    if not ends or policy.restart == "force":
+        return
+    answer = obs.raw(CLIENTS)
+    rows = [row for row in answer.get("held") or () if isinstance(row, list) and len(row) == 3 and OWN_GROUP not in str(row[2])]
+    for minor, gpu in ends.items():
+        held = sorted({int(row[0]) for row in rows if minor in row[1]})
+        if held:
+            what = f"GPU {gpu} is in use by process {', '.join(map(str, held))}, and its MPS daemon has to end or to begin again"
+            raise PlanError(
+                what, why="clients end with their daemon", next="End them, then run again; gpufleet_restart: force does not wait for it"
+            )
+
+
+def ending(obs: Observation, gpus: Iterable[str]) -> Plan:
+    """The commands that end daemons and remove what they have made. It takes the program that an earlier run has left."""
+    if not obs.file(host_service.program_path(NAME)).exists:
+        return Plan()
+    commands: list[transaction.Command] = []
+    for gpu in gpus:
+        unit = service(gpu)
+        words = f"{host_service.program_path(NAME)} {SETTINGS} clear {gpu}"
+        clear = host_service.START.format(pythons=host_service.PYTHONS, words=words).replace("$$", "$")
+        stop = {"argv": ["systemctl", "stop", unit], "timeout": PATIENCE + 60, "why": GONE}
+        stop |= {"accepts": [NOT_LOADED], "undo": ["systemctl", "start", unit]}
+        commands += [stop, {"argv": ["/bin/sh", "-c", clear], "timeout": 30, "why": GONE}]  # type: ignore[list-item]
+    return Plan(commands=tuple(commands))
+
+
+def plan_absent(policy: Policy, obs: Observation, minors: Callable[[], Mapping[str, int]], why: str) -> Plan:
+    """Each daemon ends, once it has no clients, and the files go."""
+    if not all(obs.asked(q) for q in own_files() if q["kind"] == "file"):
+        raise NeedMore(own_files())
+    daemons = kept(obs) if policy.root == "/" else {}
+    require_idle(policy, obs, daemons, minors() if daemons else {})
+    back = host_service.plan_absent(policy, obs, NAME, TEMPLATES, why)
+    return merge([ending(obs, daemons), back]) if not back.empty else back

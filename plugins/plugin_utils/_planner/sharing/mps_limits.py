@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each client of an MPS daemon may use, as the option says it and as nvidia-cuda-mps-control is told it."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import MOST_CLIENTS
+
+CLIENTS, MEMORY, THREADS = KEYS = ("clients", "memory", "threads")
+# The program takes a whole number with G or M. Kubernetes' forms mean the same binary units there.
+SIZE = re.compile(r"([1-9]\d{0,6})(G|M)(?:i|iB)?")
+
+
+@dc.dataclass(frozen=True)
+class Limits:
+    """clients: for how many processes the GPU is divided, 0: not said. memory: MiB for one of them. threads: percent. 0: no limit."""
+
+    clients: int = 0
+    memory: int = 0
+    threads: int = 0
+
+    @property
+    def text(self) -> str:
+        """As tables show it."""
+        parts = (
+            (self.clients, f"{self.clients} clients"),
+            (self.memory, f"{self.memory} MiB"),
+            (self.threads, f"{self.threads} % of the threads"),
+        )
+        return ", ".join(text for value, text in parts if value)
+
+    def of(self, total: int) -> Limits:
+        """With what follows from the number of clients where no limit is said: equal parts, as NVIDIA's device plugin gives its replicas.
+
+        total: the memory of the GPU in MiB, 0 where it is not known.
+        """
+        if not self.clients:
+            return self
+        return dc.replace(self, memory=self.memory or total // self.clients, threads=self.threads or 100 // self.clients)
+
+
+def parsed(where: str, more: object) -> Limits:
+    """The settings of one entry, or PlanError for what the program would not take."""
+    if more is None or more is True:
+        return Limits()
+    if not isinstance(more, Mapping):
+        raise PlanError(f"{where}.mps is {more!r}, which is no dictionary", next=f"Write {{}}, or some of {', '.join(KEYS)}")
+    unknown = sorted(str(name) for name in more if name not in KEYS)
+    if unknown:
+        step = f"The known keys are {', '.join(KEYS)}; on a Kubernetes node, replicas"
+        raise PlanError(f"{where}.mps: unknown key {unknown[0]!r}", next=step)
+    clients = _number(where, CLIENTS, more.get(CLIENTS), MOST_CLIENTS, f"an MPS server has at most {MOST_CLIENTS} clients")
+    threads = _number(where, THREADS, more.get(THREADS), 100, "it is a share of the GPU's threads in percent")
+    return Limits(clients, _memory(where, more.get(MEMORY)), threads)
+
+
+def _number(where: str, name: str, value: object, most: int, why: str) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise PlanError(f"{where}.mps: {name} is {value!r}", why=why, next=f"Write a whole number from 1 to {most}")
+    return value
+
+
+def _memory(where: str, value: object) -> int:
+    if value is None:
+        return 0
+    found = SIZE.fullmatch(value) if isinstance(value, str) else None
+    if not found:
+        why = "nvidia-cuda-mps-control takes a whole number with a unit"
+        raise PlanError(f"{where}.mps: {MEMORY} is {value!r}", why=why, next="Write it as 8G or 512M")
+    return int(found.group(1)) * (1024 if found.group(2) == "G" else 1)

@@ -1,0 +1,24 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where an MPS daemon and its clients meet: directories of root's, and not /tmp/nvidia-mps, which anybody may make first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ROOT = "/run/gpufleet-mps/"
+KINDS: Mapping[str, str] = {
+    "pipe": ROOT + "{gpu}/pipe",
+    "shm": ROOT + "{gpu}/shm",
+    "log": "/var/log/gpufleet-mps/{gpu}",
+}
+
+
+def of(gpu: str, kind: str) -> str:
+    return KINDS[kind].format(gpu=gpu)
+
+
+def environment(gpu: str) -> dict[str, str]:
+    """The same for a daemon and its clients, as NVIDIA's documentation of MPS has it."""
+    return {"CUDA_MPS_PIPE_DIRECTORY": of(gpu, "pipe"), "CUDA_MPS_LOG_DIRECTORY": of(gpu, "log")}

@@ -1,0 +1,138 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The program that stays on hosts and sees to MPS daemons: where it makes things, what it tells a daemon, how long it waits. Python 3.6."""
+
+import json
+import os
+import stat
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import mps
+
+from .conftest import script
+
+# What stands for the control program: it notes its environment and what it is told, and answers as a file says.
+CONTROL = """\
+#!/bin/sh
+cd {home}
+env | grep CUDA | sort > environment
+[ "$1" != -f ] || exit 0
+[ ! -e down ] || {{ echo Cannot find MPS control daemon process; exit 1; }}
+read -r line; echo "$line" >> told
+cat "$(echo "$line" | tr ' ' -)" 2>/dev/null || echo 100.0
+"""
+THREADS = {"set": "set_threads 25", "get": "get_threads", "number": 25}
+MEMORY = {"set": "set_memory 0 8M", "get": "get_memory 0", "number": None}
+
+
+@pytest.fixture(name="host")
+def a_host(tmp_path):
+    script(tmp_path / "control", CONTROL.format(home=tmp_path))
+    return tmp_path
+
+
+@pytest.fixture(name="mounts")
+def no_mounts(monkeypatch):
+    """Only root may mount: what would be mounted is noted."""
+    done = []
+    monkeypatch.setattr(mps, "mount", lambda _wanted, argv: done.append(argv))
+    return done
+
+
+def run(host, verb, name="GPU-1", limits=(), **more):
+    wanted = {
+        "program": str(host / "control"),
+        "asked": "get_threads",
+        "seconds": 10,
+        "patience": 10,
+        "places": {"pipe": "%s/run/NAME/pipe" % host, "shm": "%s/run/NAME/shm" % host, "log": "%s/log/NAME" % host},
+        "shm_options": "size=1",
+        "environment": {"CUDA_VISIBLE_DEVICES": "NAME", "CUDA_MPS_PIPE_DIRECTORY": "%s/run/NAME/pipe" % host},
+        "daemons": {"GPU-1": {"limits": list(limits)}},
+    }
+    wanted.update(more)
+    (host / "list.json").write_text(json.dumps(wanted))
+    return mps.main([str(host / "list.json"), verb, name])
+
+
+def told(host):
+    return (host / "told").read_text().splitlines()
+
+
+def test_places_are_made_once_and_cleared(host, mounts):
+    """Sockets of a daemon that has crashed go; the directory, which containers have mounted, stays."""
+    host.chmod(0o755)
+    assert run(host, "prepare") == 0
+    pipe = host / "run" / "GPU-1" / "pipe"
+    assert stat.S_IMODE(pipe.stat().st_mode) == 0o755
+    before = pipe.stat().st_ino
+    (pipe / "control").write_text("")
+    assert run(host, "prepare") == 0
+    assert (pipe.stat().st_ino, list(pipe.iterdir())) == (before, [])
+    assert mounts[0] == ["mount", "-t", "tmpfs", "-o", "size=1", "gpufleet-mps", str(host / "run" / "GPU-1" / "shm")]
+    run(host, "prepare", name="GPU-2")
+    assert run(host, "clear") == 0
+    assert os.listdir(str(host / "run")) == ["GPU-2"]
+    assert run(host, "clear") == 0
+    assert run(host, "clear", name="GPU-2") == 0
+    assert not (host / "run").exists()
+    assert not (host / "log").exists()
+
+
+def open_to_all(path):
+    path.mkdir()
+    path.chmod(0o777)
+
+
+PLACES = [
+    # what is at HOME/run already
+    ("a link", lambda path: path.symlink_to(path.parent)),
+    ("a file", lambda path: path.write_text("")),
+    ("everybody may write there", open_to_all),
+]
+
+
+@pytest.mark.parametrize("there", [case[1] for case in PLACES], ids=[case[0] for case in PLACES])
+def test_a_place_of_others_is_refused(host, mounts, capsys, there):
+    there(host / "run")
+    assert run(host, "prepare") == 1
+    assert capsys.readouterr().out == "GPU-1: %s/run is not a directory that is root's alone\n" % host
+    assert mounts == []
+
+
+def test_limits_are_told_and_read_back(host):
+    (host / "get_threads").write_text("25.0\n")
+    assert run(host, "settle", limits=[THREADS, MEMORY]) == 0
+    assert told(host) == ["get_threads", "set_threads 25", "get_threads", "set_memory 0 8M", "get_memory 0"]
+    here = ["CUDA_MPS_PIPE_DIRECTORY=%s/run/GPU-1/pipe" % host, "CUDA_VISIBLE_DEVICES=GPU-1"]
+    assert (host / "environment").read_text().splitlines() == here
+
+
+@pytest.mark.parametrize("answer", ["100.0", "", "no"])
+def test_a_limit_that_does_not_stay_is_a_failure(host, capsys, answer):
+    (host / "get_threads").write_text(answer)
+    assert run(host, "settle", limits=[THREADS]) == 1
+    assert capsys.readouterr().out == "GPU-1: set_threads 25 was told to it, and it answers %s\n" % (answer or "nothing")
+
+
+def test_a_daemon_that_never_answers_is_a_failure(host, capsys):
+    (host / "down").touch()
+    assert run(host, "settle", seconds=0.5) == 1
+    assert capsys.readouterr().out == "GPU-1: get_threads: exit status 1: Cannot find MPS control daemon process\n"
+
+
+def test_the_end_waits_for_clients(host, capsys, monkeypatch):
+    """That is, as long as the daemon is there; systemd ends what is left once this is over."""
+    monkeypatch.setenv("MAINPID", str(os.getpid()))
+    assert run(host, "quit", patience=0.3) == 1
+    assert capsys.readouterr().out == "GPU-1: its clients have not ended within 0 s\n"
+    monkeypatch.setenv("MAINPID", "")
+    assert run(host, "quit") == 0
+    assert told(host) == ["quit", "quit"]
+
+
+@pytest.mark.parametrize(("verb", "name"), [("clear", "../etc"), ("clear", ""), ("prepare", "a/b"), ("remove", "GPU-1")])
+def test_what_is_no_task_or_no_name_does_nothing(host, capsys, verb, name):
+    assert run(host, verb, name=name) == 2
+    assert capsys.readouterr().out == "%s %s: no such task or no such name\n" % (verb, name)

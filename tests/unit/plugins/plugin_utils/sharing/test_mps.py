@@ -1,0 +1,229 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""MPS on a host without Kubernetes, case by case: which daemons begin, begin again and end, what is refused, and what is given back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, mps, resource
+
+from tests.unit.builders import obs
+from tests.unit.gpus import BUSES, UUIDS, host
+
+PROGRAM = transport.resident_sources()[mps.PROGRAM_NAME]
+QUERY, MEMORY = " ".join(modes.QUERY), " ".join(mps.MEMORY["argv"])
+ONE: dict[str, Any] = {UUIDS[0]: {"mps": {"clients": 4}}}
+TWO: dict[str, Any] = {**ONE, UUIDS[1]: {"mps": {"memory": "8G"}}}
+CONTROL = "/usr/bin/nvidia-cuda-mps-control"
+UNITS = [mps.service(uuid) for uuid in UUIDS]
+FILES = ["/etc/gpufleet/mps.json", "/usr/local/libexec/gpufleet/mps.py"]
+TEXTS = [f"/etc/systemd/system/{name}" for name in (*mps.TEMPLATES, "multi-user.target.d/gpufleet-mps.conf")]
+
+
+def look(
+    *,
+    mode: str = "Default",
+    mig: str = "Disabled",
+    control: bool = True,
+    files: dict[str, Any] | None = None,
+    active: tuple[int, ...] = (),
+    held: Any = (),
+    **more: Any,
+) -> Observation:
+    rows = "".join(f"{n}, {UUIDS[n]}, 0000{BUSES[n]}, {mode}, {mig}\n" for n in (0, 1))
+    said = {QUERY: rows, MEMORY: f"{UUIDS[0]}, 81559\n{UUIDS[1]}, 81559\n"}
+    units = {name: {"ActiveState": "active" if n in active else "inactive"} for n, name in enumerate(UNITS)}
+    there = {**host(2), **({CONTROL: ""} if control else {}), **(files or {})}
+    return obs(files=there, commands=said, units=units, answers={mps.CLIENTS["id"]: {"held": list(held), "closed": 0}}, **more)
+
+
+def planned(sharing: dict[str, Any], seen: Observation, kubelet: Kubelet | None = None, **more: Any) -> Plan:
+    policy = Policy(sharing=sharing, **more)
+    return resource.plan(policy, seen, gpus.parse(policy, seen), kubelet or Kubelet(), "the modes' program", PROGRAM)
+
+
+def written(plan: Plan) -> dict[str, Any]:
+    return {str(c["path"]): c["content"] for c in plan.changes if c["op"] == "write"}
+
+
+def acts(plan: Plan) -> list[tuple[str, str]]:
+    return [(r.action, r.unit) for r in plan.restarts]
+
+
+def limits(plan: Plan) -> dict[str, list[str]]:
+    return {gpu: [limit["set"] for limit in of["limits"]] for gpu, of in json.loads(written(plan)[mps.SETTINGS])["daemons"].items()}
+
+
+def test_a_daemon_for_each_gpu_after_its_mode() -> None:
+    """As NVIDIA's device plugin does it: nobody goes past the daemon, and clients have equal parts."""
+    plan = planned(TWO, look())
+    assert [c["argv"] for c in plan.commands] == [["nvidia-smi", "-i", uuid, "-c", "EXCLUSIVE_PROCESS"] for uuid in UUIDS[:2]]
+    assert acts(plan) == [("start", resource.SERVICE), ("start", UNITS[0]), ("start", UNITS[1])]
+    assert {*FILES, *TEXTS} <= written(plan).keys()
+    assert limits(plan) == {
+        UUIDS[0]: ["set_default_active_thread_percentage 25", "set_default_device_pinned_mem_limit 0 20389M"],
+        UUIDS[1]: ["set_default_device_pinned_mem_limit 0 8192M"],
+    }
+    assert f"Wants={UNITS[0]} {UNITS[1]}\n" in written(plan)[TEXTS[2]]
+    again = planned(TWO, look(mode="Exclusive_Process", files=written(plan), active=(0, 1)))
+    assert again == Plan()
+
+
+def test_the_daemons_see_their_gpu_alone_and_begin_before_engines() -> None:
+    told = json.loads(written(planned(ONE, look()))[mps.SETTINGS])
+    assert told["environment"] == {
+        "CUDA_VISIBLE_DEVICES": "NAME",
+        "CUDA_MPS_PIPE_DIRECTORY": "/run/gpufleet-mps/NAME/pipe",
+        "CUDA_MPS_LOG_DIRECTORY": "/var/log/gpufleet-mps/NAME",
+    }
+    unit = mps.unit_texts()[mps.TEMPLATE]
+    before = next(line for line in unit.splitlines() if line.startswith("Before="))
+    assert {"containerd.service", "docker.service", "crio.service"} <= set(before.partition("=")[2].split())
+    assert resource.SERVICE in next(line for line in unit.splitlines() if line.startswith("After="))
+    assert {"ProtectSystem=strict", "NoNewPrivileges=yes", "ProtectHome=yes", "KillMode=mixed"} <= set(unit.splitlines())
+    # systemd would end clients before the program that waits for them gives up
+    stop = next(line for line in unit.splitlines() if line.startswith("TimeoutStopSec="))
+    assert int(stop.partition("=")[2]) > told["patience"]
+
+
+def test_the_units_have_no_text_of_one_gpu() -> None:
+    """systemd reads their text once, and would not see that it has changed."""
+    first, second = (written(planned(sharing, look())) for sharing in (ONE, {UUIDS[1]: {"mps": {"threads": 7}}}))
+    assert [first[path] for path in TEXTS[:2]] == [second[path] for path in TEXTS[:2]]
+
+
+SETTLED = written(planned(TWO, look()))
+RUNNING: dict[str, Any] = {"mode": "Exclusive_Process", "files": SETTLED, "active": (0, 1)}
+OTHER = {**TWO, UUIDS[1]: {"mps": {"memory": "4G"}}}
+HELD = [[77, ["1"], "/system.slice/docker-abc.scope"]]
+SERVER = [[78, ["1"], f"/system.slice/system-gpufleet\\x2dmps.slice/{UNITS[1]}"]]
+ENDS = ["systemctl", "stop", UNITS[1]]
+
+
+def test_a_daemon_that_has_ended_begins_again() -> None:
+    plan = planned(TWO, look(**{**RUNNING, "active": (0,)}))
+    assert acts(plan) == [("start", UNITS[1])]
+    assert written(plan) == {}
+
+
+def test_other_limits_take_another_daemon_and_leave_the_first_alone() -> None:
+    plan = planned(OTHER, look(**RUNNING, held=SERVER))
+    assert [act for act in acts(plan) if act[1] in UNITS] == [("restart", UNITS[1])]
+    assert sorted(written(plan)) == [mps.SETTINGS, resource.SETTINGS]
+
+
+def test_a_gpu_that_leaves_loses_its_daemon_first_and_then_its_mode() -> None:
+    plan = planned(ONE, look(**RUNNING, held=SERVER))
+    argvs = [c["argv"] for c in plan.commands]
+    assert argvs[0] == ENDS
+    assert f"clear {UUIDS[1]};" in argvs[1][2]
+    assert "$$" not in argvs[1][2]  # which is systemd's way to write one
+    assert argvs[2] == ["nvidia-smi", "-i", UUIDS[1], "-c", "DEFAULT"]
+    assert plan.commands[0]["undo"] == ["systemctl", "start", UNITS[1]]
+
+
+IN_USE = (
+    f"GPU {UUIDS[1]} is in use by process 77, and its MPS daemon has to end or to begin again (clients end with their daemon). "
+    "End them, then run again; gpufleet_restart: force does not wait for it"
+)
+ENDING: list[tuple[str, dict[str, Any]]] = [("other limits", OTHER), ("it leaves", ONE), ("all is taken back", {})]
+
+
+@pytest.mark.parametrize("sharing", [c[1] for c in ENDING], ids=[c[0] for c in ENDING])
+def test_a_daemon_with_clients_is_not_ended(sharing: dict[str, Any]) -> None:
+    seen = look(**RUNNING, held=[*HELD, *SERVER])
+    with pytest.raises(PlanError) as refused:
+        planned(sharing, seen)
+    assert str(refused.value) == IN_USE
+    forced = planned(sharing, seen, restart="force")
+    assert ("restart", UNITS[1]) in acts(forced) or ENDS in [c["argv"] for c in forced.commands]
+
+
+def test_clients_of_a_daemon_that_stays_are_none_of_its_affair() -> None:
+    assert planned(OTHER, look(**RUNNING, held=[[77, ["0"], "/a"]])).changes
+
+
+MISSING = (
+    "gpufleet_sharing has mps (nvidia-cuda-mps-control is not on this host, and it is what serves processes that share a GPU by MPS). "
+    "Install the driver's package that has it (nvidia-compute-utils on Ubuntu, "
+    "nvidia-cuda-mps on Debian, nvidia-driver-cuda on RHEL), then run again"
+)
+STRANGER = {"pid": 5, "exe": CONTROL, "cgroup": "/system.slice/mps.service"}
+OWN = {"pid": 6, "exe": CONTROL, "cgroup": f"/system.slice/system-gpufleet\\x2dmps.slice/{UNITS[0]}"}
+ALONE = (
+    "gpufleet_sharing has mps, and an MPS daemon runs on this host that this collection has not started (process 5) "
+    "(two daemons for one GPU keep each other's clients out). "
+    "End it with `echo quit | nvidia-cuda-mps-control` and whatever starts it, then run again, or leave mps out"
+)
+GRES = {"/etc/slurm/gres.conf": "Name=mps Count=400\n"}
+REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("the program is missing", ONE, {"control": False}, MISSING),
+    ("another daemon runs", ONE, {"processes": [OWN, STRANGER]}, ALONE),
+    ("another one, of which nothing is proven", ONE, {"processes": [{**STRANGER, "unverified": "path"}]}, ALONE),
+    ("MIG is on", ONE, {"mig": "Enabled"}, f"gpufleet_sharing names {UUIDS[0]}, and MIG is on for GPU {UUIDS[0]}"),
+    (
+        "Slurm shares them",
+        ONE,
+        {"files": GRES},
+        "/etc/slurm/gres.conf: gpufleet_sharing is set, and Slurm shares this host's GPUs by gres/mps",
+    ),
+    ("it is not there", {UUIDS[2]: "mps"}, {}, f"gpufleet_sharing names {UUIDS[2]}, and this host has no such GPU"),
+]
+
+
+@pytest.mark.parametrize(("sharing", "host", "sentence"), [c[1:] for c in REFUSED], ids=[c[0] for c in REFUSED])
+def test_what_is_refused_on_a_host(sharing: dict[str, Any], host: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        planned(sharing, look(**host))
+    assert str(refused.value).startswith(sentence)
+
+
+def test_a_node_of_kubernetes_is_refused() -> None:
+    with pytest.raises(PlanError, match="share its GPUs by the plugin: give each one time_slicing or mps with replicas"):
+        planned(ONE, look(), Kubelet(present=True))
+
+
+def test_our_own_daemon_is_no_stranger() -> None:
+    assert planned(TWO, look(**RUNNING, processes=[OWN])) == Plan()
+
+
+def test_memory_that_is_not_known_is_not_guessed() -> None:
+    seen = look()
+    seen.answers[f"command:{MEMORY}"] = {"rc": 9, "stdout": "", "stderr": ""}  # type: ignore[index]
+    with pytest.raises(PlanError, match="the memory of this host's GPUs is not known"):
+        planned(ONE, seen)
+    assert planned({UUIDS[0]: {"mps": {"clients": 4, "memory": "1G"}}}, seen).changes
+
+
+def test_what_is_asked() -> None:
+    """By UUID all in the first look; else the unit's name is known only once the GPUs are."""
+    asked = {str(q["id"]) for q in resource.questions(Policy(sharing=TWO))}
+    assert {f"units:{UNITS[0]},{UNITS[1]}", f"command:{MEMORY}", mps.FOUND["id"], mps.DAEMONS["id"]} <= asked
+    assert mps.FOUND["id"] not in {q["id"] for q in resource.questions(Policy(sharing={UUIDS[0]: "dedicated"}))}
+    unasked = look()
+    unasked.answers["units:of this test"] = {"units": {}, "monotonic": None}  # type: ignore[index]
+    with pytest.raises(NeedMore) as need:
+        planned({BUSES[0]: "mps"}, unasked)
+    assert [q["id"] for q in need.value.questions] == [f"units:{UNITS[0]}"]
+
+
+def test_all_is_given_back() -> None:
+    """Of what was converged: daemons end, then modes go back, and no file is left."""
+    seen = look(**RUNNING)
+    back = resource.plan_absent(Policy(state="absent"), seen)
+    assert [c["argv"][:3] for c in back.commands if c["argv"][0] == "systemctl"] == [["systemctl", "stop", unit] for unit in UNITS[:2]]
+    assert {str(c["path"]) for c in back.changes if c["op"] == "remove"} == {*FILES, *TEXTS, *resource.PATHS}
+    assert resource.plan_absent(Policy(state="absent"), look()).empty
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"daemons": 7}', '{"daemons": {"; reboot": {}}}'])
+def test_a_broken_record_ends_nothing(text: str) -> None:
+    assert mps.kept(look(files={mps.SETTINGS: text})) == {}
