@@ -46,10 +46,18 @@ def prepare(wanted, name):
         own_directory(place(wanted, kind, name))
     pipes = place(wanted, "pipe", name)
     for left in os.listdir(pipes):
-        os.unlink(os.path.join(pipes, left))
+        remove(os.path.join(pipes, left))
     shared = place(wanted, "shm", name)
     if not os.path.ismount(shared):
         mount(wanted, ["mount", "-t", "tmpfs", "-o", wanted["shm_options"], "gpufleet-mps", shared])
+
+
+def remove(path):
+    """What is left of a daemon, or whatever else root of a container has put there, so that it keeps no daemon from its start."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)
 
 
 def place(wanted, kind, name):

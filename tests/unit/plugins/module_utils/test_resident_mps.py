@@ -67,6 +67,8 @@ def test_places_are_made_once_and_cleared(host, mounts):
     pipe = host / "run" / "GPU-1" / "pipe"
     assert stat.S_IMODE(pipe.stat().st_mode) == 0o755
     before = pipe.stat().st_ino
+    (pipe / "of a container" / "deep").mkdir(parents=True)
+    (pipe / "away").symlink_to(host)
     (pipe / "control").write_text("")
     assert run(host, "prepare") == 0
     assert (pipe.stat().st_ino, list(pipe.iterdir())) == (before, [])
