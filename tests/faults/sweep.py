@@ -132,7 +132,7 @@ class Sides:
             return f"half: {files} files, and the engine does not serve"
         if files in ("mixed", "torn"):
             return f"half: {files} files"
-        if now.nvidia != (files == "new"):
+        if now.handler != (self.new if files == "new" else self.old).handler:
             return f"half: {files} files, and the engine runs with the others"
         return files
 
@@ -152,6 +152,7 @@ def sides(victim: Victim, traced: str = "hands") -> tuple[Sides, list[Point]]:
     found = points(victim.read(TRACE))
     both = Sides(old, new, victim.requests[-1])
     assert (both.verdict(old), both.verdict(new)) == ("old", "new")
+    assert old.handler != new.handler, f"{victim.name}: the engine says the same of both sides"
     victim.put_back(old, new)
     return both, found
 

@@ -74,13 +74,38 @@ if [ -e %(tracer)s.alone ] && [ -z "$timer" ]; then
 fi
 exec /usr/bin/systemd-run "$@"
 """
-UNITS = {"containerd": "containerd.service", "crio": "crio.service"}
+
+
+@dc.dataclass(frozen=True)
+class Engine:
+    """An engine under test, by the unit that runs it. client: whom the host asks about it. its: where else its configuration is."""
+
+    unit: str
+    client: str = CRICTL
+    its: tuple[str, ...] = ()
+    program: str = "containerd"  # that says its version
+
+    def until_it_serves(self, seconds: int = 60) -> str:
+        asked = f"{CRICTL} info" if self.client == CRICTL else f"{self.client} info"
+        return f"timeout {seconds} sh -c 'until {asked} >/dev/null 2>&1; do :; done'"
+
+
+# By the beginning of a kind's name.
+ENGINES = {
+    "containerd": Engine("containerd.service"),
+    "crio": Engine("crio.service", program="crio"),
+    "docker": Engine("docker.service", client="docker", program="docker"),
+    "k3s": Engine("k3s.service", its=("/var/lib/rancher/k3s/agent/etc",), program="/var/lib/rancher/k3s/data/current/bin/containerd"),
+    "microk8s": Engine(
+        "snap.microk8s.daemon-containerd.service", its=("/var/snap/microk8s/7234/args",), program="/snap/microk8s/7234/bin/containerd"
+    ),
+}
 
 # Runs inside the host: every file below the given directories, or what is to be said of it; and what the engine says of itself.
 # Before it looks, it waits until nobody of ours is at work any more, the watch of a probation included; timers that are armed do not count.
 LOOK = r"""
 import hashlib, json, os, re, stat, subprocess, sys, time
-crictl, unit, packaged, patience, places = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5:]
+client, unit, packaged, patience, places = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5:]
 noise = re.compile(r"/etc/(ld\.so\.cache|mtab|resolv\.conf|\.pwd\.lock|apt/.*)$")
 ours = re.compile(rb"/var/lib/gpufleet/program/|--unit=gpufleet-")
 transient, journal = "/run/systemd/transient", "/var/lib/gpufleet/"
@@ -130,16 +155,22 @@ for top in places:
             files[path] = "%o %d:%d %s" % (s.st_mode, s.st_uid, s.st_gid, what)
             of_journal = path.startswith(journal) and stat.S_ISREG(s.st_mode) and not path.endswith("/decision.json")
             kept.append("%s %s" % (plain(path), record(path, data) if of_journal else plain(files[path])))
-said = subprocess.run([crictl, "--timeout", "3s", "info"], capture_output=True, text=True).stdout
-try:
-    info = json.loads(said)
-except ValueError:
-    info = {}
-config = info.get("config") or {}
-runtimes = (config.get("containerd") or {}).get("runtimes") or (config.get("crio") or {}).get("Runtimes") or {}
+def answer(words):
+    said = subprocess.run(words, capture_output=True, text=True).stdout
+    try:
+        return json.loads(said) or {}
+    except ValueError:
+        return {}
+if client == "docker":
+    info = answer(["timeout", "3", "docker", "info", "--format", "{{json .}}"])
+    runtimes, ready = info.get("Runtimes") or {}, [bool(info.get("ServerVersion"))]
+else:
+    info = answer([client, "--timeout", "3s", "info"])
+    config = info.get("config") or {}
+    runtimes = (config.get("containerd") or {}).get("runtimes") or (config.get("crio") or {}).get("Runtimes") or {}
+    ready = [c.get("status") for c in (info.get("status") or {}).get("conditions") or [] if c.get("type") == "RuntimeReady"]
 handler = runtimes.get("nvidia") or {}
-program = handler.get("RuntimePath") or (handler.get("options") or {}).get("BinaryName")
-ready = [c.get("status") for c in (info.get("status") or {}).get("conditions") or [] if c.get("type") == "RuntimeReady"]
+program = handler.get("RuntimePath") or handler.get("path") or (handler.get("options") or {}).get("BinaryName")
 def over(name):
     try:
         with open(journal + "journal/" + name + "/states", "rb") as handle:
@@ -151,7 +182,8 @@ unfinished = [name[-32:] for name in opened if not over(name)]
 units = sorted(name for name in transients() if name.startswith("gpufleet-"))
 invocation = os.path.join("/run/systemd/units/invocation:" + unit)
 print(json.dumps({
-    "files": files, "serves": ready == [True], "nvidia": program == packaged, "units": units, "unfinished": unfinished,
+    "files": files, "serves": ready == [True], "nvidia": program == packaged, "handler": json.dumps(handler, sort_keys=True),
+    "units": units, "unfinished": unfinished,
     "invocation": os.readlink(invocation) if os.path.islink(invocation) else "",
     "digest": hashlib.sha256(repr(sorted(kept)).encode()).hexdigest(),
 }))
@@ -165,15 +197,16 @@ class State:
     files: Mapping[str, str]
     serves: bool
     nvidia: bool  # the running engine has our handler, with our program
+    handler: str  # all that the running engine says of that handler
     units: Sequence[str]  # of ours, that systemd still has: timers
     unfinished: Sequence[str]  # transactions that someone still has to end, a timer if nobody else
     invocation: str  # of the engine's unit: another one after each start
     digest: str  # of all files, and of what the journal says when ids, times and reasons are taken out of it
 
     @property
-    def key(self) -> tuple[str, bool, bool, int]:
+    def key(self) -> tuple[str, bool, str, int]:
         """Two states with the same key differ in nothing that a next run could see."""
-        return self.digest, self.serves, self.nvidia, len(self.units)
+        return self.digest, self.serves, self.handler, len(self.units)
 
     def of(self, paths: Iterable[str]) -> dict[str, str | None]:
         return {path: self.files.get(path) for path in paths}
@@ -240,7 +273,8 @@ class Victim:
     def __init__(self, lab: Lab, name: str) -> None:
         self.lab, self.name = lab, name
         self.kind = lab.host(name).spec.kind
-        self.unit = UNITS[self.kind.split("-")[0]]
+        self.engine = ENGINES[self.kind.split("-")[0]]
+        self.unit, self.places = self.engine.unit, (*PLACES, *self.engine.its)
         self.requests: list[dict[str, Any]] = []  # of the last run's transactions
         self.started = ""  # the invocation of the engine's unit when the last try began
 
@@ -268,8 +302,10 @@ class Victim:
         wrapper = root / "usr/sbin/systemd-run"
         wrapper.write_text(SYSTEMD_RUN % {"tracer": TRACER})
         wrapper.chmod(0o755)
-        fresh = f"{RUNTIME}; mkdir -p /run/cdi; rm -rf /var/lib/gpufleet {KEPT}; mkdir {KEPT}"
-        self.shell(f"{fresh}; cp -a --parents /etc /run/cdi /usr/local {KEPT}/")
+        # A manager renders its engine's configuration when it starts, and some look for the runtime then.
+        rendered = f"systemctl restart {self.unit}; {self.until_it_serves()}; " if self.engine.its else ""
+        fresh = f"{RUNTIME}; {rendered}mkdir -p /run/cdi; rm -rf /var/lib/gpufleet {KEPT}; mkdir {KEPT}"
+        self.shell(f"{fresh}; cp -a --parents /etc /run/cdi /usr/local {' '.join(self.engine.its)} {KEPT}/")
 
     @property
     def root(self) -> Path:
@@ -289,7 +325,7 @@ class Victim:
     def look(self, *, settled: bool = True) -> State:
         """The host as it is when nobody of ours is at work any more; settled=False: as it is now."""
         patience = "150" if settled else "0"
-        done = self.lab.exec(self.name, ["python3", "-I", "-", CRICTL, self.unit, PACKAGED, patience, *PLACES], stdin=LOOK)
+        done = self.lab.exec(self.name, ["python3", "-I", "-", self.engine.client, self.unit, PACKAGED, patience, *self.places], stdin=LOOK)
         assert done.returncode == 0, done.stderr
         return State(**json.loads(done.stdout))
 
@@ -306,7 +342,7 @@ class Victim:
         script += [f"rm -rf {shlex.quote(p)}; cp -a {KEPT}{shlex.quote(p)} {shlex.quote(p)}" for p in back]
         if now.invocation != self.started:  # tries follow one another faster than systemd lets a unit start
             script.append(f"systemctl reset-failed {self.unit} || true")
-        if now.nvidia or not now.serves:
+        if now.handler != before.handler or not now.serves:
             script.append(f"systemctl restart {self.unit}; {self.until_it_serves()}")
         self.shell("\n".join(script))
         self.started = self.invocation()
@@ -315,9 +351,8 @@ class Victim:
         path = self.root / f"run/systemd/units/invocation:{self.unit}"
         return os.readlink(path) if path.is_symlink() else ""
 
-    @staticmethod
-    def until_it_serves(seconds: int = 60) -> str:
-        return f"timeout {seconds} sh -c 'until {CRICTL} info >/dev/null 2>&1; do :; done'"
+    def until_it_serves(self) -> str:
+        return self.engine.until_it_serves()
 
     # The action
 
@@ -357,9 +392,16 @@ class Victim:
         files = {path: self.digest(path) for path in expect["files"]}
         changes = [{**change, "expect": self.digest(change["path"])} if "expect" in change else change for change in request["changes"]]
         process = self.process()
-        validate = [{**check, "process": process} if check.get("process") else check for check in request["validate"]]
+        validate = [self.renewed_check(check, process) for check in request["validate"]]
         known = {"units": units, "files": files}
         return {**request, "id": uuid.uuid4().hex, "expect": {**expect, **known}, "changes": changes, "validate": validate}
+
+    @staticmethod
+    def renewed_check(check: Mapping[str, Any], process: Mapping[str, int]) -> dict[str, Any]:
+        """Docker judges a file with the arguments of its process, so that process stands among them as well."""
+        named = {"process": process["pid"], "ticks": process["ticks"]}
+        argv = [{**word, **named} if isinstance(word, dict) and "process" in word else word for word in check["argv"]]
+        return {**check, "argv": argv, **({"process": process} if check.get("process") else {})}
 
     def digest(self, path: str) -> str | None:
         place = self.root / path.lstrip("/")
