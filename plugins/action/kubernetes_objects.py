@@ -130,7 +130,8 @@ class ActionModule(ActionBase):
         in_files = files.kept(before, judged, str(place))
         written = objects.nothing(one.name) if absent else objects.render(one.name, one.hosts, settings, in_files)
         wanted = {} if absent else files.of(written, before if in_files.nodes else {})
-        todo = files.changes(wanted, before, () if absent else in_files.nodes, str(place)) if place else files.Changes({}, ())
+        stay = () if absent else in_files.nodes
+        todo = files.changes(wanted, before, stay, str(place), exposed(place)) if place else files.Changes({}, ())
         stays = () if absent else tuple(in_files.nodes)
         if not one.options["apply"]:
             return Seen(written, place, before, todo, steps=order.ordered(one.hosts, {}, settings.fixed).steps, stays=stays)
@@ -316,6 +317,13 @@ def listed(folder: Path) -> Iterator[Path]:
             with contextlib.suppress(FileNotFoundError):  # a link to nothing
                 if stat.S_ISREG(path.stat().st_mode):
                     yield path
+
+
+def exposed(place: Path) -> list[str]:
+    """A copy of the files, by git for one, has the mode that the copier chose."""
+    with contextlib.suppress(FileNotFoundError):
+        return [files.VALUES] if (place / files.VALUES).stat().st_mode & ~OWNERS & 0o777 else []
+    return []
 
 
 def write(place: Path, name: str, text: str | None) -> None:

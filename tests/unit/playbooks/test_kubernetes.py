@@ -73,6 +73,11 @@ def test_what_came_from_a_vault_is_for_the_owner_alone(tmp_path: Path) -> None:
     assert readable == [name for name in FILES if name != "helm/values.yaml"]
     assert [name for name, text in files(place).items() if "hidden-word" in text] == ["helm/values.yaml"]
     assert "hidden-word" not in words
+    (place / "helm/values.yaml").chmod(0o644)  # as git gives it back
+    for check in (["--check"], []):
+        status, words = play(tmp_path, inventory(tmp_path), "kubernetes", *settings, *check, gpufleet_kubernetes_dir="clusters")
+        assert (status, "changed=1" in words) == (0, True), words
+    assert (place / "helm/values.yaml").stat().st_mode & 0o777 == 0o600
 
 
 def test_each_cluster_has_its_own_options(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ FOLDERS = ("helm", "nodes")
 SETTING = "gpufleet_kubernetes_dir"
 # Who deletes a Node ends the pods there, and these tools delete what has left their source. A kubelet has made the node, not the file.
 # https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/, https://fluxcd.io/flux/components/kustomize/kustomizations/#prune
+PRIVATE = "values of your own stand in it, which may come from a vault"
 UNPRUNED = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false", "kustomize.toolkit.fluxcd.io/prune": "disabled"}
 
 
@@ -126,8 +127,13 @@ def parsed(content: str, where: str, *keys: str) -> dict[str, Any]:
     return found
 
 
-def changes(wanted: Mapping[str, str], before: Mapping[str, str], stays: Iterable[str], where: str) -> Changes:
-    """stays: nodes of which this run knows nothing, whose files stay. A foreign file where one is to be written is an error."""
+def changes(
+    wanted: Mapping[str, str], before: Mapping[str, str], stays: Iterable[str], where: str, exposed: Iterable[str] = ()
+) -> Changes:  # fmt: skip
+    """stays: nodes of which this run knows nothing, whose files stay. exposed: files that others may read and should not; written again.
+
+    A foreign file where one is to be written is an error.
+    """
     foreign = next((name for name in wanted if name in before and not is_ours(before[name])), "")
     if foreign:
         step = f"Move that file away, or name another directory in {SETTING}"
@@ -136,7 +142,10 @@ def changes(wanted: Mapping[str, str], before: Mapping[str, str], stays: Iterabl
     going = [name for name, content in before.items() if is_ours(content) and name not in wanted and name not in keeps]
     texts: dict[str, str | None] = {name: content for name, content in wanted.items() if before.get(name) != content}
     texts.update(dict.fromkeys(going))
-    return Changes(texts, tuple(difference(name, new, before.get(name), where) for name, new in sorted(texts.items())))
+    found = [difference(name, new, before.get(name), where) for name, new in sorted(texts.items())]
+    open_ones = {name: wanted[name] for name in sorted(set(exposed) & set(wanted) - set(texts))}
+    found += [Difference("file", f"{where}/{name}", "mode", "readable by others", "0600", PRIVATE) for name in open_ones]
+    return Changes({**texts, **open_ones}, tuple(found))
 
 
 def difference(name: str, new: str | None, old: str | None, where: str) -> Difference:
