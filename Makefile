@@ -21,13 +21,13 @@ help: ## Say what each target does
 demo: venv ## Show the main job on a small fleet of real hosts: plan, site, a cut link, proofs (FLEET=all: every kind of host; CLUSTER=1: a Kubernetes, too; YES=1: ask nothing)
 	@$(RUN) YES="$(YES)" python tests/tools/demo.py --fleet $(or $(FLEET),debian)$(if $(CLUSTER), --cluster)
 
-test: venv ## Everything: `make matrix`, molecule, and the tests on the lab's real engines
+test: venv ## Everything on the oldest and the newest ansible-core: what needs no hosts, molecule, and the tests on the lab's real engines
 	@$(RUN) python tests/tools/everything.py
 
 check: venv ## The fast tier, a few minutes: lint, types, sanity and unit tests on the newest ansible-core; no root, no lab
 	@$(RUN) python tests/tools/everything.py --fast
 
-matrix: venv ## All that needs no root and no lab: `make check`, played playbooks, every ansible-core and Python at hand, the archive
+matrix: venv ## All that needs no root and no lab: `make check`, played playbooks, each ansible-core and Python at hand, the archive
 	@$(RUN) python tests/tools/everything.py --matrix
 
 lint: venv ## Check style: ruff, yamllint, ansible-lint (production profile), changelog fragments, licences, documentation
