@@ -108,16 +108,19 @@ class Kube:
             around=self.fleet.lab.inside([]),
         )
 
-    def stands(self) -> tuple[str, bool, int, str]:
-        """The label, whether pods may be scheduled, how many pods of the toolkit there are, and whose handler `nvidia` is."""
+    def stands(self) -> tuple[str, bool, int, str, bool]:
+        """The label, whether pods may be scheduled, how many pods of the toolkit there are, whose handler `nvidia` is, and whether
+        something else of the collection is there.
+        """
         node = self.cluster.get("node", NODE)
         pods = self.cluster.get("pods", f"--selector=app={NAME}")["items"]
         text = self.fleet.text(NODE, CONFIG)
         own = "operator" if TOOLKIT in text else "collection" if "runtimes.nvidia" in text else "nobody"
-        return node["metadata"]["labels"].get(LABEL, ""), not node["spec"].get("unschedulable", False), len(pods), own
+        others = "1" in self.fleet.shell(NODE, "! [ -e /etc/cdi/nvidia.yaml ] && ! [ -e /var/lib/gpufleet/decision.json ] || echo 1")
+        return node["metadata"]["labels"].get(LABEL, ""), not node["spec"].get("unschedulable", False), len(pods), own, others
 
 
-OPERATORS, COLLECTIONS = ("true", True, 1, "operator"), ("false", True, 0, "collection")
+OPERATORS, COLLECTIONS = ("true", True, 1, "operator", False), ("false", True, 0, "collection", True)
 
 
 @pytest.fixture(scope="module")
@@ -169,9 +172,9 @@ def test_a_node_whose_proof_fails_is_handed_back(kube: Kube) -> None:
 
 def test_handlers_of_a_toolkit_whose_clean_up_was_cut_short_are_taken_over(kube: Kube) -> None:
     kube.fleet.shell(NODE, "touch /run/keep-handlers")
-    run = kube.hand_over("collection", gpufleet_hand_over_timeout=20)
+    run = kube.hand_over("collection")
     assert run.status == 0, run.words
-    label, schedulable, pods, _own = kube.stands()
+    label, schedulable, pods, _own, _others = kube.stands()
     assert (label, schedulable, pods) == ("false", True, 0)
     assert 'BinaryName = "/usr/bin/nvidia-container-runtime"' in kube.fleet.text(NODE, CONFIG)
     kube.fleet.shell(NODE, "rm /run/keep-handlers")

@@ -23,6 +23,7 @@ COLLECTION, OPERATOR, STATE = TO = ("collection", "operator", "state")
 SELECTOR = "app=nvidia-container-toolkit-daemonset"  # of the DaemonSet and of its pods
 LABELS: Mapping[str, str] = {COLLECTION: "false", OPERATOR: "true"}
 NOBODY = "nobody"
+ABSENT = "(state: absent)"  # in the reason of a transaction of `node` that takes everything back
 
 
 @dc.dataclass(frozen=True)
@@ -131,6 +132,12 @@ def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:
         raise PlanError(
             f"{name} was lost while it was changed", why=escape.line(str(result.get("msg") or "")), next="See what its next look says"
         )
+    found = result.get("journal")  # of a look a list of transactions, of a change the directory of its own
+    newest: Mapping[str, Any] = found[0] if found and isinstance(found, list) else {}
+    if to == OPERATOR and newest.get("state") == "rolled_back" and ABSENT in str(newest.get("reason")):
+        why = escape.line(str(newest.get("why") or "unknown"))
+        step = "See what its next look says, and run again"
+        raise PlanError(f"this collection's changes to {name} are there again, since taking them back was rolled back", why=why, next=step)
     if to == COLLECTION and not (result.get("decision") or {}).get("decisions"):
         refused = [str(r[1]) for r in (result.get("decision") or {}).get("refused") or () if len(r) == 2]
         why = escape.line(refused[0]) if refused else "no engine of it was configured"

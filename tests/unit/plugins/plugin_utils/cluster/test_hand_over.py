@@ -108,12 +108,19 @@ def test_what_the_cluster_still_has_to_do(case: str) -> None:
     assert hand_over.waiting(node("true", *pods), to) == words
 
 
+BACK = {"state": "rolled_back", "reason": "gpufleet.nvidia.node (state: absent)", "why": "crashed"}
 LEFT: dict[str, tuple[dict[str, Any], str, str]] = {
     "lost": ({"unreachable": True, "msg": "timed out"}, "operator", "gpu1 was lost while it was changed (timed out)"),
     "left alone": (
         {"decision": {"decisions": [], "refused": [["k", "it still runs"]]}}, "collection", "gpu1 was not converged (it still runs)"),
     "converged": (OURS, "collection", ""),
     "taken back": ({"decision": {"decisions": []}}, "operator", ""),
+    "taken back, and that stands": ({"journal": [{**BACK, "state": "committed"}, BACK]}, "operator", ""),
+    "taken back, and put there again": (
+        {"journal": [BACK]}, "operator",
+        "this collection's changes to gpu1 are there again, since taking them back was rolled back (crashed)"),
+    "taken back by a change": ({"journal": "/var/lib/gpufleet/journal/20260131T165844Z-52"}, "operator", ""),
+    "another one was rolled back before": ({"journal": [{**BACK, "reason": "gpufleet.nvidia.node"}]}, "operator", ""),
 }  # fmt: skip
 
 
