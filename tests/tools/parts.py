@@ -83,8 +83,8 @@ OTHERS = "lab: others"
 # more often than others.
 PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
 ROLLOUTS = f"{PLAYBOOKS}/test_rollout"
-# Releases between the oldest and the newest, of `make matrix` alone: an hour has no room for what one of those two nearly always finds.
-BETWEEN = ("playbooks-2.18", "sanity-2.20")
+# Of `make matrix` alone, since an hour has no room for what others nearly always find.
+MATRIX_ALONE = ("playbooks-2.16: others", "playbooks-2.18", "sanity-2.19", "sanity-2.20")
 
 
 def files(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -131,6 +131,7 @@ def releases() -> list[Part]:
     return [
         pytest_part("playbooks: rollout", BUSY, *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob(f"{ROLLOUTS}*.py")))),
         pytest_part("playbooks", BUSY, PLAYBOOKS, f"--ignore-glob={ROLLOUTS}*"),
+        matrix_part("playbooks-2.16: others", "core-2-16-other-playbooks"),
         matrix_part("playbooks-2.16", "core-2-16-playbooks"),
         matrix_part("playbooks-2.18", "core-2-18-playbooks"),
         matrix_part("unit-2.16", "core-2-16"),
@@ -142,7 +143,7 @@ def releases() -> list[Part]:
 
 def matrix() -> list[Part]:
     """All that needs no hosts: `make matrix`."""
-    return [*releases()[:4], *fast()[:3], *releases()[4:], *fast()[3:]]
+    return [*releases()[:5], *fast()[:3], *releases()[5:], *fast()[3:]]
 
 
 def parts() -> list[Part]:
@@ -151,8 +152,8 @@ def parts() -> list[Part]:
     judges = [pytest_part(name, BUSY, *files(names)) for name, names in JUDGES.items()]
     others = [pytest_part(OTHERS, WAITING, *files(unnamed()))] if unnamed() else []
     molecule = on_lab("molecule", "--lab", "molecule", "molecule", "test", "--all")
-    both = [part for part in matrix() if part.name not in BETWEEN]
-    long, short = both[:7], both[7:]
+    both = [part for part in matrix() if part.name not in MATRIX_ALONE]
+    long, short = both[:6], both[6:]
     return mixed([*hosts[:2], *others, *hosts[2:], molecule], [*long, *judges, *short])
 
 

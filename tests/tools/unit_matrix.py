@@ -5,8 +5,8 @@
 
     unit_matrix.py core-2-16              all unit tests but the node side's, which imports no Ansible, and the playbooks' runs
     unit_matrix.py core-2-16-playbooks    the playbooks' runs that lean on how ansible-core counts, loses and templates
-    unit_matrix.py core-2-18-playbooks    the same
-    unit_matrix.py core-2-16-all-playbooks    all of the playbooks' runs
+    unit_matrix.py core-2-16-other-playbooks    the others
+    unit_matrix.py core-2-18-playbooks    those that lean on it
     unit_matrix.py node-3-6 node-3-8      the node side's, without Ansible
 
 A missing interpreter is named and passed over: not every machine has every Python.
@@ -23,28 +23,24 @@ import environments
 NODE_SIDE = "tests/unit/plugins/module_utils"
 PLAYBOOKS = "tests/unit/playbooks"
 # What changed between 2.16 and 2.21: batches and lost hosts, `timeout`, words of a host as templates, how empty answers arrive.
-OF_THE_CORE = tuple(
-    f"{PLAYBOOKS}/test_{name}.py"
-    for name in ("runs", "rollout", "rollout_losses", "rollout_cluster", "drain", "empty_answers", "words_of_a_host")
-)
+OF_THE_CORE = tuple(f"{PLAYBOOKS}/test_{name}.py" for name in ("runs", "rollout_losses", "empty_answers", "words_of_a_host"))
 
 # tests of an environment, which the beginning of the name names -> the arguments of pytest; every other name runs the node side's
 TESTS = {
     "core-2-16": ("tests/unit", f"--ignore={NODE_SIDE}", f"--ignore={PLAYBOOKS}"),
     "core-2-16-playbooks": OF_THE_CORE,
+    "core-2-16-other-playbooks": (PLAYBOOKS, *(f"--ignore={path}" for path in OF_THE_CORE)),
     "core-2-18-playbooks": OF_THE_CORE,
 }
-# Of `make unit-2.16` alone: 20 minutes that an hour of `make test` does not have.
-MORE = {"core-2-16-all-playbooks": (PLAYBOOKS,)}
 # What is drawn at random is drawn in full on the newest release; here so many times.
 EXAMPLES = {"GPUFLEET_EXAMPLES": "5"}
 
 
 def run(name: str) -> bool:
     """Run the tests of one name and say whether they passed."""
-    tests = {**TESTS, **MORE}.get(name, (NODE_SIDE,))
+    tests = TESTS.get(name, (NODE_SIDE,))
     try:
-        programs = environments.ensure(name.removesuffix("-playbooks").removesuffix("-all"))
+        programs = environments.ensure(name.removesuffix("-playbooks").removesuffix("-other"))
     except environments.NoInterpreter as error:
         print(f"== {name}: not run here, {error}", flush=True)
         return True
