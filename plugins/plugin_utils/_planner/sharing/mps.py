@@ -12,6 +12,7 @@ systemd never reloads for this (host_service), so the unit is one template whose
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -192,14 +193,17 @@ def settings_text(after: Mapping[str, Limits]) -> str:
 
 
 def kept(obs: Observation) -> dict[str, Any]:
-    """UUID -> what its daemon was told by an earlier run; {} where there is none or somebody has broken the file."""
+    """UUID -> what its daemon was told by an earlier run; PlanError where the file does not say which daemons run."""
     file = owned_file.readable(obs.file(SETTINGS, WHOLE))
-    try:
-        found = json.loads(file.content or "{}")
-    except ValueError:
+    if not file.exists:
         return {}
-    daemons = found.get("daemons") if isinstance(found, dict) else None
-    return {gpu: of for gpu, of in daemons.items() if wanted.UUID.fullmatch(gpu)} if isinstance(daemons, dict) else {}
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        daemons = json.loads(file.content or "")["daemons"]
+        if isinstance(daemons, dict) and all(wanted.UUID.fullmatch(gpu) for gpu in daemons):
+            return daemons
+    why = "it has no table of daemons any more, so nobody knows which of them run"
+    step = f"Stop them (systemctl stop '{service('*')}'), remove the file and run again"
+    raise PlanError("this file is not as this collection wrote it", where=SETTINGS, why=why, next=step)
 
 
 # ---------------------------------------------------------------- the end of a daemon
@@ -222,9 +226,8 @@ def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: 
 
 
 def ending(obs: Observation, gpus: Iterable[str]) -> Plan:
-    """The commands that end daemons and remove what they have made. It takes the program that an earlier run has left."""
-    if not obs.file(host_service.program_path(NAME)).exists:
-        return Plan()
+    """The commands that end daemons and remove what they have made, as far as the program that an earlier run has left is there."""
+    clears = obs.file(host_service.program_path(NAME)).exists
     commands: list[transaction.Command] = []
     for gpu in gpus:
         unit = service(gpu)
@@ -232,7 +235,8 @@ def ending(obs: Observation, gpus: Iterable[str]) -> Plan:
         clear = host_service.START.format(pythons=host_service.PYTHONS, words=words).replace("$$", "$")
         stop = {"argv": ["systemctl", "stop", unit], "timeout": PATIENCE + 60, "why": GONE}
         stop |= {"accepts": [NOT_LOADED], "undo": ["systemctl", "start", unit]}
-        commands += [stop, {"argv": ["/bin/sh", "-c", clear], "timeout": 30, "why": GONE}]  # type: ignore[list-item]
+        commands += [stop]  # type: ignore[list-item]
+        commands += [{"argv": ["/bin/sh", "-c", clear], "timeout": 30, "why": GONE}] if clears else []
     return Plan(commands=tuple(commands))
 
 

@@ -224,6 +224,17 @@ def test_all_is_given_back() -> None:
     assert resource.plan_absent(Policy(state="absent"), look()).empty
 
 
+def test_a_daemon_whose_program_somebody_has_removed_is_stopped_all_the_same() -> None:
+    left = {path: text for path, text in SETTLED.items() if path != FILES[1]}
+    back = resource.plan_absent(Policy(state="absent"), look(**{**RUNNING, "files": left}))
+    assert [c["argv"] for c in back.commands if "mps" in str(c["argv"])] == [["systemctl", "stop", unit] for unit in UNITS[:2]]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"daemons": 7}', '{"daemons": {"; reboot": {}}}'])
-def test_a_broken_record_ends_nothing(text: str) -> None:
-    assert mps.kept(look(files={mps.SETTINGS: text})) == {}
+def test_a_broken_record_is_not_taken_for_no_daemon(text: str) -> None:
+    seen = look(**{**RUNNING, "files": {**SETTLED, mps.SETTINGS: text}})
+    for sharing, state in ((TWO, "present"), ({}, "present"), ({}, "absent")):
+        with pytest.raises(PlanError) as refused:
+            planned(sharing, seen, state=state)
+        assert str(refused.value).startswith("/etc/gpufleet/mps.json: this file is not as this collection wrote it")
+        assert "systemctl stop 'gpufleet-mps@*.service'" in str(refused.value)
