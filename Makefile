@@ -13,7 +13,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: adopted help venv demo test check matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration judges molecule soak lab-up lab-down bench docs clean
+.PHONY: adopted help venv demo test check matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration judges nodeadm molecule soak lab-up lab-down bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,11 +60,14 @@ unit-node: venv ## Run the node side's unit tests on Python 3.6, 3.8 and 3.13, a
 	$(RUN) python tests/tools/unit_matrix.py node-3-6 node-3-8 node-3-13
 
 integration: venv ## Run the tests on the lab's real engines (root on Debian 12; more kinds of host with Go)
-	$(RUN) python -m pytest -q tests/integration
+	$(RUN) python -m pytest -q tests/integration --ignore=tests/integration/on_demand
 
 judges: venv ## Have containerd, CRI-O and Docker themselves read what is planned for them; no daemon runs (root on Debian 12, Go)
 	@$(LAB) build containerd-1.6 containerd-1.7 containerd-2.1 containerd-2.2 containerd-2.3 containerd-2.4 crio-1.34 docker
 	$(RUN) python -m pytest -q tests/integration/test_containerd_judge.py tests/integration/test_containerd_applied_judge.py tests/integration/test_crio_judge.py tests/integration/test_docker_judge.py
+
+nodeadm: venv ## Show on a host what the real nodeadm of EKS makes of what the collection leaves to it (four minutes of compiling)
+	$(RUN) python -m pytest -q tests/integration/on_demand
 
 molecule: venv ## Run the molecule scenarios, whose hosts are the lab's
 	@$(RUN) python tests/tools/on_lab_machines.py --lab molecule molecule test --all

@@ -120,6 +120,8 @@ GO_TOOLS: dict[str, GoTool] = {
     "kubernetes-1.34": _kubernetes("v1.34.4"),
     # The last of the releases that edit configurations in place.
     "nvidia-toolkit-1.17": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.17.8"),)),
+    # Of `make nodeadm` alone: the newest that there is as a module, of February 2024.
+    "nodeadm": GoTool(static=True),
     # Our own stand-in for k3s and RKE2, of nothing but Go's standard library.
     "rancher": GoTool(static=True),
     # Our own stand-in for NVIDIA's device plugin, of modules that the kubelet is made of, in the same versions.
