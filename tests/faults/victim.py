@@ -169,7 +169,8 @@ else:
     config = info.get("config") or {}
     runtimes = (config.get("containerd") or {}).get("runtimes") or (config.get("crio") or {}).get("Runtimes") or {}
     ready = [c.get("status") for c in (info.get("status") or {}).get("conditions") or [] if c.get("type") == "RuntimeReady"]
-handler = runtimes.get("nvidia") or {}
+# CRI-O keeps some of its lists in no order.
+handler = {k: sorted(v) if isinstance(v, list) else v for k, v in (runtimes.get("nvidia") or {}).items()}
 program = handler.get("RuntimePath") or handler.get("path") or (handler.get("options") or {}).get("BinaryName")
 def over(name):
     try:

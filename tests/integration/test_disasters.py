@@ -17,11 +17,13 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 
 from tests.faults import sweep
-from tests.faults.victim import TRACE, TRACER, Victim
+from tests.faults.victim import ENGINES, TRACE, TRACER, Victim
 from tests.integration.conftest import Boot
 from tests.lab.lab import Lab
 
 pytestmark = pytest.mark.lab
+
+SERVES = ENGINES["containerd"].until_it_serves()
 
 HOST = "hurt17"
 TOML = "/etc/containerd/config.toml"
@@ -41,7 +43,7 @@ def trap(*lines: str) -> str:
     text = "\n".join(("[Service]", *lines))
     return (
         f"mkdir -p {DROP_IN.rpartition('/')[0]}; cat >{DROP_IN} <<'EOF'\n{text}\nEOF\n"
-        f"systemctl daemon-reload; systemctl restart containerd; {Victim.until_it_serves()}"
+        f"systemctl daemon-reload; systemctl restart containerd; {SERVES}"
     )
 
 
@@ -99,7 +101,7 @@ DISASTERS = {
         "new", between=f"echo '# by somebody else' >>{TOML}", kept="# by somebody else"
     ),
     "somebody restarts the engine between look and swap": Disaster(
-        "new", between=f"systemctl restart containerd; {Victim.until_it_serves()}"
+        "new", between=f"systemctl restart containerd; {SERVES}"
     ),
     "somebody restarts the engine while it restarts with the change": Disaster(
         "new", make=f"systemd-run --quiet --unit=somebody sh -c 'until {STRUCK}; do sleep 0.02; done; systemctl restart containerd'"
