@@ -51,7 +51,7 @@ unit: venv ## Run the unit tests on the newest ansible-core
 	$(RUN) python -m pytest -q tests/unit
 
 unit-2.16: venv ## Run the unit tests on ansible-core 2.16, the oldest that is promised, and play all playbooks there
-	$(RUN) python tests/tools/unit_matrix.py core-2-16 core-2-16-playbooks core-2-16-other-playbooks
+	$(RUN) python tests/tools/unit_matrix.py core-2-16 core-2-16-planner core-2-16-playbooks core-2-16-other-playbooks
 
 unit-2.18: venv ## Run the playbooks' tests that lean on ansible-core on 2.18, too
 	$(RUN) python tests/tools/unit_matrix.py core-2-18-playbooks

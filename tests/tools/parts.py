@@ -84,7 +84,7 @@ OTHERS = "lab: others"
 PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
 ROLLOUTS = f"{PLAYBOOKS}/test_rollout"
 # Of `make matrix` alone, since an hour has no room for what others nearly always find.
-MATRIX_ALONE = ("playbooks-2.16: others", "playbooks-2.18", "sanity-2.19", "sanity-2.20")
+MATRIX_ALONE = ("playbooks-2.16: others", "playbooks-2.18", "sanity-2.19", "sanity-2.20", "unit-2.16: planner")
 
 
 def files(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -135,6 +135,7 @@ def releases() -> list[Part]:
         matrix_part("playbooks-2.16", "core-2-16-playbooks"),
         matrix_part("playbooks-2.18", "core-2-18-playbooks"),
         matrix_part("unit-2.16", "core-2-16"),
+        matrix_part("unit-2.16: planner", "core-2-16-planner"),
         *map(sanity_part, reversed(CORES[:-1])),
         target("archive"),
         matrix_part("unit-node", *(name for name in ("node-3-8", "node-3-13") if name != newest)),

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run unit tests in the environments of other Pythons and other ansible-core releases.
 
-    unit_matrix.py core-2-16              all unit tests but the node side's, which imports no Ansible, and the playbooks' runs
+    unit_matrix.py core-2-16              unit tests but the planner's, the node side's (neither imports Ansible) and the playbooks' runs
+    unit_matrix.py core-2-16-planner      the planner's, on that release's Python
     unit_matrix.py core-2-16-playbooks    the playbooks' runs that lean on how ansible-core counts, loses and templates
     unit_matrix.py core-2-16-other-playbooks    the others
     unit_matrix.py core-2-18-playbooks    those that lean on it
@@ -21,13 +22,14 @@ import sys
 import environments
 
 NODE_SIDE = "tests/unit/plugins/module_utils"
-PLAYBOOKS = "tests/unit/playbooks"
+PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
 # What changed between 2.16 and 2.21: batches and lost hosts, `timeout`, words of a host as templates, how empty answers arrive.
 OF_THE_CORE = tuple(f"{PLAYBOOKS}/test_{name}.py" for name in ("runs", "rollout_losses", "empty_answers", "words_of_a_host"))
 
 # tests of an environment, which the beginning of the name names -> the arguments of pytest; every other name runs the node side's
 TESTS = {
-    "core-2-16": ("tests/unit", f"--ignore={NODE_SIDE}", f"--ignore={PLAYBOOKS}"),
+    "core-2-16": ("tests/unit", f"--ignore={NODE_SIDE}", f"--ignore={PLANNER}", f"--ignore={PLAYBOOKS}"),
+    "core-2-16-planner": (PLANNER,),
     "core-2-16-playbooks": OF_THE_CORE,
     "core-2-16-other-playbooks": (PLAYBOOKS, *(f"--ignore={path}" for path in OF_THE_CORE)),
     "core-2-18-playbooks": OF_THE_CORE,
@@ -40,7 +42,7 @@ def run(name: str) -> bool:
     """Run the tests of one name and say whether they passed."""
     tests = TESTS.get(name, (NODE_SIDE,))
     try:
-        programs = environments.ensure(name.removesuffix("-playbooks").removesuffix("-other"))
+        programs = environments.ensure(name.removesuffix("-planner").removesuffix("-playbooks").removesuffix("-other"))
     except environments.NoInterpreter as error:
         print(f"== {name}: not run here, {error}", flush=True)
         return True
