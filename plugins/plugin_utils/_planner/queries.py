@@ -22,6 +22,10 @@ ORIGINALS = [
 # A line such as `containerd github.com/containerd/containerd v1.7.24`, `crio version 1.34.0` or `Kubernetes v1.31.4`.
 BANNER = r"^[\w-]+ (?:version )?(?:[\w./-]+ )?v?\d+\.\d+[\w.+~-]*"
 
+# Programs that watch GPUs for as long as the host runs, which are no work where the host's systemd runs them as a service. Those of pods
+# count as work: what a pod calls its programs is its author's word.
+WATCHERS = ("nvidia-persistenced", "nv-fabricmanager", "nv-hostengine", "dcgm-exporter", "nvidia-powerd")
+
 
 def file(path: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 20) -> Question:
     """keep: what of the content may travel."""

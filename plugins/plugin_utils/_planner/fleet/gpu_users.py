@@ -13,13 +13,12 @@ import re
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.work import WATCHERS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, mps, wanted
 
 NODE = r"(/.*)?/dev/nvidia(?P<device>\d+)( \(deleted\))?$"
-USERS = queries.holders("each GPU", NODE, WATCHERS, groups=True)
+USERS = queries.holders("each GPU", NODE, queries.WATCHERS, groups=True)
 # Engines name a container's control group by its identifier: docker-ID.scope, cri-containerd-ID.scope, libpod-ID.scope, or ID alone.
 CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
 

@@ -16,9 +16,6 @@ SLURM_UNIT = "slurmd.service"
 # The node of control alone is opened to ask for the driver's version; work opens a GPU's own node, or that of unified memory.
 # Beneath any directory, since the files of a process in a chroot are named as the host sees them.
 GPU_NODES = r"(/.*)?/dev/nvidia(\d+|-uvm|-caps/.*)( \(deleted\))?$"
-# Programs that watch GPUs for as long as the host runs, which are no work where the host's systemd runs them as a service. Those of pods
-# count as work: what a pod calls its programs is its author's word.
-WATCHERS = ("nvidia-persistenced", "nv-fabricmanager", "nv-hostengine", "dcgm-exporter", "nvidia-powerd")
 # The CA that a kubelet trusts is that of its cluster, on workers and on control planes alike: of k3s and RKE2 (agent), of MicroK8s (a node
 # that has joined another one keeps that one's beside its own), of k0s, and of kubeadm and EKS.
 CLUSTER = queries.certificates(
@@ -29,7 +26,7 @@ CLUSTER = queries.certificates(
         *("/var/lib/k0s/pki/ca.crt", "/etc/kubernetes/pki/ca.crt"),
     ),
 )
-HOLDERS = queries.holders("GPUs", GPU_NODES, WATCHERS)
+HOLDERS = queries.holders("GPUs", GPU_NODES, queries.WATCHERS)
 
 
 def questions(policy: Policy) -> list[queries.Question]:

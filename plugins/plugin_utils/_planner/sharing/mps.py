@@ -36,9 +36,10 @@ FOUND = queries.which([CONTROL])
 MEMORY = queries.command(
     ["nvidia-smi", "--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits"], timeout=20, shows=(r"(GPU-[0-9a-f-]+), (\d+)",)
 )
-# Clients have the GPU's node open. What the daemon itself starts is in its unit's control group.
+# Clients have the GPU's node open, and so has what watches GPUs, nvidia-persistenced above all. What the daemon itself starts is in its
+# unit's control group.
 NODE = r"(/.*)?/dev/nvidia(?P<device>\d+)( \(deleted\))?$"
-CLIENTS = queries.holders("clients of MPS", NODE, groups=True)
+CLIENTS = queries.holders("clients of MPS", NODE, queries.WATCHERS, groups=True)
 DAEMONS = queries.processes([CONTROL])
 OWN_GROUP = f"/gpufleet-{NAME}@"
 AFTER = "nvidia-persistenced.service gpufleet-device-nodes.service gpufleet-sharing.service"

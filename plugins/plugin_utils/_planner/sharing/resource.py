@@ -274,4 +274,4 @@ def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") ->
         gone = f"{modes.PROGRAM} does not answer, so no compute mode or time slice was set back; a boot does that"
         return merge([back, Plan(advice=(gone,))])
     gpus = modes.read(obs, (), slices=len(asked) > 1)
-    return merge([changing(given_up(gpus, kept, set())), back, Plan(advice=tuple(not_returned(gpus, kept)))])
+    return merge([back, changing(given_up(gpus, kept, set())), Plan(advice=tuple(not_returned(gpus, kept)))])

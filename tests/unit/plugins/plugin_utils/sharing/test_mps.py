@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gpu_users
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, mps, resource
@@ -147,6 +148,12 @@ def test_a_daemon_with_clients_is_not_ended(sharing: dict[str, Any]) -> None:
     assert ("restart", UNITS[1]) in acts(forced) or ENDS in [c["argv"] for c in forced.commands]
 
 
+def test_a_watcher_that_the_hosts_systemd_runs_is_no_client() -> None:
+    """nvidia-persistenced has every GPU's node open for as long as the host runs, and docs/sharing.md asks for it."""
+    assert mps.CLIENTS["services"] == gpu_users.USERS["services"]
+    assert "nvidia-persistenced" in mps.CLIENTS["services"]
+
+
 def test_clients_of_a_daemon_that_stays_are_none_of_its_affair() -> None:
     assert planned(OTHER, look(**RUNNING, held=[[77, ["0"], "/a"]])).changes
 
@@ -220,6 +227,7 @@ def test_all_is_given_back() -> None:
     seen = look(**RUNNING)
     back = resource.plan_absent(Policy(state="absent"), seen)
     assert [c["argv"][:3] for c in back.commands if c["argv"][0] == "systemctl"] == [["systemctl", "stop", unit] for unit in UNITS[:2]]
+    assert [c["argv"][0] for c in back.commands] == ["systemctl", "/bin/sh"] * 2 + ["nvidia-smi"] * 2
     assert {str(c["path"]) for c in back.changes if c["op"] == "remove"} == {*FILES, *TEXTS, *resource.PATHS}
     assert resource.plan_absent(Policy(state="absent"), look()).empty
 
