@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import stat
 import sys
 import time
@@ -46,18 +45,18 @@ def prepare(wanted, name):
         own_directory(place(wanted, kind, name))
     pipes = place(wanted, "pipe", name)
     for left in os.listdir(pipes):
-        remove(os.path.join(pipes, left))
+        remove(wanted, os.path.join(pipes, left))
     shared = place(wanted, "shm", name)
     if not os.path.ismount(shared):
         mount(wanted, ["mount", "-t", "tmpfs", "-o", wanted["shm_options"], "gpufleet-mps", shared])
 
 
-def remove(path):
-    """What is left of a daemon, or whatever else root of a container has put there, so that it keeps no daemon from its start."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    else:
-        os.unlink(path)
+def remove(wanted, path):
+    """What is left of a daemon, or whatever else root of a container has put there, so that it keeps no daemon from its start.
+
+    By rm, which takes directories of any depth: shutil.rmtree has a frame of Python or an open file for each.
+    """
+    act(wanted, ["rm", "-rf", "--one-file-system", "--", path])
 
 
 def place(wanted, kind, name):
@@ -79,6 +78,11 @@ def own_directory(path):
 
 
 def mount(wanted, argv):
+    act(wanted, argv)
+
+
+def act(wanted, argv):
+    """Run it; ValueError where it fails."""
     status, said = run_program(argv, wanted["seconds"])
     if status:
         raise ValueError("%s: exit status %d: %s" % (" ".join(argv), status, " ".join(said.split())))
@@ -93,9 +97,9 @@ def environment(wanted, name):
     return dict(found, PATH="/usr/sbin:/usr/bin:/sbin:/bin", LANG="C", LC_ALL="C")
 
 
-def tell(wanted, name, command):
-    """What the daemon answers; ValueError where it does not."""
-    status, said = run_program([wanted["program"]], wanted["seconds"], command + "\n", environment(wanted, name))
+def tell(wanted, name, command, seconds=None):
+    """What the daemon answers; ValueError where it does not. seconds: for an answer that may take longer than most."""
+    status, said = run_program([wanted["program"]], seconds or wanted["seconds"], command + "\n", environment(wanted, name))
     if status:
         raise ValueError("%s: exit status %d: %s" % (command, status, " ".join(said.split())))
     return said
@@ -125,10 +129,13 @@ def number(text):
 
 
 def quit_daemon(wanted, name):
-    """systemd ends what is left once this is over, so it lasts as long as the daemon does, which is as long as it has clients."""
-    tell(wanted, name, "quit")
-    main_process = os.environ.get("MAINPID", "")
+    """systemd ends what is left once this is over, so it lasts as long as the daemon does, which is as long as it has clients.
+
+    The answer itself may wait for them.
+    """
     end = time.monotonic() + wanted["patience"]
+    tell(wanted, name, "quit", wanted["patience"])
+    main_process = os.environ.get("MAINPID", "")
     while main_process and os.path.exists("/proc/" + main_process):
         if time.monotonic() > end:
             raise ValueError("its clients have not ended within %d s" % wanted["patience"])
@@ -141,10 +148,16 @@ def clear(wanted, name):
         mount(wanted, ["umount", "-l", shared])  # containers that have it mounted keep theirs
     for kind in ("pipe", "shm", "log"):
         path = place(wanted, kind, name)
-        if os.path.lexists(path):
-            shutil.rmtree(path)
-        with contextlib.suppress(OSError):  # not empty: others are there
-            os.removedirs(os.path.dirname(path))
+        remove(wanted, path)
+        leave(os.path.dirname(path), wanted["places"][kind].partition("/NAME")[0])
+
+
+def leave(path, top):
+    """Remove empty directories from here up to the one that is for MPS alone, and none above it."""
+    with contextlib.suppress(OSError):  # not empty: others are there; or gone already
+        while path.startswith(top):
+            os.rmdir(path)
+            path = os.path.dirname(path)
 
 
 VERBS = {"prepare": prepare, "serve": serve, "settle": settle, "quit": quit_daemon, "clear": clear}

@@ -314,7 +314,7 @@ def test_what_stays_on_a_host_is_one_file(tmp_path: Path) -> None:
     rules = {"majors": str(tmp_path / "majors"), "modules": modules, "nodes": [], "seconds": 20}
     (tmp_path / "device_nodes").write_text(json.dumps(rules))
     (tmp_path / "cdi_guard").write_text(json.dumps({"files": [], "aside": str(tmp_path)}))
-    (tmp_path / "mps").write_text(json.dumps({"program": "no-such-tool", "seconds": 20, "environment": {}}))
+    (tmp_path / "mps").write_text(json.dumps({"program": "no-such-tool", "seconds": 20, "patience": 20, "environment": {}}))
     missing = "1: no-such-tool: there is no such program in"
     said = {"modes": f"device {missing}", "mps": f"GPU-{missing}", "device_nodes": "modprobe", "cdi_guard": ""}
     words = {"mps": ["quit", "GPU-1"]}

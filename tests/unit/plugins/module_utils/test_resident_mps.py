@@ -5,6 +5,7 @@
 
 import json
 import os
+import resource
 import stat
 
 import pytest
@@ -82,6 +83,47 @@ def test_places_are_made_once_and_cleared(host, mounts):
     assert not (host / "log").exists()
 
 
+def nested(path, depth):
+    """More directories in one another than Python has frames, or a process open files."""
+    path.mkdir()
+    place = os.open(str(path), os.O_RDONLY)
+    for _level in range(depth):
+        os.mkdir("d", dir_fd=place)
+        further = os.open("d", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = further
+    os.close(place)
+
+
+@pytest.fixture(name="few_files")
+def a_unit_s_open_files():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))  # systemd's default
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("verb", ["prepare", "clear"])
+def test_no_depth_of_directories_keeps_a_daemon_from_its_start_or_its_end(host, mounts, few_files, verb):
+    host.chmod(0o755)
+    pipe = host / "run" / "GPU-1" / "pipe"
+    assert run(host, "prepare") == 0
+    nested(pipe / "d", 3000)
+    assert run(host, verb) == 0
+    assert not (pipe / "d").exists()
+
+
+def test_an_end_leaves_the_directories_that_were_there_before(host, mounts):
+    """Even where nothing else is in them."""
+    host.chmod(0o755)
+    (host / "var").mkdir(mode=0o755)
+    places = {"pipe": "%s/run/mps/NAME/pipe" % host, "shm": "%s/run/mps/NAME/shm" % host, "log": "%s/var/mps/NAME" % host}
+    (host / "run").mkdir(mode=0o755)
+    assert run(host, "prepare", places=places) == 0
+    assert run(host, "clear", places=places) == 0
+    assert (os.listdir(str(host / "var")), os.listdir(str(host / "run"))) == ([], [])
+
+
 def open_to_all(path):
     path.mkdir()
     path.chmod(0o777)
@@ -132,6 +174,15 @@ def test_the_end_waits_for_clients(host, capsys, monkeypatch):
     monkeypatch.setenv("MAINPID", "")
     assert run(host, "quit") == 0
     assert told(host) == ["quit", "quit"]
+
+
+def test_the_end_is_as_patient_with_the_answer(host, monkeypatch):
+    """The control program answers `quit` once the clients have ended, so a shorter limit than theirs would end them."""
+    monkeypatch.setenv("MAINPID", "")
+    limits = []
+    monkeypatch.setattr(mps, "run_program", lambda argv, seconds, *more: limits.append(seconds) or (0, ""))
+    assert run(host, "quit", seconds=1, patience=90) == 0
+    assert limits == [90]
 
 
 @pytest.mark.parametrize(("verb", "name"), [("clear", "../etc"), ("clear", ""), ("prepare", "a/b"), ("remove", "GPU-1")])
