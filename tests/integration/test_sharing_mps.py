@@ -159,7 +159,7 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
     assert [state(fleet, uuid) for uuid in uuids] == ["inactive"] * 3
     assert fleet.shell(HOST, MODES).split() == ["Default"] * 3
     assert fleet.tree(HOST) == before
-    fleet.shell(HOST, "[ ! -e /run/gpufleet-mps ] && [ ! -e /var/log/gpufleet-mps ]")
+    fleet.shell(HOST, "[ ! -e /run/gpufleet-mps ] && [ ! -e /var/lib/gpufleet-mps ]")
 
 
 def test_what_does_not_serve_changes_nothing(fleet: Fleet) -> None:

@@ -11,7 +11,8 @@ ROOT = "/run/gpufleet-mps/"
 KINDS: Mapping[str, str] = {
     "pipe": ROOT + "{gpu}/pipe",
     "shm": ROOT + "{gpu}/shm",
-    "log": "/var/log/gpufleet-mps/{gpu}",
+    # Not in /var/log, which Ubuntu's rsyslog gives to the group syslog (mode 0775, 00rsyslog.conf): root would follow what that puts there.
+    "log": "/var/lib/gpufleet-mps/{gpu}",
 }
 
 

@@ -74,7 +74,7 @@ def test_a_client_of_mps_gets_the_way_to_the_daemon_of_its_gpu(name: str) -> Non
     (device,) = (d for d in spec.devices if d.name == {"uuid": UUIDS[1], "index": "1"}[name])
     here = f"/run/gpufleet-mps/{UUIDS[1]}"
     assert [n.path for n in device.edits.device_nodes] == ["/dev/nvidia1"]
-    assert device.edits.env == (f"CUDA_MPS_PIPE_DIRECTORY={here}/pipe", f"CUDA_MPS_LOG_DIRECTORY=/var/log/gpufleet-mps/{UUIDS[1]}")
+    assert device.edits.env == (f"CUDA_MPS_PIPE_DIRECTORY={here}/pipe", f"CUDA_MPS_LOG_DIRECTORY=/var/lib/gpufleet-mps/{UUIDS[1]}")
     assert [(m.host_path, m.container_path) for m in device.edits.mounts] == [(f"{here}/shm", "/dev/shm"), (f"{here}/pipe", f"{here}/pipe")]
     assert shared(made).keys() == {"2", UUIDS[2], "all"}
     assert plan(sharing, files(made)).empty  # the look shows as much of it as is needed to compare it

@@ -83,7 +83,7 @@ def test_the_daemons_see_their_gpu_alone_and_begin_before_engines() -> None:
     assert told["environment"] == {
         "CUDA_VISIBLE_DEVICES": "NAME",
         "CUDA_MPS_PIPE_DIRECTORY": "/run/gpufleet-mps/NAME/pipe",
-        "CUDA_MPS_LOG_DIRECTORY": "/var/log/gpufleet-mps/NAME",
+        "CUDA_MPS_LOG_DIRECTORY": "/var/lib/gpufleet-mps/NAME",
     }
     unit = mps.unit_texts()[mps.TEMPLATE]
     before = next(line for line in unit.splitlines() if line.startswith("Before="))
