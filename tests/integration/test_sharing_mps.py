@@ -145,6 +145,21 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
     assert limits(fleet, uuids[0]) == ["25.0", "20389M"]
     pid = f"/run/gpufleet-mps/{uuids[0]}/pipe/nvidia-cuda-mps-control.pid"
     assert fleet.shell(HOST, f"docker exec tenant cat {pid}") == process(fleet, uuids[0])
+
+    # Root of a container may write to the directory of sockets. It fills a file system of that GPU's, and keeps no daemon from its start.
+    full = "chmod 777 $CUDA_MPS_PIPE_DIRECTORY; mkdir -p $CUDA_MPS_PIPE_DIRECTORY/a/b; dd if=/dev/zero of=$CUDA_MPS_PIPE_DIRECTORY/x"
+    assert "No space left on device" in fleet.shell(HOST, f"docker exec tenant sh -c '{full}' 2>&1", fails=True)
+    assert int(fleet.shell(HOST, f"stat -c %s /run/gpufleet-mps/{uuids[0]}/pipe/x")) <= 1 << 20
+    serving = process(fleet, uuids[0])
+    fleet.shell(HOST, f"systemctl start gpufleet-mps@{uuids[0]}")
+    assert (process(fleet, uuids[0]), limits(fleet, uuids[0])) == (serving, ["25.0", "20389M"])
+    fleet.shell(HOST, f"kill -9 {serving}")
+    until(fleet, f"systemctl show -p NRestarts gpufleet-mps@{uuids[0]}.service | grep -qx NRestarts=2")
+    until(fleet, f"[ $(systemctl show -p ActiveState --value gpufleet-mps@{uuids[0]}.service) = active ]")
+    assert limits(fleet, uuids[0]) == ["25.0", "20389M"]
+    assert fleet.shell(
+        HOST, f"stat -c %a /run/gpufleet-mps/{uuids[0]}/pipe; ls /run/gpufleet-mps/{uuids[0]}/pipe | grep -cx '[ax]' || true"
+    ).split() == ["755", "0"]
     fleet.shell(HOST, "docker rm -f tenant")
 
     fleet.lab.kill(HOST)
@@ -171,7 +186,9 @@ def test_what_does_not_serve_changes_nothing(fleet: Fleet) -> None:
     fleet.shell(HOST, f"cp -a {program} /root/; sed -i 's/self.threads = float/pass; float/' {program}")
     failed = fleet.task("node", [HOST], {**OPTIONS, "sharing": sharing}).failed
     assert f"gpufleet-mps@{uuid}.service failed" in failed[HOST]
-    assert "was told to it, and it answers 100.0" in fleet.shell(HOST, f"journalctl -b -o cat -u gpufleet-mps@{uuid}")
+    assert "after set_default_active_thread_percentage 25 it answers 100.0" in fleet.shell(
+        HOST, f"journalctl -b -o cat -u gpufleet-mps@{uuid}"
+    )
     assert fleet.shell(HOST, MODES).split()[0] == "Default"
     fleet.shell(HOST, f"rm {program}")
     missing = fleet.task("node", [HOST], {**OPTIONS, "sharing": sharing}).failed
@@ -194,5 +211,8 @@ def test_podman_asks_by_the_kind(fleet: Fleet) -> None:
     again = fleet.task("node", [PODMAN], {**OPTIONS, "sharing": sharing})
     assert (again.changed, again.operations[PODMAN]) == ({}, 2)
     # Without its daemon's directory no container starts with it.
-    fleet.shell(PODMAN, f"systemctl stop gpufleet-mps@{uuid}; umount /run/gpufleet-mps/{uuid}/shm; rm -r /run/gpufleet-mps")
+    fleet.shell(
+        PODMAN,
+        f"systemctl stop gpufleet-mps@{uuid}; umount /run/gpufleet-mps/{uuid}/shm /run/gpufleet-mps/{uuid}/pipe; rm -r /run/gpufleet-mps",
+    )
     assert f"/run/gpufleet-mps/{uuid}" in fleet.shell(PODMAN, f"{command} 2>&1", fails=True)

@@ -5,9 +5,9 @@
 
     mps.py LIST.json prepare|serve|settle|quit|clear NAME
 
-prepare: directories of root's, and a file system for shared memory of its own, lest who fills that fills /run. serve: become the daemon.
-settle: wait until it answers, tell it its limits and read back what can be read. quit: ask it to end, which waits for its clients.
-clear: what prepare has made goes. Node side: standard library only, Python 3.6.
+prepare: directories of root's, and a file system of its own for each that containers write to, lest who fills it fills /run. serve: clear
+what an earlier daemon has left, and become the daemon. settle: wait until it answers, set its limits and read back what can be read.
+quit: ask it to end, which waits for its clients. clear: what prepare has made goes. Node side: standard library only, Python 3.6.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ import stat
 import sys
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.programs import run_program, trusted
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.programs import PATH, run_program, trusted
 
 NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]*\Z")
 PAUSE = 0.1
@@ -40,15 +40,27 @@ def main(arguments):
 
 
 def prepare(wanted, name):
-    """A daemon that has crashed leaves its sockets; its directory stays the same, since containers have it mounted."""
-    for kind in ("pipe", "log", "shm"):
-        own_directory(place(wanted, kind, name))
-    pipes = place(wanted, "pipe", name)
-    for left in os.listdir(pipes):
-        remove(wanted, os.path.join(pipes, left))
-    shared = place(wanted, "shm", name)
-    if not os.path.ismount(shared):
-        mount(wanted, ["mount", "-t", "tmpfs", "-o", wanted["shm_options"], "gpufleet-mps", shared])
+    """What is there stays: containers have it mounted, and systemd may do this again beside a daemon that serves."""
+    own_directory(place(wanted, "log", name))
+    for kind, of in sorted(wanted["mounts"].items()):
+        path = place(wanted, kind, name)
+        own_directory(os.path.dirname(path))
+        if os.path.ismount(path):
+            give_back(path, int(of["mode"], 8))
+        else:
+            own_directory(path)
+            options = "%s,mode=%s" % (of["options"], of["mode"])
+            mount(wanted, ["mount", "-t", "tmpfs", "-o", options, "gpufleet-mps", path])
+
+
+def give_back(path, mode):
+    """Owner and mode of the top of a file system that root of a container may have changed there."""
+    top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        os.fchown(top, os.geteuid(), os.getegid())
+        os.fchmod(top, mode)
+    finally:
+        os.close(top)
 
 
 def remove(wanted, path):
@@ -89,16 +101,20 @@ def act(wanted, argv):
 
 
 def serve(wanted, name):
+    """Nobody else serves now: systemd starts one process of a unit. Sockets of one that has crashed would keep this one from its start."""
+    pipes = place(wanted, "pipe", name)
+    for left in os.listdir(pipes):
+        remove(wanted, os.path.join(pipes, left))
     os.execve(trusted(wanted["program"]), [wanted["program"], "-f"], environment(wanted, name))
 
 
 def environment(wanted, name):
     found = {key: value.replace("NAME", name) for key, value in wanted["environment"].items()}
-    return dict(found, PATH="/usr/sbin:/usr/bin:/sbin:/bin", LANG="C", LC_ALL="C")
+    return dict(found, PATH=PATH, LANG="C", LC_ALL="C")
 
 
-def tell(wanted, name, command, seconds=None):
-    """What the daemon answers; ValueError where it does not. seconds: for an answer that may take longer than most."""
+def ask(wanted, name, command, seconds=None):
+    """What the daemon answers to a command; ValueError where it does not. seconds: for an answer that may take longer than most."""
     status, said = run_program([wanted["program"]], seconds or wanted["seconds"], command + "\n", environment(wanted, name))
     if status:
         raise ValueError("%s: exit status %d: %s" % (command, status, " ".join(said.split())))
@@ -110,17 +126,19 @@ def settle(wanted, name):
     end = time.monotonic() + wanted["seconds"]
     while True:
         try:
-            tell(wanted, name, wanted["asked"])
+            ask(wanted, name, wanted["asked"])
             break
         except ValueError:
             if time.monotonic() > end:
                 raise
+            # The pause between two tries, until the time is over: the daemon does not say when its socket is there (with -f it is a process
+            # like any other, and not Type=notify).
             time.sleep(PAUSE)
     for limit in wanted["daemons"].get(name, {}).get("limits", []):
-        tell(wanted, name, limit["set"])
-        said = tell(wanted, name, limit["get"])
+        ask(wanted, name, limit["set"])
+        said = ask(wanted, name, limit["get"])
         if limit["number"] is not None and number(said) != limit["number"]:
-            raise ValueError("%s was told to it, and it answers %s" % (limit["set"], " ".join(said.split()) or "nothing"))
+            raise ValueError("after %s it answers %s" % (limit["set"], " ".join(said.split()) or "nothing"))
 
 
 def number(text):
@@ -134,18 +152,20 @@ def quit_daemon(wanted, name):
     The answer itself may wait for them.
     """
     end = time.monotonic() + wanted["patience"]
-    tell(wanted, name, "quit", wanted["patience"])
+    ask(wanted, name, "quit", wanted["patience"])
     main_process = os.environ.get("MAINPID", "")
     while main_process and os.path.exists("/proc/" + main_process):
         if time.monotonic() > end:
             raise ValueError("its clients have not ended within %d s" % wanted["patience"])
+        # The pause between two looks, until the time is over: the daemon is a child of systemd, and the kernel announces its end to its
+        # parent alone (pidfd_open is of Python 3.9).
         time.sleep(PAUSE)
 
 
 def clear(wanted, name):
-    shared = place(wanted, "shm", name)
-    if os.path.ismount(shared):
-        mount(wanted, ["umount", "-l", shared])  # containers that have it mounted keep theirs
+    for kind in sorted(wanted["mounts"]):
+        if os.path.ismount(place(wanted, kind, name)):
+            mount(wanted, ["umount", "-l", place(wanted, kind, name)])  # containers that have it mounted keep theirs
     for kind in ("pipe", "shm", "log"):
         path = place(wanted, kind, name)
         remove(wanted, path)

@@ -17,13 +17,13 @@ PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"  # /usr/local 
 LINKS = 40  # as the kernel follows
 
 
-def run_program(argv, seconds, told="", environment=None):
-    """(exit status, what it printed); ValueError with a sentence where it is not run, or does not end. told: what it reads."""
+def run_program(argv, seconds, text="", environment=None):
+    """(exit status, what it printed); ValueError with a sentence where it is not run, or does not end. text: what it reads."""
     program = trusted(argv[0])
     child = subprocess.Popen(  # pylint: disable=ansible-bad-function
         argv,
         executable=program,
-        stdin=subprocess.PIPE if told else subprocess.DEVNULL,
+        stdin=subprocess.PIPE if text else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=environment or {"PATH": PATH, "LANG": "C", "LC_ALL": "C"},
@@ -31,7 +31,7 @@ def run_program(argv, seconds, told="", environment=None):
         start_new_session=True,
     )
     try:
-        said = child.communicate(told.encode() if told else None, timeout=seconds)[0]
+        said = child.communicate(text.encode() if text else None, timeout=seconds)[0]
     except subprocess.TimeoutExpired:
         # Not waited for: what waits in the kernel, for a device that does not answer, is ended by no signal.
         with contextlib.suppress(OSError):

@@ -44,6 +44,10 @@ DAEMONS = queries.processes([CONTROL])
 OWN_GROUP = f"/gpufleet-{NAME}@"
 AFTER = "nvidia-persistenced.service gpufleet-device-nodes.service gpufleet-sharing.service"
 AT_BOOT, PATIENCE = 60, 90  # seconds
+# What containers write to, by limit and mode: root of one may fill it, and must not fill /run with it. NVIDIA's device plugin gives shm
+# 64 MiB (k8s-device-plugin, cmd/mps-control-daemon/mount), as much as Docker gives to one container; here it is for all of a GPU.
+MOUNTED = "rw,nosuid,nodev,noexec"
+TMPFS: Mapping[str, tuple[str, str]] = {"pipe": ("size=1m,nr_inodes=1k", "0755"), "shm": ("size=1g", "1777")}
 NOT_LOADED = 5  # systemctl: there is no such unit, so nothing to stop
 STAYS = f"{OPTION} has GPUs that processes share by MPS, whose daemon has to be there before their containers"
 GONE = "no process is to share this GPU by MPS any more"
@@ -94,7 +98,7 @@ def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, Wante
     require_idle(policy, obs, [*gone, *other], minors)
     acts = [Restart(service(gpu), "restart" if gpu in other else "start", STAYS) for gpu in after if gpu in other or not running(obs, gpu)]
     files = host_service.plan(policy, obs, resident)
-    return merge([ending(obs, gone), files, Plan(restarts=tuple(acts))])
+    return merge([ending(obs, gone), files, Plan(restarts=tuple(acts), advice=others_advice(obs))])
 
 
 def running(obs: Observation, gpu: str) -> bool:
@@ -119,6 +123,13 @@ def require_alone(obs: Observation) -> None:
         what = f"{OPTION} has mps, and an MPS daemon runs on this host that this collection has not started (process {strange[0]['pid']})"
         step = f"End it with `echo quit | {CONTROL}` and whatever starts it, then run again, or leave mps out"
         raise PlanError(what, why="two daemons for one GPU keep each other's clients out", next=step)
+
+
+def others_advice(obs: Observation) -> tuple[str, ...]:
+    """Of processes of other users only their name is known, which anybody may choose: it keeps no run from going on."""
+    number = obs.others().get(CONTROL, 0)
+    step = "if they are MPS daemons of these GPUs, their clients and those of the daemon here keep each other out"
+    return (f"{number} process(es) of other users are called {CONTROL}: {step}",) if number else ()
 
 
 def memory(obs: Observation) -> dict[str, int]:
@@ -166,15 +177,15 @@ def unit_texts() -> dict[str, str]:
 
 
 def daemon(limits: Limits) -> dict[str, Any]:
-    """What one daemon is told. How it prints a limit of memory is documented nowhere, so that is asked for and not compared."""
-    told: list[dict[str, Any]] = []
+    """The limits of one daemon. How it prints a limit of memory is documented nowhere, so that is asked for and not compared."""
+    found: list[dict[str, Any]] = []
     if limits.threads:
         threads = "default_active_thread_percentage"
-        told.append({"set": f"set_{threads} {limits.threads}", "get": f"get_{threads}", "number": limits.threads})
+        found.append({"set": f"set_{threads} {limits.threads}", "get": f"get_{threads}", "number": limits.threads})
     if limits.memory:
         pinned = "default_device_pinned_mem_limit"  # by the GPU's place among those that the daemon sees, which is one
-        told.append({"set": f"set_{pinned} 0 {limits.memory}M", "get": f"get_{pinned} 0", "number": None})
-    return {"limits": told, "policy": limits.text}
+        found.append({"set": f"set_{pinned} 0 {limits.memory}M", "get": f"get_{pinned} 0", "number": None})
+    return {"limits": found, "policy": limits.text}
 
 
 def settings_text(after: Mapping[str, Limits]) -> str:
@@ -186,7 +197,7 @@ def settings_text(after: Mapping[str, Limits]) -> str:
         "seconds": 20,
         "patience": PATIENCE,
         "places": {kind: mps_places.of("NAME", kind) for kind in mps_places.KINDS},
-        "shm_options": "rw,nosuid,nodev,noexec,mode=1777,size=50%",  # as the device plugin has it
+        "mounts": {kind: {"options": f"{MOUNTED},{limit}", "mode": mode} for kind, (limit, mode) in TMPFS.items()},
         "environment": {"CUDA_VISIBLE_DEVICES": "NAME", **mps_places.environment("NAME")},
         "daemons": {gpu: daemon(limits) for gpu, limits in after.items()},
     }
@@ -194,7 +205,7 @@ def settings_text(after: Mapping[str, Limits]) -> str:
 
 
 def kept(obs: Observation) -> dict[str, Any]:
-    """UUID -> what its daemon was told by an earlier run; PlanError where the file does not say which daemons run."""
+    """UUID -> the limits that an earlier run gave its daemon; PlanError where the file does not say which daemons run."""
     file = owned_file.readable(obs.file(SETTINGS, WHOLE))
     if not file.exists:
         return {}
@@ -216,6 +227,10 @@ def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: 
     if not ends or policy.restart == "force":
         return
     answer = obs.raw(CLIENTS)
+    if answer.get("closed"):
+        what = f"nobody knows whether {', '.join(ends.values())} is in use, and its MPS daemon has to end or to begin again"
+        why = f"{answer['closed']} processes of this host cannot be looked into"
+        raise PlanError(what, why=why, next="See who hides them, or set gpufleet_restart: force, which ends clients with their daemon")
     rows = [row for row in answer.get("held") or () if isinstance(row, list) and len(row) == 3 and OWN_GROUP not in str(row[2])]
     for minor, gpu in ends.items():
         held = sorted({int(row[0]) for row in rows if minor in row[1]})

@@ -48,7 +48,7 @@ def run(host, verb, name="GPU-1", limits=(), **more):
         "seconds": 10,
         "patience": 10,
         "places": {"pipe": "%s/run/NAME/pipe" % host, "shm": "%s/run/NAME/shm" % host, "log": "%s/log/NAME" % host},
-        "shm_options": "size=1",
+        "mounts": {"pipe": {"options": "size=2", "mode": "0755"}, "shm": {"options": "size=1", "mode": "1777"}},
         "environment": {"CUDA_VISIBLE_DEVICES": "NAME", "CUDA_MPS_PIPE_DIRECTORY": "%s/run/NAME/pipe" % host},
         "daemons": {"GPU-1": {"limits": list(limits)}},
     }
@@ -62,18 +62,15 @@ def told(host):
 
 
 def test_places_are_made_once_and_cleared(host, mounts):
-    """Sockets of a daemon that has crashed go; the directory, which containers have mounted, stays."""
+    """Each that containers write to is a file system of its own."""
     host.chmod(0o755)
     assert run(host, "prepare") == 0
-    pipe = host / "run" / "GPU-1" / "pipe"
-    assert stat.S_IMODE(pipe.stat().st_mode) == 0o755
-    before = pipe.stat().st_ino
-    (pipe / "of a container" / "deep").mkdir(parents=True)
-    (pipe / "away").symlink_to(host)
-    (pipe / "control").write_text("")
-    assert run(host, "prepare") == 0
-    assert (pipe.stat().st_ino, list(pipe.iterdir())) == (before, [])
-    assert mounts[0] == ["mount", "-t", "tmpfs", "-o", "size=1", "gpufleet-mps", str(host / "run" / "GPU-1" / "shm")]
+    here = host / "run" / "GPU-1"
+    assert stat.S_IMODE((here / "pipe").stat().st_mode) == 0o755
+    assert [words[4:] for words in mounts] == [
+        ["size=2,mode=0755", "gpufleet-mps", str(here / "pipe")],
+        ["size=1,mode=1777", "gpufleet-mps", str(here / "shm")],
+    ]
     run(host, "prepare", name="GPU-2")
     assert run(host, "clear") == 0
     assert os.listdir(str(host / "run")) == ["GPU-2"]
@@ -81,6 +78,37 @@ def test_places_are_made_once_and_cleared(host, mounts):
     assert run(host, "clear", name="GPU-2") == 0
     assert not (host / "run").exists()
     assert not (host / "log").exists()
+
+
+def test_what_is_there_stays_beside_a_daemon_that_serves(host, mounts, monkeypatch):
+    """`systemctl start` of a unit that is active starts what it requires once more."""
+    host.chmod(0o755)
+    assert run(host, "prepare") == 0
+    pipe = host / "run" / "GPU-1" / "pipe"
+    (pipe / "control").write_text("")
+    pipe.chmod(0o777)  # by root of a container
+    monkeypatch.setattr(os.path, "ismount", lambda _path: True)
+    assert run(host, "prepare") == 0
+    assert (stat.S_IMODE(pipe.stat().st_mode), os.listdir(str(pipe)), len(mounts)) == (0o755, ["control"], 2)
+
+
+def test_a_daemon_begins_in_an_empty_directory_which_stays_the_same(host, mounts, monkeypatch):
+    """Containers have it mounted. What a daemon that has crashed has left goes, and whatever root of a container has put there."""
+    begun = []
+    monkeypatch.setattr(os, "execve", lambda *words: begun.append(words))
+    host.chmod(0o755)
+    assert run(host, "prepare") == 0
+    pipe = host / "run" / "GPU-1" / "pipe"
+    before = pipe.stat().st_ino
+    (pipe / "of a container" / "deep").mkdir(parents=True)
+    (pipe / "away").symlink_to(host)
+    (pipe / "control").write_text("")
+    assert run(host, "serve") == 0
+    assert (pipe.stat().st_ino, list(pipe.iterdir())) == (before, [])
+    assert (host / "list.json").exists()
+    ((program, arguments, environment),) = begun
+    assert (program, arguments) == (str(host / "control"), [str(host / "control"), "-f"])
+    assert environment["CUDA_VISIBLE_DEVICES"] == "GPU-1"
 
 
 def nested(path, depth):
@@ -103,8 +131,9 @@ def a_unit_s_open_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.parametrize("verb", ["prepare", "clear"])
-def test_no_depth_of_directories_keeps_a_daemon_from_its_start_or_its_end(host, mounts, few_files, verb):
+@pytest.mark.parametrize("verb", ["serve", "clear"])
+def test_no_depth_of_directories_keeps_a_daemon_from_its_start_or_its_end(host, mounts, few_files, verb, monkeypatch):
+    monkeypatch.setattr(os, "execve", lambda *_words: None)
     host.chmod(0o755)
     pipe = host / "run" / "GPU-1" / "pipe"
     assert run(host, "prepare") == 0
@@ -157,7 +186,7 @@ def test_limits_are_told_and_read_back(host):
 def test_a_limit_that_does_not_stay_is_a_failure(host, capsys, answer):
     (host / "get_threads").write_text(answer)
     assert run(host, "settle", limits=[THREADS]) == 1
-    assert capsys.readouterr().out == "GPU-1: set_threads 25 was told to it, and it answers %s\n" % (answer or "nothing")
+    assert capsys.readouterr().out == "GPU-1: after set_threads 25 it answers %s\n" % (answer or "nothing")
 
 
 def test_a_daemon_that_never_answers_is_a_failure(host, capsys):

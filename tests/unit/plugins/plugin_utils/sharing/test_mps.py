@@ -37,13 +37,14 @@ def look(
     files: dict[str, Any] | None = None,
     active: tuple[int, ...] = (),
     held: Any = (),
+    closed: int = 0,
     **more: Any,
 ) -> Observation:
     rows = "".join(f"{n}, {UUIDS[n]}, 0000{BUSES[n]}, {mode}, {mig}\n" for n in (0, 1))
     said = {QUERY: rows, MEMORY: f"{UUIDS[0]}, 81559\n{UUIDS[1]}, 81559\n"}
     units = {name: {"ActiveState": "active" if n in active else "inactive"} for n, name in enumerate(UNITS)}
     there = {**host(2), **({CONTROL: ""} if control else {}), **(files or {})}
-    return obs(files=there, commands=said, units=units, answers={mps.CLIENTS["id"]: {"held": list(held), "closed": 0}}, **more)
+    return obs(files=there, commands=said, units=units, answers={mps.CLIENTS["id"]: {"held": list(held), "closed": closed}}, **more)
 
 
 def planned(sharing: dict[str, Any], seen: Observation, kubelet: Kubelet | None = None, **more: Any) -> Plan:
@@ -146,6 +147,21 @@ def test_a_daemon_with_clients_is_not_ended(sharing: dict[str, Any]) -> None:
     assert str(refused.value) == IN_USE
     forced = planned(sharing, seen, restart="force")
     assert ("restart", UNITS[1]) in acts(forced) or ENDS in [c["argv"] for c in forced.commands]
+
+
+def test_clients_that_nobody_can_see_are_not_taken_for_none() -> None:
+    seen = look(**RUNNING, closed=2)
+    with pytest.raises(PlanError) as refused:
+        planned(ONE, seen)
+    assert str(refused.value).startswith(f"nobody knows whether {UUIDS[1]} is in use")
+    assert planned(ONE, seen, restart="force").commands
+    assert planned(TWO, seen) == Plan()
+
+
+def test_daemons_of_other_users_are_advice() -> None:
+    plan = planned(TWO, look(**RUNNING, others={mps.CONTROL: 1}))
+    assert plan.empty
+    assert plan.advice[0].startswith("1 process(es) of other users are called nvidia-cuda-mps-control: ")
 
 
 def test_a_watcher_that_the_hosts_systemd_runs_is_no_client() -> None:
