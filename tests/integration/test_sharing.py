@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.integration.sharing_hosts import MODES, OPTIONS, run, stand_in_for_the_toolkit
 from tests.lab import images, roots
-from tests.tools.onlab import Fleet, Run
+from tests.tools.onlab import Fleet
 
 pytestmark = pytest.mark.lab
 
@@ -18,22 +19,13 @@ HOST = "sharing"
 DOCKER = "sharing-docker"
 SERVICE = "gpufleet-sharing.service"
 RULES = "/etc/udev/rules.d/90-gpufleet-sharing.rules"
-MODES = "nvidia-smi --query-gpu=compute_mode --format=csv,noheader"
 SLICES = "nvidia-smi compute-policy --list | sed -n 's/.*Timeslice *\\([A-Z][a-z]*\\).*/\\1/p'"
-OPTIONS = {"packages": "ignore", "cdi_owner": "collection"}
 
 
 @pytest.fixture(scope="module")
 def fleet(boot: Any) -> Fleet:
     found: Fleet = boot({HOST: {"kind": "containerd-2.3", "gpus": 4}, DOCKER: {"kind": "docker", "gpus": 4}})
-    # Stands for the toolkit's package, which Docker's handler needs; devices are asked for by CDI here.
-    found.shell(DOCKER, "printf '#!/bin/sh\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime")
-    return found
-
-
-def run(fleet: Fleet, *arguments: str, **options: Any) -> Run:
-    found = fleet.task("node", [HOST], {**OPTIONS, **options}, arguments=arguments)
-    assert found.failed == {}, found.words
+    stand_in_for_the_toolkit(found, DOCKER)
     return found
 
 
@@ -43,16 +35,16 @@ def modes(fleet: Fleet) -> tuple[list[str], list[str]]:
 
 def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
     """GPUs 0, 1 and 3 are shared, 2 is dedicated; 3 was exclusive before."""
-    run(fleet)
+    run(fleet, HOST)
     uuids = fleet.shell(HOST, "nvidia-smi --query-gpu=uuid --format=csv,noheader").split()
     fleet.shell(HOST, "nvidia-smi -i 3 -c EXCLUSIVE_PROCESS")
     found = modes(fleet)
     before = fleet.tree(HOST)
     figure = {**{uuids[n]: {"time_slicing": {"interval": "short"}} for n in (0, 1, 3)}, "0000:65:00.0": {"dedicated": {"exclusive": True}}}
 
-    announced = run(fleet, "--check", "--diff", sharing=figure).of("node")[HOST]
+    announced = run(fleet, HOST, "--check", "--diff", sharing=figure).of("node")[HOST]
     assert (fleet.tree(HOST), modes(fleet)) == (before, found)
-    done = run(fleet, sharing=figure).of("node")[HOST]
+    done = run(fleet, HOST, sharing=figure).of("node")[HOST]
     assert done["differences"] == announced["differences"]
     told = [(d["path"], d["key"], d["before"], d["after"]) for d in done["differences"] if d["what"] == "mode"]
     assert (uuids[2], "compute mode", "DEFAULT", "EXCLUSIVE_PROCESS") in told
@@ -72,14 +64,14 @@ def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
     assert {seen[uuids[n]]["violation"] for n in (0, 1, 3)} == {""}
     fleet.shell(HOST, "systemctl stop tenant-one tenant-two; rm -r /srv/tree")
 
-    again = run(fleet, sharing=figure)
+    again = run(fleet, HOST, sharing=figure)
     assert (again.changed, again.operations[HOST]) == ({}, 1)
 
     fleet.lab.kill(HOST)
     fleet.lab.boot(HOST)  # the driver has forgotten
     fleet.shell(HOST, f"until [ $(systemctl show -p ExecMainExitTimestampMonotonic --value {SERVICE}) != 0 ]; do sleep 0.1; done")
     assert modes(fleet) == right
-    assert run(fleet, sharing=figure).changed == {}
+    assert run(fleet, HOST, sharing=figure).changed == {}
 
     # A driver that says it has set a mode, and has not: read back by the unit, and all of it is undone.
     fleet.shell(HOST, "cp -a /usr/bin/nvidia-smi /root/; sed -i 's/^def set_compute_mode.*/&\\n    return/' /usr/bin/nvidia-smi")
@@ -87,19 +79,19 @@ def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
     assert SERVICE in failed.failed[HOST]
     assert modes(fleet) == right
     fleet.shell(HOST, "cp -a /root/nvidia-smi /usr/bin/; rm /root/nvidia-smi")
-    assert run(fleet, sharing=figure).changed == {}
+    assert run(fleet, HOST, sharing=figure).changed == {}
 
     # Somebody keeps a GPU out of use: that stays, and is said.
     fleet.shell(HOST, "nvidia-smi -i 0 -c PROHIBITED")
-    closed = run(fleet, sharing=figure).of("node")[HOST]
+    closed = run(fleet, HOST, sharing=figure).of("node")[HOST]
     assert [d for d in closed["differences"] if d["what"] == "mode"] == []
     assert any(f"GPU {uuids[0]} (0000:17:00.0) is in compute mode PROHIBITED" in text for text in closed["advice"]), closed["advice"]
     assert modes(fleet)[0][0] == "Prohibited"
     fleet.shell(HOST, "nvidia-smi -i 0 -c DEFAULT")
-    run(fleet, sharing=figure)
+    run(fleet, HOST, sharing=figure)
     assert modes(fleet) == right
 
-    run(fleet, sharing={})
+    run(fleet, HOST, sharing={})
     assert modes(fleet) == found
     assert fleet.tree(HOST) == before
 
@@ -131,9 +123,9 @@ systemctl daemon-reexec"""
 def test_a_driver_that_is_loaded_again_gets_its_modes_again(fleet: Fleet) -> None:
     """By Debian's own udev. The kernel's event is a real one, of a driver that this machine has, for which the rule is changed."""
     layer = roots.package_layer(roots.base_root("trixie"), ("udev",))
-    run(fleet)
+    run(fleet, HOST)
     before = fleet.tree(HOST)
-    run(fleet, sharing={"0": {"dedicated": {"exclusive": True}}})
+    run(fleet, HOST, sharing={"0": {"dedicated": {"exclusive": True}}})
     assert modes(fleet)[0][0] == "Exclusive_Process"
     fleet.bring(HOST, layer / "usr/bin/udevadm", "/usr/bin/udevadm")
     assert "Success: 1" in fleet.shell(HOST, f"udevadm verify {RULES}")
@@ -155,7 +147,7 @@ def test_a_driver_that_is_loaded_again_gets_its_modes_again(fleet: Fleet) -> Non
         fleet.shell(HOST, f"echo add >{driver}/uevent; timeout 30 sh -c 'until {ended}; do sleep 0.1; done'")
         assert modes(fleet)[0][0] == "Exclusive_Process"
     fleet.shell(HOST, f"systemctl stop lab-udevd; rm /usr/bin/udevadm /usr/lib/systemd/systemd-udevd; printf '%s' '{rule}' >{RULES}")
-    run(fleet, sharing={})
+    run(fleet, HOST, sharing={})
     assert fleet.tree(HOST) == before
 
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.integration.sharing_hosts import MODES, OPTIONS, run, stand_in_for_the_toolkit
 from tests.lab import images
-from tests.tools.onlab import HERE, Fleet, Run
+from tests.tools.onlab import HERE, Fleet
 
 pytestmark = pytest.mark.lab
 
 HOST, PODMAN = "mps", "mps-podman"
-OPTIONS = {"packages": "ignore", "cdi_owner": "collection"}
-MODES = "nvidia-smi --query-gpu=compute_mode --format=csv,noheader"
 CONTROL = "echo {command} | CUDA_MPS_PIPE_DIRECTORY=/run/gpufleet-mps/{gpu}/pipe nvidia-cuda-mps-control"
 DOCKER = "docker run --rm --pull=never --network=none"
 SHOW = "env; ls -d /run/gpufleet-mps/*/pipe/*; grep /dev/shm /proc/mounts; cd /dev; echo nvidia[0-9]"
@@ -34,13 +33,7 @@ signal.pause()
 @pytest.fixture(scope="module")
 def fleet(boot: Any) -> Fleet:
     found: Fleet = boot({HOST: {"kind": "docker", "gpus": 3}, PODMAN: {"kind": "podman-4.3", "gpus": 2}})
-    found.shell(HOST, "printf '#!/bin/sh\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime")
-    return found
-
-
-def run(fleet: Fleet, *arguments: str, **options: Any) -> Run:
-    found = fleet.task("node", [HOST], {**OPTIONS, **options}, arguments=arguments)
-    assert found.failed == {}, fleet.shell(HOST, "journalctl -b -o cat -u 'gpufleet-mps@*'") + found.words
+    stand_in_for_the_toolkit(found, HOST)
     return found
 
 
@@ -74,7 +67,7 @@ def until(fleet: Fleet, condition: str) -> None:
 
 
 def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
-    run(fleet)
+    run(fleet, HOST)
     before = fleet.tree(HOST)
     uuids = fleet.shell(HOST, "nvidia-smi --query-gpu=uuid --format=csv,noheader").split()
     sharing: dict[str, Any] = {
@@ -83,10 +76,10 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
         uuids[2]: "dedicated",
     }
 
-    announced = run(fleet, "--check", "--diff", sharing=sharing).of("node")[HOST]
+    announced = run(fleet, HOST, "--check", "--diff", sharing=sharing).of("node")[HOST]
     assert fleet.tree(HOST) == before
     assert state(fleet, uuids[0]) == "inactive"
-    done = run(fleet, sharing=sharing).of("node")[HOST]
+    done = run(fleet, HOST, sharing=sharing).of("node")[HOST]
     assert done["differences"] == announced["differences"]
     assert [state(fleet, uuid) for uuid in uuids] == ["active", "active", "inactive"]
     assert fleet.shell(HOST, MODES).split() == ["Exclusive_Process", "Exclusive_Process", "Default"]
@@ -100,7 +93,7 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
     assert "\nnvidia1\n" in shown
     assert uuids[0] not in shown
 
-    again = run(fleet, sharing=sharing)
+    again = run(fleet, HOST, sharing=sharing)
     assert (again.changed, again.operations[HOST]) == ({}, 1)
 
     # What the role verify does after the role node.
@@ -115,10 +108,10 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
 
     # Other limits: one daemon begins again, the other does not.
     kept = process(fleet, uuids[0])
-    run(fleet, sharing={**sharing, uuids[1]: {"mps": {"memory": "4G"}}})
+    run(fleet, HOST, sharing={**sharing, uuids[1]: {"mps": {"memory": "4G"}}})
     assert limits(fleet, uuids[1]) == ["100.0", "4096M"]
     assert process(fleet, uuids[0]) == kept
-    run(fleet, sharing=sharing)
+    run(fleet, HOST, sharing=sharing)
 
     # A daemon with a client is not ended by a run, and waits for it where a person ends it.
     begin_client(fleet, uuids[1], 1)
@@ -126,13 +119,13 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
     for change in ({}, {uuids[0]: sharing[uuids[0]]}, {**sharing, uuids[1]: "mps"}):
         failed = fleet.task("node", [HOST], {**OPTIONS, "sharing": change}).failed
         assert f"GPU {uuids[1]} is in use by process" in failed[HOST]
-    assert run(fleet, sharing=sharing).changed == {}
+    assert run(fleet, HOST, sharing=sharing).changed == {}
     fleet.shell(HOST, f"systemctl stop --no-block gpufleet-mps@{uuids[1]}.service")
     until(fleet, f"[ $(systemctl show -p ActiveState --value gpufleet-mps@{uuids[1]}.service) = deactivating ]")
     assert fleet.shell(HOST, "systemctl is-active client").strip() == "active"
     fleet.shell(HOST, "systemctl stop client")
     until(fleet, f"[ $(systemctl show -p ActiveState --value gpufleet-mps@{uuids[1]}.service) = inactive ]")
-    assert run(fleet, sharing=sharing).changed
+    assert run(fleet, HOST, sharing=sharing).changed
     assert limits(fleet, uuids[1]) == ["50.0", "8192M"]
 
     # A daemon that is killed comes back, with its limits, where a container that runs already finds it.
@@ -143,13 +136,13 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
         f"[ $(systemctl show -p NRestarts,ActiveState gpufleet-mps@{uuids[0]}.service | tr -d [:space:]) = NRestarts=1ActiveState=active ]",
     )
     assert limits(fleet, uuids[0]) == ["25.0", "20389M"]
-    pid = f"/run/gpufleet-mps/{uuids[0]}/pipe/nvidia-cuda-mps-control.pid"
-    assert fleet.shell(HOST, f"docker exec tenant cat {pid}") == process(fleet, uuids[0])
+    pipe = f"/run/gpufleet-mps/{uuids[0]}/pipe"
+    assert fleet.shell(HOST, f"docker exec tenant cat {pipe}/nvidia-cuda-mps-control.pid") == process(fleet, uuids[0])
 
     # Root of a container may write to the directory of sockets. It fills a file system of that GPU's, and keeps no daemon from its start.
-    full = "chmod 777 $CUDA_MPS_PIPE_DIRECTORY; mkdir -p $CUDA_MPS_PIPE_DIRECTORY/a/b; dd if=/dev/zero of=$CUDA_MPS_PIPE_DIRECTORY/x"
+    full = f"chmod 777 {pipe}; mkdir -p {pipe}/a/b; dd if=/dev/zero of={pipe}/x bs=1M count=4"
     assert "No space left on device" in fleet.shell(HOST, f"docker exec tenant sh -c '{full}' 2>&1", fails=True)
-    assert int(fleet.shell(HOST, f"stat -c %s /run/gpufleet-mps/{uuids[0]}/pipe/x")) <= 1 << 20
+    assert int(fleet.shell(HOST, f"stat -c %s {pipe}/x")) <= 1 << 20
     serving = process(fleet, uuids[0])
     fleet.shell(HOST, f"systemctl start gpufleet-mps@{uuids[0]}")
     assert (process(fleet, uuids[0]), limits(fleet, uuids[0])) == (serving, ["25.0", "20389M"])
@@ -157,10 +150,16 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
     until(fleet, f"systemctl show -p NRestarts gpufleet-mps@{uuids[0]}.service | grep -qx NRestarts=2")
     until(fleet, f"[ $(systemctl show -p ActiveState --value gpufleet-mps@{uuids[0]}.service) = active ]")
     assert limits(fleet, uuids[0]) == ["25.0", "20389M"]
-    assert fleet.shell(
-        HOST, f"stat -c %a /run/gpufleet-mps/{uuids[0]}/pipe; ls /run/gpufleet-mps/{uuids[0]}/pipe | grep -cx '[ax]' || true"
-    ).split() == ["755", "0"]
+    assert fleet.shell(HOST, f"stat -c %a {pipe}; ls {pipe} | grep -cx '[ax]' || true").split() == ["755", "0"]
     fleet.shell(HOST, "docker rm -f tenant")
+
+    # What the daemon writes through a link of theirs ends at no disk: it has the driver's devices, and those that every service has.
+    fleet.shell(HOST, "[ -e /srv/tree/dev/disk ] || mknod /srv/tree/dev/disk b 7 0")
+    group = fleet.shell(HOST, f"systemctl show -p ControlGroup --value gpufleet-mps@{uuids[0]}.service").strip()
+    enter = f'echo $$ >"/sys/fs/cgroup{group}/cgroup.procs"'
+    write = "sh -c '{}exec 3<>/srv/tree/dev/disk' 2>&1 || true"
+    assert "not permitted" not in fleet.shell(HOST, write.format(""))
+    assert "not permitted" in fleet.shell(HOST, write.format(f"{enter}; "))
 
     fleet.lab.kill(HOST)
     fleet.lab.boot(HOST)
@@ -168,9 +167,9 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
     assert [state(fleet, uuid) for uuid in uuids[:2]] == ["active"] * 2
     assert [limits(fleet, uuid) for uuid in uuids[:2]] == [["25.0", "20389M"], ["50.0", "8192M"]]
     assert fleet.shell(HOST, MODES).split() == ["Exclusive_Process", "Exclusive_Process", "Default"]
-    assert run(fleet, sharing=sharing).changed == {}
+    assert run(fleet, HOST, sharing=sharing).changed == {}
 
-    run(fleet, sharing={})
+    run(fleet, HOST, sharing={})
     assert [state(fleet, uuid) for uuid in uuids] == ["inactive"] * 3
     assert fleet.shell(HOST, MODES).split() == ["Default"] * 3
     assert fleet.tree(HOST) == before

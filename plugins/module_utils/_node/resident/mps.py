@@ -41,6 +41,7 @@ def main(arguments):
 
 def prepare(wanted, name):
     """What is there stays: containers have it mounted, and systemd may do this again beside a daemon that serves."""
+    load(wanted)
     own_directory(place(wanted, "log", name))
     for kind, of in sorted(wanted["mounts"].items()):
         path = place(wanted, kind, name)
@@ -51,6 +52,19 @@ def prepare(wanted, name):
             own_directory(path)
             options = "%s,mode=%s" % (of["options"], of["mode"])
             mount(wanted, ["mount", "-t", "tmpfs", "-o", options, "gpufleet-mps", path])
+
+
+def load(wanted):
+    """Load the module that the first client would have loaded: the daemon's unit loads none, and has the devices that there are by now."""
+    with open(wanted["majors"], encoding="utf-8") as stream:
+        devices = stream.read().split()
+    if wanted["device"] in devices:
+        return
+    try:
+        act(wanted, ["modprobe", wanted["module"]])
+    except ValueError as exc:
+        # Not this program's to judge: what cannot be loaded keeps clients from their start, and the driver says why.
+        sys.stdout.write("%s\n" % exc)
 
 
 def give_back(path, mode):

@@ -148,7 +148,8 @@ def memory(obs: Observation) -> dict[str, int]:
 def unit_texts() -> dict[str, str]:
     """The same for every GPU. Its places are made by a unit of its own: what a unit mounts that is fenced in, nobody else sees.
 
-    The daemon starts servers with the user ids of their clients, and works with the driver's nodes, so it stays root and has these.
+    The daemon starts servers with the user ids of their clients, and works with the driver's nodes, so it stays root and has these. It has
+    no others: root of a container can put a link to a disk where the daemon writes.
     """
 
     def run(verb: str) -> str:
@@ -171,7 +172,8 @@ def unit_texts() -> dict[str, str]:
             f"Restart=on-failure\nRestartSec=5\nTimeoutStartSec={AT_BOOT}\nTimeoutStopSec={PATIENCE + 30}\nKillMode=mixed\n"
             "NoNewPrivileges=yes\nProtectSystem=strict\nProtectHome=yes\nPrivateTmp=yes\nProtectKernelTunables=yes\n"
             "ProtectKernelModules=yes\nProtectControlGroups=yes\nRestrictAddressFamilies=AF_UNIX AF_NETLINK\nRestrictRealtime=yes\n"
-            f"LockPersonality=yes\nReadWritePaths={places}\nBindPaths={mps_places.of('%i', 'shm')}:/dev/shm\n"
+            "LockPersonality=yes\nDevicePolicy=closed\nDeviceAllow=char-nvidia* rw\n"
+            f"ReadWritePaths={places}\nBindPaths={mps_places.of('%i', 'shm')}:/dev/shm\n"
         ),
     }
 
@@ -198,6 +200,9 @@ def settings_text(after: Mapping[str, Limits]) -> str:
         "patience": PATIENCE,
         "places": {kind: mps_places.of("NAME", kind) for kind in mps_places.KINDS},
         "mounts": {kind: {"options": f"{MOUNTED},{limit}", "mode": mode} for kind, (limit, mode) in TMPFS.items()},
+        "majors": "/proc/devices",
+        "module": "nvidia-uvm",
+        "device": "nvidia-uvm",
         "environment": {"CUDA_VISIBLE_DEVICES": "NAME", **mps_places.environment("NAME")},
         "daemons": {gpu: daemon(limits) for gpu, limits in after.items()},
     }

@@ -30,6 +30,7 @@ MEMORY = {"set": "set_memory 0 8M", "get": "get_memory 0", "number": None}
 @pytest.fixture(name="host")
 def a_host(tmp_path):
     script(tmp_path / "control", CONTROL.format(home=tmp_path))
+    (tmp_path / "devices").write_text("Character devices:\n195 nvidia\n510 nvidia-uvm\n\nBlock devices:\n259 blkext\n")
     return tmp_path
 
 
@@ -49,6 +50,9 @@ def run(host, verb, name="GPU-1", limits=(), **more):
         "patience": 10,
         "places": {"pipe": "%s/run/NAME/pipe" % host, "shm": "%s/run/NAME/shm" % host, "log": "%s/log/NAME" % host},
         "mounts": {"pipe": {"options": "size=2", "mode": "0755"}, "shm": {"options": "size=1", "mode": "1777"}},
+        "majors": "%s/devices" % host,
+        "module": "nvidia-uvm",
+        "device": "nvidia-uvm",
         "environment": {"CUDA_VISIBLE_DEVICES": "NAME", "CUDA_MPS_PIPE_DIRECTORY": "%s/run/NAME/pipe" % host},
         "daemons": {"GPU-1": {"limits": list(limits)}},
     }
@@ -78,6 +82,27 @@ def test_places_are_made_once_and_cleared(host, mounts):
     assert run(host, "clear", name="GPU-2") == 0
     assert not (host / "run").exists()
     assert not (host / "log").exists()
+
+
+MODPROBE = ["modprobe", "nvidia-uvm"]
+
+
+@pytest.mark.parametrize(
+    "devices, status, ran, printed",
+    [
+        ("195 nvidia\n510 nvidia-uvm\n", 1, [], ""),
+        ("195 nvidia\n510 nvidia-uvm-other\n", 0, [MODPROBE], ""),
+        ("195 nvidia\n", 1, [MODPROBE], "modprobe nvidia-uvm: exit status 1: Module not found\n"),
+    ],
+)
+def test_the_module_of_the_first_client_is_loaded_before(host, mounts, monkeypatch, capsys, devices, status, ran, printed):
+    """The daemon's unit may load no module. Whether one that cannot be loaded is needed is the driver's to say."""
+    programs = []
+    monkeypatch.setattr(mps, "run_program", lambda argv, _seconds: programs.append(argv) or (status, "Module not found\n"))
+    host.chmod(0o755)
+    (host / "devices").write_text(devices)
+    assert run(host, "prepare") == 0
+    assert (programs, capsys.readouterr().out, len(mounts)) == (ran, printed, 2)
 
 
 def test_what_is_there_stays_beside_a_daemon_that_serves(host, mounts, monkeypatch):
