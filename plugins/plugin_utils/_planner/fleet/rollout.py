@@ -154,19 +154,28 @@ def canaries(line: Sequence[str], hosts: Mapping[str, Host], number: int, fleet:
 
 def groups(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
     """The groups in which only so many hosts may be out of service: cluster, partitions, failure domain."""
-    found = {}
+    found, cluster = {}, clusters(fleet)
     for name, host in hosts.items():
         partitions = (fleet.variables.get(name) or {}).get("gpufleet_slurm_partition") or ()
-        of_one = [f"cluster {cluster(fleet, name)}"]
+        of_one = [f"cluster {cluster[name]}"]
         of_one += [f"partition {p}" for p in ([partitions] if isinstance(partitions, str) else partitions)]
         found[name] = [*of_one, *([f"domain {host.domain}"] if host.domain else [])]
     return found
 
 
-def cluster(fleet: Fleet, host: str) -> str:
-    """By the inventory, else by its CA; '' where neither says it: such hosts count as one cluster."""
-    named = (fleet.variables.get(host) or {}).get("gpufleet_cluster")
-    return str(named or (fleet.results[host].get("work") or {}).get("cluster") or "")
+def clusters(fleet: Fleet) -> dict[str, str]:
+    """Of each host, by the inventory, else by its CA; '' where neither says it: such hosts count as one cluster.
+
+    Where the inventory names the cluster of some hosts with a CA only, and in one way, the others with that CA are of it as well.
+    """
+    named = {host: str((fleet.variables.get(host) or {}).get("gpufleet_cluster") or "") for host in fleet.results}
+    authority = {host: str((result.get("work") or {}).get("cluster") or "") for host, result in fleet.results.items()}
+    names_of: dict[str, set[str]] = {}
+    for host, name in named.items():
+        if name and authority[host]:
+            names_of.setdefault(authority[host], set()).add(name)
+    alone = {digest: next(iter(of)) for digest, of in names_of.items() if len(of) == 1}
+    return {host: name or alone.get(authority[host], authority[host]) for host, name in named.items()}
 
 
 def servers(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, str]:
@@ -175,9 +184,9 @@ def servers(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, str]:
     Two of three members of etcd that restart at once have no quorum, so these go one after another, and the restart of one ends when its
     API serves again. A single node's cluster is a group of its own: a thousand such hosts do not wait for each other.
     """
-    units = set(known.server_units())
+    units, cluster = set(known.server_units()), clusters(fleet)
     restarts = {name: change.of(fleet.results[name], name)["restarts"] for name, host in hosts.items() if host.state == DO}
-    return {name: f"{room.SERVERS} of cluster {cluster(fleet, name)}".strip() for name, of_one in restarts.items() if units & set(of_one)}
+    return {name: f"{room.SERVERS} of cluster {cluster[name]}".strip() for name, of_one in restarts.items() if units & set(of_one)}
 
 
 def lines(rollout: Rollout, *, batches: bool = True) -> list[str]:

@@ -29,6 +29,26 @@ def test_each_cluster_has_its_own_limit_and_the_name_in_the_inventory_counts_fir
     assert [len(b.hosts) for b in rollout.plan(rollout.Fleet(hosts, named), wanted).batches] == [1, 1, 1, 1]
 
 
+CLUSTERS = [
+    # each host as (what the inventory says, its CA), the cluster of each
+    ([("", "ca-1"), ("", "ca-1"), ("", "ca-2")], ["ca-1", "ca-1", "ca-2"]),
+    ([("", ""), ("", "")], ["", ""]),
+    ([("prod", "ca-1"), ("prod", ""), ("", "ca-2")], ["prod", "prod", "ca-2"]),
+    # named for one of them only: the CA says that the other is of the same
+    ([("prod", "ca-1"), ("", "ca-1")], ["prod", "prod"]),
+    ([("prod", ""), ("", "")], ["prod", ""]),
+    # one CA for two clusters: nobody knows which of them the third host is of
+    ([("prod", "ca-1"), ("test", "ca-1"), ("", "ca-1")], ["prod", "test", "ca-1"]),
+]
+
+
+@pytest.mark.parametrize(("hosts", "found"), CLUSTERS)
+def test_the_cluster_of_a_host_is_what_the_inventory_says_of_its_like(hosts: list[tuple[str, str]], found: list[str]) -> None:
+    results = {f"n{n}": {"work": {"cluster": digest}} for n, (_name, digest) in enumerate(hosts)}
+    named = {f"n{n}": {"gpufleet_cluster": name} for n, (name, _digest) in enumerate(hosts)}
+    assert list(rollout.clusters(rollout.Fleet(results, named)).values()) == found
+
+
 # ---------------------------------------------------------------- servers
 
 
