@@ -21,6 +21,22 @@ options:
     default: ''
 """
 
+    # Modules that apply objects to clusters.
+    APPLIES = r"""
+options: {}
+notes:
+  - Objects are applied by the collection C(kubernetes.core), with the Python library C(kubernetes) on the machine where the task runs.
+attributes:
+  check_mode:
+    support: full
+    details:
+      - What would be applied is judged by the API (dry run) and discarded.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+"""
+
     # Whether the host is ready for claims of Kubernetes.
     DRA = r"""
 options:

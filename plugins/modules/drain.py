@@ -27,6 +27,7 @@ notes:
   - The Kubernetes account needs C(get), C(list) and C(patch) of nodes, C(get) and C(list) of pods, and C(list) of C(daemonsets) in the
     group C(apps) for the lock of kured; with O(method=evict) also C(create) of C(pods/eviction).
 extends_documentation_fragment:
+  - gpufleet.nvidia.rollout
   - gpufleet.nvidia.kubernetes
   - gpufleet.nvidia.attributes
 attributes:
@@ -146,11 +147,6 @@ options:
       - The host's name as a Slurm node. Empty takes the host's own name, with or without its domain, else its name in the inventory.
     type: str
     default: ''
-  results:
-    description:
-      - Name of the variable that holds the host's result of M(gpufleet.nvidia.node_info).
-    type: str
-    default: gpufleet_node_info
   drained:
     description:
       - Name of the variable that holds the result of the task that has drained the host. Read with O(state=in_service) and O(commands)

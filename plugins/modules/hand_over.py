@@ -21,6 +21,7 @@ notes:
   - It needs the collection C(kubernetes.core) and the Python library C(kubernetes) where the task runs.
   - The account needs C(get) and C(patch) of nodes, C(list) of pods, and C(list) of C(daemonsets) in the group C(apps).
 extends_documentation_fragment:
+  - gpufleet.nvidia.rollout
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.kubernetes
 attributes:
@@ -47,10 +48,6 @@ options:
     type: str
     choices: [check, label, converged]
     default: check
-  results:
-    description: Name of the variable that holds the host's result.
-    type: str
-    default: gpufleet_node_info
   kubernetes_node:
     description: Name of the node. Empty takes the name of the host in the inventory.
     type: str

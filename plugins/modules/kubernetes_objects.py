@@ -22,7 +22,6 @@ description:
     has no GPU or no kubelet loses what was written for it.
   - Reads results of M(gpufleet.nvidia.node_info) for all hosts of the play. Runs once, on the controller.
 notes:
-  - O(apply) needs the collection C(kubernetes.core) and the Python library C(kubernetes) on the machine where the task runs.
   - The variables of single hosts that are read are C(gpufleet_cluster), C(gpufleet_kubernetes_node), C(gpufleet_kubernetes_device_ids),
     C(gpufleet_kubernetes_mig_strategy), C(gpufleet_kubernetes_hook), C(gpufleet_cdi_driver_root) and C(gpufleet_cdi_dev_root).
   - Hosts of one cluster that have C(gpufleet_kubernetes_) and the name of one of the options O(state), O(dir), O(apply), O(kubeconfig),
@@ -30,17 +29,10 @@ notes:
     same value, have that value for their cluster, and for no other one.
 extends_documentation_fragment:
   - gpufleet.nvidia.kubernetes
+  - gpufleet.nvidia.kubernetes.applies
+  - gpufleet.nvidia.rollout
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.once
-attributes:
-  check_mode:
-    support: full
-    details:
-      - What would be applied is judged by the API (dry run) and discarded.
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 options:
   state:
     description:
@@ -108,11 +100,6 @@ options:
       - Whether the objects are applied to the cluster, by the modules of C(kubernetes.core).
     type: bool
     default: false
-  results:
-    description:
-      - Name of the variable that holds each host's result of M(gpufleet.nvidia.node_info).
-    type: str
-    default: gpufleet_node_info
 seealso:
   - module: gpufleet.nvidia.node_info
 """

@@ -19,14 +19,11 @@ description:
   - The other hosts then take no task. Of 400 hosts without a kubelet none does.
   - Runs on the controller only. Use it with C(run_once).
 extends_documentation_fragment:
+  - gpufleet.nvidia.rollout
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
   - gpufleet.nvidia.attributes.once
-options:
-  results:
-    description: Name of the variable that holds each host's result of M(gpufleet.nvidia.node_info).
-    type: str
-    default: gpufleet_node_info
+options: {}
 seealso:
   - module: gpufleet.nvidia.drain
   - module: gpufleet.nvidia.rollout_plan

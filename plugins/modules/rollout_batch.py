@@ -19,6 +19,8 @@ description:
     class did not come through.
   - Runs on the controller only. Use it with C(run_once).
 extends_documentation_fragment:
+  - gpufleet.nvidia.rollout.settings
+  - gpufleet.nvidia.rollout.plan
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
   - gpufleet.nvidia.attributes.once
@@ -40,14 +42,6 @@ options:
       - At O(point=begin) no host of the batch starts, either.
     type: str
     default: ''
-  settings:
-    description: What M(gpufleet.nvidia.rollout_settings) returned as RV(gpufleet.nvidia.rollout_settings#module:settings).
-    type: dict
-    required: true
-  plan:
-    description: What M(gpufleet.nvidia.rollout_plan) returned.
-    type: dict
-    required: true
 seealso:
   - module: gpufleet.nvidia.rollout_plan
   - module: gpufleet.nvidia.rollout_gate

@@ -19,20 +19,14 @@ description:
     hosts are changed. Where the hosts change first, it is done after them.
   - Never fails because of a cluster. It says why something could not be applied to one, so that the gate ends the rollout with its report.
 notes:
-  - Needs the collection C(kubernetes.core) and the Python library C(kubernetes) on the machine where the task runs.
   - The variables of hosts are those of M(gpufleet.nvidia.kubernetes_objects).
 extends_documentation_fragment:
+  - gpufleet.nvidia.rollout
+  - gpufleet.nvidia.rollout.settings
+  - gpufleet.nvidia.rollout.plan
+  - gpufleet.nvidia.kubernetes.applies
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.once
-attributes:
-  check_mode:
-    support: full
-    details:
-      - What would be applied is judged by the API (dry run) and discarded.
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 options:
   point:
     description:
@@ -42,18 +36,6 @@ options:
     type: str
     choices: [before, after, end]
     required: true
-  plan:
-    description: What M(gpufleet.nvidia.rollout_plan) returned.
-    type: dict
-    required: true
-  settings:
-    description: What M(gpufleet.nvidia.rollout_settings) returned as RV(gpufleet.nvidia.rollout_settings#module:settings).
-    type: dict
-    required: true
-  results:
-    description: Name of the variable that holds each host's result of M(gpufleet.nvidia.node_info).
-    type: str
-    default: gpufleet_node_info
 seealso:
   - module: gpufleet.nvidia.kubernetes_objects
   - module: gpufleet.nvidia.rollout_batch

@@ -19,14 +19,12 @@ description:
   - Fails when more hosts would be left out than may be.
   - Runs on the controller only. Use it with C(run_once).
 extends_documentation_fragment:
+  - gpufleet.nvidia.rollout
+  - gpufleet.nvidia.rollout.settings
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
   - gpufleet.nvidia.attributes.once
 options:
-  settings:
-    description: What M(gpufleet.nvidia.rollout_settings) returned as RV(gpufleet.nvidia.rollout_settings#module:settings).
-    type: dict
-    required: true
   approvals:
     description:
       - Whether the run only plans, for somebody to approve. Then the changes of each class are set as statistics, as C(set_stats) does,
@@ -41,10 +39,6 @@ options:
     type: str
     choices: [per_host, uniform]
     default: per_host
-  results:
-    description: Name of the variable that holds each host's result of M(gpufleet.nvidia.node_info).
-    type: str
-    default: gpufleet_node_info
 seealso:
   - module: gpufleet.nvidia.rollout_settings
   - module: gpufleet.nvidia.rollout_batch

@@ -18,14 +18,11 @@ description:
     rollout ended under C(gpufleet_rollout_result).
   - Runs on the controller only. Use it with C(run_once).
 extends_documentation_fragment:
+  - gpufleet.nvidia.rollout.plan
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
   - gpufleet.nvidia.attributes.once
 options:
-  plan:
-    description: What M(gpufleet.nvidia.rollout_plan) returned.
-    type: dict
-    required: true
   settings:
     description: What M(gpufleet.nvidia.rollout_settings) returned, for the event of the end.
     type: dict
