@@ -61,8 +61,8 @@ def require(request):
 def _need(fits, place, wanted, found):
     if not fits:
         shown = repr(found)
-        told = (place, wanted, shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "...")
-        raise host_files.NodeError("bad-question", "%s: must be %s, not %s" % told)
+        sentence = (place, wanted, shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "...")
+        raise host_files.NodeError("bad-question", "%s: must be %s, not %s" % sentence)
 
 
 def _match(place, pattern, wanted, value):

@@ -105,11 +105,11 @@ def state(policy: Policy, obs: Observation, instances: Iterable[Instance], files
         return State("live", alive, traces)
     if not _kubelet_possible(policy, obs):
         return State("dead", "no kubelet is on this host, and none of its processes runs", traces)
-    told = policy.operator_toolkit == "gone"
-    doubt = (_doubt_of_kubelet(obs) if not told else "") or _doubt_of_pods(obs, found)
+    declared = policy.operator_toolkit == "gone"
+    doubt = (_doubt_of_kubelet(obs) if not declared else "") or _doubt_of_pods(obs, found)
     if doubt:
         return State("unknown", doubt, traces)
-    since = "operator_toolkit is gone" if told else "the kubelet has been active for 10 minutes"
+    since = "operator_toolkit is gone" if declared else "the kubelet has been active for 10 minutes"
     return State("dead", f"{since}, and neither a process nor a pod of it is here", traces)
 
 

@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 CHART, OPERATOR = PROFILES = ("chart", "operator")
-Kept = Mapping[str, operator_toolkit.Told | None]  # hosts that keep the operator's toolkit
+Kept = Mapping[str, operator_toolkit.ToolkitSettings | None]  # hosts that keep the operator's toolkit
 NAMESPACES = {CHART: "nvidia-device-plugin", OPERATOR: "gpu-operator"}
 ENVIRONMENT = "gpufleet_kubernetes_operator_environment"
 # What the operator sets with CDI on, its default since 25.10, and the toolkit off: then it sets no path of a hook.
@@ -104,7 +104,7 @@ def of(
     environment: Mapping[str, str],
 ) -> Values:
     require_given(groups, given)
-    kept = {one.host: one.told for one in out if one.operator} if profile == OPERATOR else {}
+    kept = {one.host: one.toolkit for one in out if one.operator} if profile == OPERATOR else {}
     if not groups and not kept:
         return Values({}, ())
     made = chart(groups, config_map) if profile == CHART else operator(groups, kept, config_map, environment, given)

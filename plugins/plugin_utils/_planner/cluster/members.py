@@ -110,7 +110,7 @@ class LeftOut:
     why: str
     gone: bool = False
     operator: bool = False  # the GPU Operator's toolkit configures its engine
-    told: operator_toolkit.Told | None = None  # what that toolkit has to be told of it
+    toolkit: operator_toolkit.ToolkitSettings | None = None  # what that toolkit has to be set to for it
 
 
 Host = Member | LeftOut
@@ -141,7 +141,7 @@ def one(host: str, result: Mapping[str, Any], wanted: Wanted) -> Host:
     chosen, why = of_kubelet(result)
     if chosen is None:
         kept = with_operator(result)
-        return dc.replace(out, why=why, operator=kept, told=operator_toolkit.of_host(result) if kept else None)
+        return dc.replace(out, why=why, operator=kept, toolkit=operator_toolkit.of_host(result) if kept else None)
     return member(out, result, chosen, wanted)
 
 

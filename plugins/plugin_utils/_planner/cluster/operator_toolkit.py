@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the GPU Operator's toolkit has to be told of the engines of hosts that keep it: `toolkit.env` of the operator's values.
+"""What the GPU Operator's toolkit has to be set to for the engines of hosts that keep it: `toolkit.env` of the operator's values.
 
 The toolkit is one DaemonSet, so its environment is one for all nodes. Read in gpu-operator v25.10, v26.3 and v26.7 (TransformToolkit and
 transformForRuntime in controllers/object_controls.go) and in nvidia-container-toolkit v1.18 to v1.20 (cmd/nvidia-ctk-installer/container):
@@ -36,8 +36,8 @@ OWN_ENVIRONMENT = "toolkit.env"
 
 
 @dc.dataclass(frozen=True)
-class Told:
-    """What is to be said for one host, without what the operator sets by itself. default: None where it has written no handler yet."""
+class ToolkitSettings:
+    """Of one host, without what the operator sets by itself. default: None where it has written no handler yet."""
 
     engine: str
     environment: tuple[tuple[str, str], ...] = ()
@@ -54,7 +54,7 @@ class Told:
 # ---------------------------------------------------------------- of one host
 
 
-def of_host(result: Mapping[str, Any]) -> Told | None:
+def of_host(result: Mapping[str, Any]) -> ToolkitSettings | None:
     """None where it is not known which engine the toolkit configures, or where a path of it is none that can be written down."""
     engines = [name for name, one in traits.TRAITS.items() if one.kubernetes]
     able = [i for i in result.get("instances") or () if i.get("engine") in engines and i.get("cri")]
@@ -67,7 +67,7 @@ def of_host(result: Mapping[str, Any]) -> Told | None:
     environment = environment_of(instance, variables, manager.operator) if variables else ()
     if not all(FILE.fullmatch(value.removeprefix("file=")) for _name, value in environment):
         return None
-    return Told(instance["engine"], environment, *handler_of(instance), manager.operator.why if environment else "")
+    return ToolkitSettings(instance["engine"], environment, *handler_of(instance), manager.operator.why if environment else "")
 
 
 def environment_of(instance: Mapping[str, Any], variables: traits.OperatorVariables, place: OperatorToolkit) -> tuple[tuple[str, str], ...]:
@@ -96,30 +96,30 @@ def handler_of(instance: Mapping[str, Any]) -> tuple[str, bool | None]:
 # ---------------------------------------------------------------- of a cluster
 
 
-def values(kept: Mapping[str, Told | None], *, cdi: bool, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def values(kept: Mapping[str, ToolkitSettings | None], *, cdi: bool, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The operator's `toolkit`, with the reasons. cdi: whether the operator has CDI on. given: the user's values, whose `env` counts."""
-    told = {host: one for host, one in kept.items() if one}
+    known_of = {host: one for host, one in kept.items() if one}
     why = [f"{names.some(kept)}: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them."]
-    silent = [host for host in kept if host not in told]
+    silent = [host for host in kept if host not in known_of]
     if silent:
         why.append(f"Which engine the toolkit configures on {names.some(silent)} is not known, so these values may not fit there.")
     own = given.get("toolkit")
     if isinstance(own, Mapping) and own.get("env") is not None:
         return {"enabled": True}, (*why, f"{OWN_ENVIRONMENT} is the one of gpufleet_kubernetes_values.")
-    require_alike(told)
-    found = {**dict(pair for one in told.values() for pair in one.environment), **default_handler(told.values(), cdi=cdi)}
+    require_alike(known_of)
+    found = {**dict(pair for one in known_of.values() for pair in one.environment), **default_handler(known_of.values(), cdi=cdi)}
     if found:
         why.append("What the operator sets by itself is left out: a change here starts the toolkit, and so the engine, again on all nodes.")
-    why += dict.fromkeys(f"{one.why}." for one in told.values() if one.why)
+    why += dict.fromkeys(f"{one.why}." for one in known_of.values() if one.why)
     if RANKS_FIRST in found:
         why.append(f"{RANKS_FIRST}: the operator sets it with CDI on, and it ranks above CONTAINERD_SET_AS_DEFAULT.")
     env = [{"name": name, "value": value} for name, value in sorted(found.items())]
     return {"enabled": True, **({"env": env} if env else {})}, tuple(why)
 
 
-def default_handler(told: Iterable[Told], *, cdi: bool) -> dict[str, str]:
+def default_handler(settings: Iterable[ToolkitSettings], *, cdi: bool) -> dict[str, str]:
     """What keeps its handler the default one, or no default, as found. By itself the operator makes it the default with CDI off alone."""
-    for one in told:
+    for one in settings:
         if one.default is not None and one.default == cdi:
             variables = traits.of(one.engine).operator
             name = RANKS_FIRST if cdi or not variables else variables.set_as_default
@@ -127,7 +127,7 @@ def default_handler(told: Iterable[Told], *, cdi: bool) -> dict[str, str]:
     return {}
 
 
-def runtime_classes(kept: Mapping[str, Told | None]) -> dict[str, str]:
+def runtime_classes(kept: Mapping[str, ToolkitSettings | None]) -> dict[str, str]:
     """Handler -> the hosts on which the toolkit has that name for it."""
     found: dict[str, list[str]] = {}
     for host, one in kept.items():
@@ -136,14 +136,14 @@ def runtime_classes(kept: Mapping[str, Told | None]) -> dict[str, str]:
     return {handler: names.some(hosts) for handler, hosts in found.items()}
 
 
-def require_alike(told: Mapping[str, Told]) -> None:
+def require_alike(settings: Mapping[str, ToolkitSettings]) -> None:
     """One environment has to fit all. A host on which it has written no handler yet fits each name of a handler."""
-    places = {(one.engine, one.environment) for one in told.values()}
-    defaults = {(one.handler, one.default) for one in told.values() if one.handler}
+    places = {(one.engine, one.environment) for one in settings.values()}
+    defaults = {(one.handler, one.default) for one in settings.values() if one.handler}
     if len(places) <= 1 and len(defaults) <= 1:
         return
-    kinds: dict[Told, list[str]] = {}
-    for host, one in told.items():
+    kinds: dict[ToolkitSettings, list[str]] = {}
+    for host, one in settings.items():
         kinds.setdefault(one, []).append(host)
     said = names.few([f"{names.some(hosts)}: {one}" for one, hosts in kinds.items()], 5, "; ")
     why = "the toolkit is one DaemonSet, with one engine and one environment for all nodes"

@@ -45,7 +45,7 @@ class Traits:
     pod_note: str = ""  # the annotation in which it keeps a pod's handler, which its list of pods leaves empty
     load_image: str = ""
     file_versions: bool = False  # its configuration files say versions, which may differ from one to the other
-    operator: OperatorVariables | None = None  # None: the operator's toolkit needs to be told nothing, or does not configure it
+    operator: OperatorVariables | None = None  # None: the operator's toolkit needs no setting for it, or does not configure it
 
 
 TRAITS = {

@@ -99,8 +99,8 @@ SAID = {"without an image": "get no image", "not looked at": "could not be looke
 
 def document(results: outcomes.Results) -> dict[str, Any]:
     """images.json: of each host its choices and facts, the matrix, and few images that serve all hosts which any image serves."""
-    told = {host: {key: result.get(key) for key in ("fits", "problem", "choices", "facts")} for host, result in results.items()}
-    found = {host: told[host] for host in sorted(told, key=names.natural)}
+    answers = {host: {key: result.get(key) for key in ("fits", "problem", "choices", "facts")} for host, result in results.items()}
+    found = {host: answers[host] for host in sorted(answers, key=names.natural)}
     return {"schema": SCHEMA, "hosts": found, "matrix": matrix(results), "cover": cover(results), "totals": totals(results)}
 
 

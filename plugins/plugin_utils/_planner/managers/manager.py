@@ -76,7 +76,7 @@ class Boot:
 
 @dc.dataclass(frozen=True)
 class OperatorToolkit:
-    """What the GPU Operator's toolkit is to be told of a manager's containerd. The defaults are those of a distribution's package."""
+    """What the GPU Operator's toolkit has to be set to for a manager's containerd. The defaults are those of a distribution's package."""
 
     config: str = ""  # the file that it may write; empty: the one that was found
     writes: bool = True  # False: the manager finds its programs by itself, so it needs no file of this containerd
