@@ -42,5 +42,5 @@ class ActionModule(ActionBase):
         answer = {"changed": False, "lost": lost, "allowed": verdict.allowed, "total": verdict.total}
         if verdict.ok:
             return {**answer, "msg": verdict.sentence}
-        step = "Look at those hosts first, then run again for the rest, or raise max_failed"
+        step = "Look at those hosts first, then run again for the rest, or raise max_failed (gpufleet_max_failed in the playbooks)"
         return {**answer, "failed": True, "msg": f"the rollout stops here: {verdict.sentence}: {names.some(lost)}. {step}"}

@@ -91,10 +91,15 @@ def of_task(action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = Fals
 
 def as_variable(action: ActionBase, error: PlanError, names: Mapping[str, Any]) -> PlanError:
     """In a role of this collection an option is a variable of the user's, whose name has the prefix."""
-    role, name = getattr(action._task, "_role", None), error.what.split(" ")[0]
-    if role is None or not str(role.get_name()).startswith(ROLES) or name not in names or name in NAMED_OTHERWISE:
+    role, first = getattr(action._task, "_role", None), error.what.split(" ")[0]
+    if role is None or not str(role.get_name()).startswith(ROLES):
         return error
-    return PlanError(PREFIX + error.what, where=error.where, why=error.why, next=error.next, line=error.line)
+    # A word alone is a name at the beginning only; elsewhere `state` and `packages` are words of the language.
+    named = [name for name in names if name not in NAMED_OTHERWISE and "_" in name]
+    found = re.compile(rf"(?<![\w./])({'|'.join(sorted(named, key=len, reverse=True))})(?!\w)") if named else None
+    what, why, step = (found.sub(rf"{PREFIX}\1", text) if found else text for text in (error.what, error.why, error.next))
+    alone = first in names and first not in NAMED_OTHERWISE and "_" not in first
+    return PlanError(PREFIX + what if alone else what, where=error.where, why=why, next=step, line=error.line)
 
 
 def imitated() -> dict[str, str]:

@@ -48,6 +48,16 @@ NAMED = [
     ("gpufleet.nvidia.node", {"engine_version": "new"}, "gpufleet_engine_version is 'new', which is not a version"),
     ("gpufleet.nvidia.node", {"metrics_dir": "rel/dir"}, "gpufleet_metrics_dir is 'rel/dir', which is not an absolute path"),
     ("gpufleet.nvidia.node", {"root": "tree"}, "gpufleet_root is 'tree', which is not an absolute path"),
+    (
+        "gpufleet.nvidia.node",
+        {"drop_in": "never", "drop_in_path": "/etc/drop_in_path.toml"},
+        "gpufleet_drop_in is never, and gpufleet_drop_in_path is /etc/drop_in_path.toml",
+    ),
+    (
+        "gpufleet.nvidia.node",
+        {"bundle_file": "/srv/b.tar", "toolkit_repository": "https://mirror.example/toolkit_repository"},
+        "gpufleet_bundle_file is set besides gpufleet_toolkit_repository (gpufleet_toolkit_repository is https://mirror.example/toolkit_repo",
+    ),
     ("example.site.gpu", {"root": "tree"}, "root is 'tree', which is not an absolute path"),
     ("", {"root": "tree"}, "root is 'tree', which is not an absolute path"),
 ]
