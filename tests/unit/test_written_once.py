@@ -14,8 +14,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import health
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import model, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import model, traits, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"

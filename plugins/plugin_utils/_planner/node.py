@@ -18,13 +18,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     processes,
     queries,
     take_back,
+    traits,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals as kept_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, gpu_operator, other_writers, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import host as bundle
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers, resource, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker

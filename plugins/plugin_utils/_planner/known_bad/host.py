@@ -11,11 +11,10 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import DRIVER, TOOLKIT, Host, State
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (

@@ -14,8 +14,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 TOOLKIT, DRIVER = "toolkit", "driver"  # programs with versions, beside the engines

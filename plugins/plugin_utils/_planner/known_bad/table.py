@@ -10,8 +10,8 @@ said. docs/known-bad.md is written from this.
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.traits import CONTAINERD, CRIO, DOCKER
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import DRIVER, TOOLKIT, Is, Release, Row
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.traits import CONTAINERD, CRIO, DOCKER
 
 _TOOLKIT = "https://github.com/NVIDIA/nvidia-container-toolkit"
 _UPGRADE = "Set gpufleet_toolkit_version to {} or newer"
