@@ -19,7 +19,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, owned_file, queries, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy, Restart, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Difference,
+    NeedMore,
+    Plan,
+    PlanError,
+    Policy,
+    Restart,
+    merge,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import mps_places, wanted
@@ -97,12 +105,18 @@ def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, Wante
     other = [gpu for gpu, limits in after.items() if running(obs, gpu) and before.get(gpu) not in (None, daemon(limits))]
     require_idle(policy, obs, [*gone, *other], minors)
     acts = [Restart(service(gpu), "restart" if gpu in other else "start", STAYS) for gpu in after if gpu in other or not running(obs, gpu)]
+    began = tuple(Difference("unit", act.unit, "state", state(obs, act.unit), "active", STAYS) for act in acts if act.action == "start")
     files = host_service.plan(policy, obs, resident)
-    return merge([ending(obs, gone), files, Plan(restarts=tuple(acts), advice=others_advice(obs))])
+    return merge([ending(obs, gone), files, Plan(differences=began, restarts=tuple(acts), advice=others_advice(obs))])
 
 
 def running(obs: Observation, gpu: str) -> bool:
-    return obs.unit(service(gpu)).get("ActiveState") == "active"
+    return state(obs, service(gpu)) == "active"
+
+
+def state(obs: Observation, unit: str) -> str:
+    """As systemctl is-active has it, which does not tell a unit that has ended from one that was never there."""
+    return obs.unit(unit).get("ActiveState", "inactive")
 
 
 def require_program(obs: Observation) -> None:

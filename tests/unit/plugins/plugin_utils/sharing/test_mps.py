@@ -114,6 +114,8 @@ def test_a_daemon_that_has_ended_begins_again() -> None:
     plan = planned(TWO, look(**{**RUNNING, "active": (0,)}))
     assert acts(plan) == [("start", UNITS[1])]
     assert written(plan) == {}
+    # The playbooks plan and rollout judge a host by what differs.
+    assert [(d.what, d.path, d.key, d.before, d.after) for d in plan.differences] == [("unit", UNITS[1], "state", "inactive", "active")]
 
 
 def test_other_limits_take_another_daemon_and_leave_the_first_alone() -> None:
