@@ -103,11 +103,13 @@ def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, Wante
     resident = host_service.Resident(NAME, unit_texts(), tuple(units), STAYS, settings_text(after), program)
     gone = [gpu for gpu in before if gpu not in after]
     other = [gpu for gpu, limits in after.items() if running(obs, gpu) and before.get(gpu) not in (None, daemon(limits))]
-    require_idle(policy, obs, [*gone, *other], minors)
+    left = other if policy.restart == "never" else []  # their restart is someone's
+    require_idle(policy, obs, [*gone, *(gpu for gpu in other if gpu not in left)], minors)
     acts = [Restart(service(gpu), "restart" if gpu in other else "start", STAYS) for gpu in after if gpu in other or not running(obs, gpu)]
     began = tuple(Difference("unit", act.unit, "state", state(obs, act.unit), "active", STAYS) for act in acts if act.action == "start")
     files = host_service.plan(policy, obs, resident)
-    return merge([ending(obs, gone), files, Plan(differences=began, restarts=tuple(acts), advice=others_advice(obs))])
+    units_act = Plan(differences=began, restarts=tuple(acts), pending=tuple(map(service, left)), advice=others_advice(obs))
+    return merge([ending(obs, gone), files, units_act])
 
 
 def running(obs: Observation, gpu: str) -> bool:

@@ -151,6 +151,17 @@ def test_a_daemon_with_clients_is_not_ended(sharing: dict[str, Any]) -> None:
     assert ("restart", UNITS[1]) in acts(forced) or ENDS in [c["argv"] for c in forced.commands]
 
 
+def test_other_limits_can_wait_for_clients() -> None:
+    """`restart: never` writes them down and leaves the restart to someone. What has to end has to end now."""
+    seen = look(**RUNNING, held=[*HELD, *SERVER])
+    plan = planned(OTHER, seen, restart="never")
+    assert mps.SETTINGS in written(plan)
+    assert [r.unit for r in plan.acts_on("never")] == [resource.SERVICE]
+    assert plan.pending == (UNITS[1],)
+    with pytest.raises(PlanError):
+        planned(ONE, seen, restart="never")
+
+
 def test_clients_that_nobody_can_see_are_not_taken_for_none() -> None:
     seen = look(**RUNNING, closed=2)
     with pytest.raises(PlanError) as refused:
