@@ -46,7 +46,7 @@ def as_result(policy: Policy, obs: Observation, driver: Driver) -> list[dict[str
         too_many = entry.policy == "dedicated" and len(users) > 1
         sentence = f"{len(users)} users on a dedicated GPU: {', '.join(user['name'] for user in users)}" if too_many else ""
         state = daemon(obs, mps.service(gpu.uuid)) if entry.limits else ""
-        if state and state != "active":
+        if state and state != "active" and gpu.compute_mode != modes.PROHIBITED:
             sentence = f"its MPS daemon does not serve: {mps.service(gpu.uuid)} is {state}"
         row = {"gpu": gpu.uuid, "bus": gpu.bus, "policy": entry.text, "compute_mode": gpu.compute_mode, "daemon": state, "users": users}
         found.append({**row, "violation": sentence if sentence or known else None})

@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import mps_places, wanted
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import Modes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import PROHIBITED, Modes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.mps_limits import Limits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION, Wanted
 
@@ -89,8 +89,9 @@ def own_files() -> list[queries.Question]:
 
 def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, Wanted]], minors: Mapping[str, int], program: str) -> Plan:
     """Daemons that are lacking or have other limits, and the end of those that nobody wants any more. minors: of each GPU, by UUID."""
-    daemons = {gpu.uuid: entry.limits for gpu, entry in resolved if entry.limits}
     before = kept(obs)
+    closed = {gpu.uuid for gpu, _entry in resolved if gpu.compute_mode == PROHIBITED}  # left alone, with the daemon that it may have
+    daemons = {gpu.uuid: entry.limits for gpu, entry in resolved if entry.limits and (gpu.uuid not in closed or gpu.uuid in before)}
     if not daemons:
         return plan_absent(policy, obs, lambda: minors, GONE)
     require_program(obs)
@@ -99,13 +100,14 @@ def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, Wante
     if not all(obs.unit_asked(unit) for unit in units):
         raise NeedMore([queries.units(units)])
     totals = memory(obs) if any(limits.clients and not limits.memory for limits in daemons.values()) else {}
-    after = {gpu: limits.of(totals.get(gpu, 0)) for gpu, limits in daemons.items()}
+    after = {gpu: before[gpu] if gpu in closed else daemon(limits.of(totals.get(gpu, 0))) for gpu, limits in daemons.items()}
     resident = host_service.Resident(NAME, unit_texts(), tuple(units), STAYS, settings_text(after), program)
     gone = [gpu for gpu in before if gpu not in after]
-    other = [gpu for gpu, limits in after.items() if running(obs, gpu) and before.get(gpu) not in (None, daemon(limits))]
+    open_ = [gpu for gpu in after if gpu not in closed]
+    other = [gpu for gpu in open_ if running(obs, gpu) and before.get(gpu) not in (None, after[gpu])]
     left = other if policy.restart == "never" else []  # their restart is someone's
     require_idle(policy, obs, [*gone, *(gpu for gpu in other if gpu not in left)], minors)
-    acts = [Restart(service(gpu), "restart" if gpu in other else "start", STAYS) for gpu in after if gpu in other or not running(obs, gpu)]
+    acts = [Restart(service(gpu), "restart" if gpu in other else "start", STAYS) for gpu in open_ if gpu in other or not running(obs, gpu)]
     began = tuple(Difference("unit", act.unit, "state", state(obs, act.unit), "active", STAYS) for act in acts if act.action == "start")
     files = host_service.plan(policy, obs, resident)
     units_act = Plan(differences=began, restarts=tuple(acts), pending=tuple(map(service, left)), advice=others_advice(obs))
@@ -206,7 +208,7 @@ def daemon(limits: Limits) -> dict[str, Any]:
     return {"limits": found, "policy": limits.text}
 
 
-def settings_text(after: Mapping[str, Limits]) -> str:
+def settings_text(daemons: Mapping[str, Any]) -> str:
     found: dict[str, Any] = {
         "schema": 1,
         "writer": "gpufleet.nvidia",
@@ -220,7 +222,7 @@ def settings_text(after: Mapping[str, Limits]) -> str:
         "module": "nvidia-uvm",
         "device": "nvidia-uvm",
         "environment": {"CUDA_VISIBLE_DEVICES": "NAME", **mps_places.environment("NAME")},
-        "daemons": {gpu: daemon(limits) for gpu, limits in after.items()},
+        "daemons": daemons,
     }
     return json.dumps(found, indent=1, sort_keys=True) + "\n"
 

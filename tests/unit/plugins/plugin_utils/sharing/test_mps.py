@@ -118,6 +118,19 @@ def test_a_daemon_that_has_ended_begins_again() -> None:
     assert [(d.what, d.path, d.key, d.before, d.after) for d in plan.differences] == [("unit", UNITS[1], "state", "inactive", "active")]
 
 
+@pytest.mark.parametrize(("sharing", "files", "running"), [(TWO, {}, ()), (TWO, SETTLED, ()), (OTHER, SETTLED, (0, 1))])
+def test_a_gpu_that_is_kept_out_of_use_gets_no_daemon(sharing: dict[str, Any], files: dict[str, str], running: tuple[int, ...]) -> None:
+    """Nor another one. Once it is DEFAULT again, all that is due is done."""
+    shut = look(mode="Prohibited", files=files, active=running)
+    plan = planned(sharing, shut)
+    assert [act for act in acts(plan) if act[1] in UNITS] == []
+    assert mps.SETTINGS not in written(plan)
+    assert len([text for text in plan.advice if "compute mode PROHIBITED" in text]) == 2
+    assert ENDS not in [c["argv"] for c in plan.commands]
+    again = acts(planned(sharing, look(files={**files, **written(plan)}, active=running)))
+    assert (("restart" if running else "start"), UNITS[1]) in again
+
+
 def test_other_limits_take_another_daemon_and_leave_the_first_alone() -> None:
     plan = planned(OTHER, look(**RUNNING, held=SERVER))
     assert [act for act in acts(plan) if act[1] in UNITS] == [("restart", UNITS[1])]
