@@ -131,7 +131,9 @@ def judged(policy: Policy, file: File, other: Spec, mine: str, spec: Spec, *, ou
         else "gpufleet_adopt: never leaves it to its owner"
     )
     step = cdi_files.STEPS[bool(strange)]
-    if file.is_link and not strange and policy.adopt == "auto":
+    if other.kind != KIND and not strange and policy.adopt == "auto":
+        why = f"only files of the kind {KIND} are taken over"
+    elif file.is_link and not strange and policy.adopt == "auto":
         why, step = f"it is a link to {file.real}", f"remove the link {file.path}, and run again"
     elif lost and not strange and policy.adopt == "auto":
         why, step = f"only it has {', '.join(lost)}", cdi_files.way_out(lost)

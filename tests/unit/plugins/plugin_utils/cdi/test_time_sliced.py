@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource, staleness_guard
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
 from tests.unit.builders import obs
@@ -78,6 +78,23 @@ def test_a_client_of_mps_gets_the_way_to_the_daemon_of_its_gpu(name: str) -> Non
     assert [(m.host_path, m.container_path) for m in device.edits.mounts] == [(f"{here}/shm", "/dev/shm"), (f"{here}/pipe", f"{here}/pipe")]
     assert shared(made).keys() == {"2", UUIDS[2], "all"}
     assert plan(sharing, files(made)).empty  # the look shows as much of it as is needed to compare it
+
+
+@pytest.mark.parametrize(
+    ("adopt", "why"),
+    [("auto", "only files of the kind nvidia.com/gpu are taken over"), ("never", "gpufleet_adopt: never leaves it to its owner")],
+)
+def test_why_a_file_of_somebody_with_the_same_devices_is_not_taken_over(adopt: str, why: str) -> None:
+    """The cause is no setting that nobody has made."""
+    theirs = '{"cdiVersion": "0.5.0", "kind": "nvidia.com/mps", "devices": [{"name": "0", "containerEdits": NODE}]}'.replace(
+        "NODE", '{"deviceNodes": [{"path": "/dev/nvidia0"}]}'
+    )
+    with pytest.raises(PlanError) as refused:
+        plan({UUIDS[0]: "mps"}, {"/etc/cdi/team.json": theirs}, adopt=adopt)
+    said = (
+        "/etc/cdi/team.json: it defines nvidia.com/mps=0, as /etc/cdi/nvidia.com-mps.yaml does (engines drop a device that two files of one"
+    )
+    assert str(refused.value) == f"{said} directory define; {why}). Remove the file, or keep it outside the CDI directories"
 
 
 def test_the_watch_over_specs_does_not_wait_for_daemons() -> None:
