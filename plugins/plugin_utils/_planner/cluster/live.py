@@ -155,6 +155,7 @@ def of_nodes(rendered: Rendered, live: Live, missing: set[str], held: Collection
             if differs(node, live.nodes[name]):
                 (forced if force else plain).append((node, live.nodes[name]))
             first, taints = [*first, *freed], [*taints, *tainted]
+            said += kept_taints(live.nodes[name], rendered.taints)
     calls = [*applied("label the nodes", plain, LABEL_WHY), *applied("label the nodes", forced, LABEL_WHY, force=True)]
     return [*first, *calls, *taints], said
 
@@ -215,6 +216,23 @@ def shares(
     others = [t for t in before if not any(same_taint(t, o) for o in ours)]
     mine = [dict(t) for t in taints if not any(same_taint(t, other) for other in others)]
     return mine, [t for t in before if t in others or any(same_taint(t, m) for m in mine)], [*others, *mine]
+
+
+def kept_taints(node: Object, taints: Sequence[Mapping[str, str]]) -> list[str]:
+    """What is asked for and cannot be set, since somebody has set another value; a taint that is as it has to be is nobody's concern."""
+    ours = own_taints(node)
+    others = [t for t in drain_kubernetes.taints(node) if not any(same_taint(t, o) for o in ours)]
+    pairs = ((t, o) for t in taints for o in others if same_taint(t, o) and (t.get("value") or "") != (o.get("value") or ""))
+    return [
+        f"the node {drain_kubernetes.name_of(node)} has the taint {escape.line(spelled(other))} from somebody else, which stays: "
+        f"{spelled(wanted)} of gpufleet_kubernetes_taints is not set there"
+        for wanted, other in pairs
+    ]
+
+
+def spelled(taint: Mapping[str, Any]) -> str:
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key')}{value}:{taint.get('effect')}"
 
 
 def own_taints(node: Object) -> list[dict[str, str]]:

@@ -205,6 +205,21 @@ def test_a_taint_is_added_to_those_of_others_and_only_ours_is_taken_away() -> No
     assert gone.calls[0].arguments["patch"][1]["value"] == [others]
 
 
+@pytest.mark.parametrize(("value", "said"), [("true", True), ("present", False)])
+def test_a_taint_of_somebody_else_in_the_place_of_ours_is_said(value: str, said: bool) -> None:
+    """A node has one of a key and an effect, and pods that tolerate the other value are kept out."""
+    theirs = {"key": "nvidia.com/gpu", "value": value, "effect": "NoSchedule"}
+    plan = live.plan(
+        rendered({"gpu1": native()}, taints=(TAINT,)), empty(nodes={"gpu1": {**node("gpu1"), "spec": {"taints": [theirs]}}}), SETTINGS
+    )
+    sentence = (
+        "the node gpu1 has the taint nvidia.com/gpu=true:NoSchedule from somebody else, which stays: "
+        f"{TAINT} of gpufleet_kubernetes_taints is not set there"
+    )
+    assert list(plan.said) == ([sentence] if said else [])
+    assert "taint the node gpu1" not in doing(plan)
+
+
 def test_absent_takes_ours_and_nothing_else() -> None:
     before = after(rendered(TWO))
     assert before.config_map is not None
