@@ -22,7 +22,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, names
 
-PARTS = ("labels", "annotations")
+VERBS = {"labels": "label", "annotations": "annotate"}  # of kubectl
+PARTS = tuple(VERBS)
 # The operator sets this label only where it is missing or empty, so nobody fights over it once it is set (gpu-operator, state_manager.go).
 TAKEN_OVER = frozenset({objects.TOOLKIT_LABEL})
 BATCH = 100  # objects in one call
@@ -182,8 +183,10 @@ def conflict(wanted: Object, node: Object, m: Member) -> tuple[str, bool]:
                 return keeper, False
             if others and key not in TAKEN_OVER:
                 what = f"the node {m.node} has {key}={there[key]} from {others[0]}, and its group is {value}"
-                step = f"Remove it (kubectl label node {m.node} {key}-) and run again, or leave this host out"
-                raise PlanError(what, why="this collection takes over no label of somebody else", next=step)
+                if part == "annotations":  # of which one is a whole decision
+                    what = f"the node {m.node} has the annotation {key} from {others[0]}, and it is not what the host's decision is"
+                step = f"Remove it (kubectl {VERBS[part]} node {m.node} {key}-) and run again, or leave this host out"
+                raise PlanError(what, why=f"this collection takes over no {part[:-1]} of somebody else", next=step)
             force = force or bool(others)
     return "", force
 

@@ -173,6 +173,14 @@ def test_what_others_keep_is_only_rendered(case: str) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no such node": ({}, "there is no node gpu1 (the cluster north has no nodes). Set gpufleet_kubernetes_node"),
     "another machine of that name": ({"gpu1": node("gpu1", "other")}, "the node gpu1 is another machine than this host"),
+    "an annotation of a person's": (
+        {"gpu1": made(node("gpu1", annotations={"gpufleet.nvidia/decision": "{}"}), "kubectl-annotate")},
+        (
+            "the node gpu1 has the annotation gpufleet.nvidia/decision from kubectl-annotate, and it is not what the host's decision is "
+            "(this collection takes over no annotation of somebody else). "
+            "Remove it (kubectl annotate node gpu1 gpufleet.nvidia/decision-) and run"
+        ),
+    ),
     "a label of a person's": (
         {"gpu1": made(node("gpu1", labels={objects.CONFIG_LABEL: "mine"}), "kubectl-label")},
         "the node gpu1 has nvidia.com/device-plugin.config=mine from kubectl-label, and its group is native-cdi-",
