@@ -28,6 +28,8 @@ BUDGET = re.compile(r"disruption budget|Too Many Requests|TooManyRequests", re.I
 CONFLICT = re.compile(
     r'"code": ?409\b|the object has been modified|testing (value|path) \S+ failed|rejected our request due to an error in our request'
 )
+# Server-side apply: another field manager has set a field to another value.
+TAKEN = re.compile(r'Apply failed with .*?conflicts? with "([^"]+)"', re.DOTALL)
 STATUS = re.compile(r'\{"kind": ?"Status".*\}', re.DOTALL)
 NO_LIBRARY = re.compile(r"Failed to import the required Python library \(kubernetes\)")
 UNREACHABLE = re.compile(r"Max retries exceeded|Connection refused|timed out|Name or service not known", re.IGNORECASE)
@@ -230,6 +232,10 @@ def failure(result: Mapping[str, Any], doing: str, delegate: str = "gpufleet_dra
         return PlanError(f"cannot {doing}", why=message(result), next=f"Check {ACCESS}, or the variables K8S_AUTH_*")
     if text.startswith("Pod deletion errors"):
         step = "Let them end, or see gpufleet_kubernetes_force and gpufleet_kubernetes_delete_emptydir_data"
+        return PlanError(f"cannot {doing}", why=message(result), next=step)
+    taken = TAKEN.search(f"{message(result)} {text}")
+    if taken:
+        step = f"Undo what {taken[1]} has changed there, or remove the object where nobody else needs it, then run again"
         return PlanError(f"cannot {doing}", why=message(result), next=step)
     if "Forbidden" in text or "forbidden" in text:
         step = f"Give the account of {ACCESS} that right, see {rights}"

@@ -114,6 +114,7 @@ def api(code: int, message: str) -> str:
     return f'{{"kind": "Status", "apiVersion": "v1", "code": {code}, "message": "{message}", "details": {{}}}}'
 
 
+TAKEN = r"Apply failed with 1 conflict: conflict with \"kubectl-edit\" using v1: .data.x"
 FAILURES = [
     # what a module says, a part of the sentence
     (
@@ -128,6 +129,10 @@ FAILURES = [
     ("Exception 'HTTPConnectionPool(host='10.0.0.1'): Max retries exceeded with url", "(the Kubernetes API does not answer)"),
     ("Could not create API client: Invalid kube-config file. No configuration found.", "gpufleet_kubernetes_kubeconfig"),
     ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer", "check the cluster's CA".capitalize()),
+    (
+        f"Failed to apply object: {api(409, TAKEN)}",
+        "using v1: .data.x). Undo what kubectl-edit has changed there, or remove the object",
+    ),
     ("Pod deletion errors: cannot delete Pods with local storage: team/p.", "gpufleet_kubernetes_delete_emptydir_data"),
 ]
 
