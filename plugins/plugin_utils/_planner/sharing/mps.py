@@ -241,6 +241,16 @@ def kept(obs: Observation) -> dict[str, Any]:
     raise PlanError("this file is not as this collection wrote it", where=SETTINGS, why=why, next=step)
 
 
+def unrecorded(obs: Observation) -> dict[str, Any]:
+    """Daemons that run although somebody has removed the record of them, by their control groups."""
+    if not obs.file(f"{host_service.UNITS}/{TEMPLATE}").exists:
+        return {}
+    if not obs.asked(DAEMONS):
+        raise NeedMore([DAEMONS])
+    groups = (str(p.get("cgroup", "")).partition(OWN_GROUP)[2] for p in (*obs.processes(), *obs.unverified()))
+    return {found.group(): {} for found in map(wanted.UUID.match, groups) if found}
+
+
 # ---------------------------------------------------------------- the end of a daemon
 
 
@@ -266,7 +276,7 @@ def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: 
 
 def ending(obs: Observation, gpus: Iterable[str]) -> Plan:
     """The commands that end daemons and remove what they have made, as far as the program that an earlier run has left is there."""
-    clears = obs.file(host_service.program_path(NAME)).exists
+    clears = all(obs.file(path).exists for path in (host_service.program_path(NAME), SETTINGS))
     commands: list[transaction.Command] = []
     for gpu in gpus:
         unit = service(gpu)
@@ -283,7 +293,7 @@ def plan_absent(policy: Policy, obs: Observation, minors: Callable[[], Mapping[s
     """Each daemon ends, once it has no clients, and the files go."""
     if not all(obs.asked(q) for q in own_files() if q["kind"] == "file"):
         raise NeedMore(own_files())
-    daemons = kept(obs) if policy.root == "/" else {}
+    daemons = (kept(obs) or unrecorded(obs)) if policy.root == "/" else {}
     require_idle(policy, obs, daemons, minors() if daemons else {})
     back = host_service.plan_absent(policy, obs, NAME, TEMPLATES, why)
     return merge([ending(obs, daemons), back]) if not back.empty else back

@@ -280,6 +280,25 @@ def test_a_daemon_whose_program_somebody_has_removed_is_stopped_all_the_same() -
     assert [c["argv"] for c in back.commands if "mps" in str(c["argv"])] == [["systemctl", "stop", unit] for unit in UNITS[:2]]
 
 
+@pytest.mark.parametrize(("sharing", "state"), [({}, "present"), ({}, "absent"), (None, "absent")])
+def test_daemons_whose_record_somebody_has_removed_are_stopped_all_the_same(sharing: dict[str, Any] | None, state: Any) -> None:
+    """They would run on without a unit, on GPUs that nobody else can use."""
+    left = {path: text for path, text in SETTLED.items() if path != mps.SETTINGS}
+
+    def back(**more: Any) -> Plan:
+        seen = look(**{**RUNNING, "files": left, **more})
+        seen.answers[mps.DAEMONS["id"]] = {}  # type: ignore[index]
+        return mps.plan_absent(Policy(sharing=sharing, state=state), seen, lambda: {UUIDS[0]: 0, UUIDS[1]: 1}, "")
+
+    with pytest.raises(NeedMore) as need:
+        mps.plan_absent(Policy(sharing=sharing, state=state), look(**{**RUNNING, "files": left}), dict, "")
+    assert need.value.questions == [mps.DAEMONS]
+    assert [c["argv"] for c in back(processes=[OWN]).commands] == [["systemctl", "stop", UNITS[0]]]
+    assert back(processes=[]).commands == ()
+    with pytest.raises(PlanError, match="is in use by process 77"):
+        back(processes=[OWN], held=[[77, ["0"], "/a"]])
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"daemons": 7}', '{"daemons": {"; reboot": {}}}'])
 def test_a_broken_record_is_not_taken_for_no_daemon(text: str) -> None:
     seen = look(**{**RUNNING, "files": {**SETTLED, mps.SETTINGS: text}})
