@@ -118,7 +118,7 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
     assert "50.0 {'0': '8192M'}" in fleet.shell(HOST, "journalctl -b -o cat -u client")
     for change in ({}, {uuids[0]: sharing[uuids[0]]}, {**sharing, uuids[1]: "mps"}):
         failed = fleet.task("node", [HOST], {**OPTIONS, "sharing": change}).failed
-        assert f"GPU {uuids[1]} is in use by process" in failed[HOST]
+        assert f"GPU {uuids[1]} is in use by /system.slice/client.service (process " in failed[HOST]
     assert run(fleet, HOST, sharing=sharing).changed == {}
     fleet.shell(HOST, f"systemctl stop --no-block gpufleet-mps@{uuids[1]}.service")
     until(fleet, f"[ $(systemctl show -p ActiveState --value gpufleet-mps@{uuids[1]}.service) = deactivating ]")

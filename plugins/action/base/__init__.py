@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses as dc
 import functools
 from collections.abc import Callable, Iterator, Mapping
@@ -272,10 +273,10 @@ def left_out(wanted: Policy, seen: Observation, planner: Planner, plan: Plan) ->
     """The units whose restart is left to someone, by the plan or by `restart: never`: the host remembers them."""
     if wanted.restart != "never" or wanted.root != "/":
         return list(plan.pending)
-    try:
-        return list(dict.fromkeys([*plan.pending, *planner(dc.replace(wanted, restart="auto"), seen).plan.interrupts("auto")]))
-    except (NeedMore, PlanError):
-        return list(plan.pending)
+    for restart in ("auto", "force"):  # what would be refused with the first, for the sake of work that it ends, is due all the same
+        with contextlib.suppress(NeedMore, PlanError):
+            return list(dict.fromkeys([*plan.pending, *planner(dc.replace(wanted, restart=restart), seen).plan.interrupts("auto")]))
+    return list(plan.pending)
 
 
 def acknowledge_rollbacks(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str) -> None:

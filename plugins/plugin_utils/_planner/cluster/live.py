@@ -366,7 +366,7 @@ def applied(doing: str, pairs: Sequence[tuple[Object, Object]], why: str, *, for
         some = pairs[start : start + BATCH]
         wanted = [{**node, "metadata": {**node["metadata"], "uid": there["metadata"].get("uid")}} for node, there in some]
         changes = tuple((named(node), own_part(there), part_of(node)) for node, there in some)
-        differences = tuple(Difference("object", path, "labels", labels(before), labels(after), why) for path, before, after in changes)
+        differences = tuple(Difference("object", path, *parts(before, after), why) for path, before, after in changes)
         calls.append(Call(doing, "k8s", ssa(wanted, force=force), differences, changes))
     return calls
 
@@ -391,6 +391,15 @@ def own_part(node: Object) -> dict[str, Any]:
 
 def part_of(node: Object) -> dict[str, Any]:
     return {part: dict(sorted((node["metadata"].get(part) or {}).items())) for part in PARTS}
+
+
+def parts(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
+    """The labels as they are and will be; where these stay, that an annotation, of which one is a whole decision, is another one."""
+    if labels(before) != labels(after):
+        return "labels", labels(before), labels(after)
+    changed = [key for key, value in after["annotations"].items() if before["annotations"].get(key) != value]
+    gone = [key for key in before["annotations"] if key not in after["annotations"]]
+    return "annotations", ", ".join(gone) or None, ", ".join(changed) or None
 
 
 def labels(part: Mapping[str, Any]) -> str | None:

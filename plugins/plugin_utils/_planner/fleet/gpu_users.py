@@ -9,23 +9,21 @@ is not seen.
 
 from __future__ import annotations
 
-import re
+import contextlib
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, mps, wanted
-
-NODE = r"(/.*)?/dev/nvidia(?P<device>\d+)( \(deleted\))?$"
-USERS = queries.holders("each GPU", NODE, queries.WATCHERS, groups=True)
-# Engines name a container's control group by its identifier: docker-ID.scope, cri-containerd-ID.scope, libpod-ID.scope, or ID alone.
-CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, modes, mps, resource, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.gpu_holders import HOLDERS
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import Modes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import Wanted
 
 
 def questions(policy: Policy) -> list[queries.Question]:
     """GPUs that a device plugin shares have as many users as it lets in."""
-    return [USERS] if wanted.on_host(policy.sharing) and policy.root == "/" and policy.state != "absent" else []
+    return [HOLDERS] if wanted.on_host(policy.sharing) and policy.root == "/" and policy.state != "absent" else []
 
 
 def as_result(policy: Policy, obs: Observation, driver: Driver) -> list[dict[str, Any]]:
@@ -33,41 +31,48 @@ def as_result(policy: Policy, obs: Observation, driver: Driver) -> list[dict[str
     if not questions(policy) or driver.state != "ok":
         return []
     try:
+        gpus = modes.read(obs, driver.gpus, slices=False)
         entries = wanted.parse(policy.sharing or {})
-        resolved, _advice = modes.resolve(entries, modes.read(obs, driver.gpus, slices=False))
     except PlanError:  # which is the result's `problem`
         return []
-    answer = obs.attempt(USERS)
+    answer = obs.attempt(HOLDERS)
     known = "error" not in answer and not answer.get("closed")
     minors = {gpu.bus_id: str(gpu.minor) for gpu in driver.gpus}
     found = []
-    for gpu, entry in resolved:
-        users = by_group(answer, minors.get(gpu.bus, ""))
-        too_many = entry.policy == "dedicated" and len(users) > 1
-        sentence = f"{len(users)} users on a dedicated GPU: {', '.join(user['name'] for user in users)}" if too_many else ""
+    for gpu, entry in resolved(entries, gpus):
+        groups = gpu_holders.by_group(answer, minors.get(gpu.bus, ""))
+        users = [{"name": gpu_holders.name(group), "pids": pids} for group, pids in groups.items()]
         state = daemon(obs, mps.service(gpu.uuid)) if entry.limits else ""
-        if state and state != "active" and gpu.compute_mode != modes.PROHIBITED:
-            sentence = f"its MPS daemon does not serve: {mps.service(gpu.uuid)} is {state}"
+        wrong = "; ".join(violations(gpu, entry, [str(user["name"]) for user in users], state))
         row = {"gpu": gpu.uuid, "bus": gpu.bus, "policy": entry.text, "compute_mode": gpu.compute_mode, "daemon": state, "users": users}
-        found.append({**row, "violation": sentence if sentence or known else None})
+        found.append({**row, "violation": wrong if wrong or known else None})
+    return found
+
+
+def resolved(entries: tuple[Wanted, ...], gpus: tuple[Modes, ...]) -> list[tuple[Modes, Wanted]]:
+    """Entry by entry: one that names no GPU, which is the result's `problem`, takes no word from the others."""
+    found: dict[str, tuple[Modes, Wanted]] = {}
+    for entry in entries:
+        with contextlib.suppress(PlanError):
+            found.update({gpu.uuid: (gpu, of) for gpu, of in modes.resolve((entry,), gpus)[0]})
+    return list(found.values())
+
+
+def violations(gpu: Modes, entry: Wanted, users: list[str], state: str) -> list[str]:
+    """What the policy does not allow. A GPU that somebody has closed is left alone."""
+    found = []
+    if entry.policy == "dedicated" and len(users) > 1:
+        found.append(f"{len(users)} users on a dedicated GPU: {', '.join(users)}")
+    if gpu.compute_mode == modes.PROHIBITED:
+        return found
+    if state and state != "active":
+        found.append(f"its MPS daemon does not serve: {mps.service(gpu.uuid)} is {state}")
+    mode = resource.asks(entry)
+    if mode and gpu.compute_mode != mode:
+        found.append(f"its compute mode is {gpu.compute_mode}, and {entry.text} needs {mode}")
     return found
 
 
 def daemon(obs: Observation, unit: str) -> str:
     """The state of its unit; '' where it was not asked for, since the plan was refused before."""
     return obs.unit(unit).get("ActiveState", "not there") if obs.unit_asked(unit) else ""
-
-
-def by_group(answer: Any, minor: str) -> list[dict[str, Any]]:
-    """The processes that hold a GPU's node, by the control group that they run in."""
-    groups: dict[str, list[int]] = {}
-    for row in answer.get("held") or ():
-        if isinstance(row, list) and len(row) == 3 and minor in row[1]:
-            groups.setdefault(str(row[2]), []).append(int(row[0]))
-    return [{"name": name(group), "pids": sorted(pids)} for group, pids in sorted(groups.items())]
-
-
-def name(group: str) -> str:
-    """A container by the short form of its identifier, everything else by its control group."""
-    found = CONTAINER.search(group)
-    return f"container {found.group(1)[:12]}" if found else group or "/"

@@ -157,7 +157,7 @@ def unfinished(entry: Entry) -> str:
 def pending(entry: Entry) -> str:
     return (
         f"{entry.get('unit')} runs with the configuration from before {entry.get('since')} ({entry.get('reason')}): "
-        "its restart was left to you"
+        f"its restart was left to you (systemctl restart {entry.get('unit')})"
     )
 
 

@@ -57,7 +57,7 @@ def read(obs: Observation, gpus: tuple[Gpu, ...], *, slices: bool) -> tuple[Mode
     rows = [(line, ROW.fullmatch(line.strip())) for line in said.stdout.splitlines() if line.strip()]
     broken = [line for line, match in rows if not match or mode_of(match.group(4)) not in COMPUTE_MODES]
     if broken or not rows:
-        what = f"{PROGRAM} prints {broken[0]!r}" if broken else f"{PROGRAM} prints nothing"
+        what = f"{PROGRAM} prints {broken[0]!r}" if broken else f"{PROGRAM} prints no line that is understood"
         raise PlanError(f"the compute modes of this host's GPUs are not known: {what}", next=f"Run {' '.join(QUERY)} on the host")
     by_index = intervals(obs) if slices else {}
     models = {gpu.bus_id: gpu.model for gpu in gpus}

@@ -30,7 +30,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import mps_places, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, mps_places, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.gpu_holders import HOLDERS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import PROHIBITED, Modes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.mps_limits import Limits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION, Wanted
@@ -44,12 +45,10 @@ FOUND = queries.which([CONTROL])
 MEMORY = queries.command(
     ["nvidia-smi", "--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits"], timeout=20, shows=(r"(GPU-[0-9a-f-]+), (\d+)",)
 )
-# Clients have the GPU's node open, and so has what watches GPUs, nvidia-persistenced above all. What the daemon itself starts is in its
-# unit's control group.
-NODE = r"(/.*)?/dev/nvidia(?P<device>\d+)( \(deleted\))?$"
-CLIENTS = queries.holders("clients of MPS", NODE, queries.WATCHERS, groups=True)
 DAEMONS = queries.processes([CONTROL])
-OWN_GROUP = f"/gpufleet-{NAME}@"
+OWN_GROUP = f"/gpufleet-{NAME}@"  # of the daemon and of the servers that it starts
+# By what names guides and packages have a unit of their own for one daemon of all GPUs.
+OTHER_UNITS = ("nvidia-mps.service", "nvidia-cuda-mps.service", "nvidia-cuda-mps-control.service")
 AFTER = "nvidia-persistenced.service gpufleet-device-nodes.service gpufleet-sharing.service"
 AT_BOOT, PATIENCE = 60, 90  # seconds
 # What containers write to, by limit and mode: root of one may fill it, and must not fill /run with it. NVIDIA's device plugin gives shm
@@ -79,7 +78,7 @@ def questions(policy: Policy) -> list[queries.Question]:
     units = [service(entry.key) for entry in every if entry.kind == "uuid"]
     asked = [FOUND, DAEMONS] if every else []
     asked += [MEMORY] if needs_memory(every) else []
-    asked += [queries.units(units)] if units else []
+    asked += [queries.units([*OTHER_UNITS, *units])] if every else []
     return [*asked, *own_files()]
 
 
@@ -99,18 +98,20 @@ def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, Wante
     units = [service(gpu) for gpu in daemons]
     if not all(obs.unit_asked(unit) for unit in units):
         raise NeedMore([queries.units(units)])
+    require_loaded(obs, daemons)
     totals = memory(obs) if any(limits.clients and not limits.memory for limits in daemons.values()) else {}
     after = {gpu: before[gpu] if gpu in closed else daemon(limits.of(totals.get(gpu, 0))) for gpu, limits in daemons.items()}
     resident = host_service.Resident(NAME, unit_texts(), tuple(units), STAYS, settings_text(after), program)
     gone = [gpu for gpu in before if gpu not in after]
     open_ = [gpu for gpu in after if gpu not in closed]
-    other = [gpu for gpu in open_ if running(obs, gpu) and before.get(gpu) not in (None, after[gpu])]
+    other = [gpu for gpu in open_ if running(obs, gpu) and before.get(gpu) != after[gpu]]
     left = other if policy.restart == "never" else []  # their restart is someone's
     require_idle(policy, obs, [*gone, *(gpu for gpu in other if gpu not in left)], minors)
     acts = [Restart(service(gpu), "restart" if gpu in other else "start", STAYS) for gpu in open_ if gpu in other or not running(obs, gpu)]
     began = tuple(Difference("unit", act.unit, "state", state(obs, act.unit), "active", STAYS) for act in acts if act.action == "start")
     files = host_service.plan(policy, obs, resident)
-    units_act = Plan(differences=began, restarts=tuple(acts), pending=tuple(map(service, left)), advice=others_advice(obs))
+    said = (*others_advice(obs), *unit_advice(obs))
+    units_act = Plan(differences=began, restarts=tuple(acts), pending=tuple(map(service, left)), advice=said)
     return merge([ending(obs, gone), files, units_act])
 
 
@@ -148,6 +149,23 @@ def others_advice(obs: Observation) -> tuple[str, ...]:
     number = obs.others().get(CONTROL, 0)
     step = "if they are MPS daemons of these GPUs, their clients and those of the daemon here keep each other out"
     return (f"{number} process(es) of other users are called {CONTROL}: {step}",) if number else ()
+
+
+def unit_advice(obs: Observation) -> tuple[str, ...]:
+    """Of a unit that runs now the process is refused."""
+    found = [unit for unit in OTHER_UNITS if obs.unit_asked(unit) and obs.unit(unit).get("UnitFileState") == "enabled"]
+    why = "after the next boot its MPS daemon and those of this collection keep each other's clients out"
+    return tuple(f"{unit} is enabled: {why}. Run `systemctl disable {unit}`" for unit in found)
+
+
+def require_loaded(obs: Observation, gpus: Iterable[str]) -> None:
+    """systemd goes on with a unit whose file has gone, and takes no other one for it as long as it runs."""
+    runs = own_daemons(obs)
+    for unit in (service(gpu) for gpu in gpus if gpu in runs):
+        if obs.unit(unit).get("LoadState") != "loaded":
+            why = "somebody has removed its file and made systemd read its units again"
+            step = f"Run `systemctl stop {unit}`, which ends its clients, then run again"
+            raise PlanError(f"{unit} runs, and systemd has no unit of that name", why=why, next=step)
 
 
 def memory(obs: Observation) -> dict[str, int]:
@@ -247,8 +265,13 @@ def unrecorded(obs: Observation) -> dict[str, Any]:
         return {}
     if not obs.asked(DAEMONS):
         raise NeedMore([DAEMONS])
+    return {gpu: {} for gpu in own_daemons(obs)}
+
+
+def own_daemons(obs: Observation) -> list[str]:
+    """The GPUs whose daemons run, by their control groups."""
     groups = (str(p.get("cgroup", "")).partition(OWN_GROUP)[2] for p in (*obs.processes(), *obs.unverified()))
-    return {found.group(): {} for found in map(wanted.UUID.match, groups) if found}
+    return [found.group() for found in map(wanted.UUID.match, groups) if found]
 
 
 # ---------------------------------------------------------------- the end of a daemon
@@ -259,19 +282,17 @@ def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: 
     ends = {str(minors[gpu]): gpu for gpu in gpus if gpu in minors}
     if not ends or policy.restart == "force":
         return
-    answer = obs.raw(CLIENTS)
+    answer = obs.raw(HOLDERS)
     if answer.get("closed"):
         what = f"nobody knows whether {', '.join(ends.values())} is in use, and its MPS daemon has to end or to begin again"
         why = f"{answer['closed']} processes of this host cannot be looked into"
         raise PlanError(what, why=why, next="See who hides them, or set gpufleet_restart: force, which ends clients with their daemon")
-    rows = [row for row in answer.get("held") or () if isinstance(row, list) and len(row) == 3 and OWN_GROUP not in str(row[2])]
     for minor, gpu in ends.items():
-        held = sorted({int(row[0]) for row in rows if minor in row[1]})
-        if held:
-            what = f"GPU {gpu} is in use by process {', '.join(map(str, held))}, and its MPS daemon has to end or to begin again"
-            raise PlanError(
-                what, why="clients end with their daemon", next="End them, then run again; gpufleet_restart: force does not wait for it"
-            )
+        users = gpu_holders.by_group(answer, minor, without=OWN_GROUP)
+        if users:
+            what = f"GPU {gpu} is in use by {gpu_holders.some(users)}, and its MPS daemon has to end or to begin again"
+            step = "End them, then run again; gpufleet_restart: force does not wait for it"
+            raise PlanError(what, why="clients end with their daemon", next=step)
 
 
 def ending(obs: Observation, gpus: Iterable[str]) -> Plan:
@@ -293,7 +314,17 @@ def plan_absent(policy: Policy, obs: Observation, minors: Callable[[], Mapping[s
     """Each daemon ends, once it has no clients, and the files go."""
     if not all(obs.asked(q) for q in own_files() if q["kind"] == "file"):
         raise NeedMore(own_files())
-    daemons = (kept(obs) or unrecorded(obs)) if policy.root == "/" else {}
+    here = policy.root == "/"
+    recorded = kept(obs) if here else {}
+    daemons = recorded or (unrecorded(obs) if here else {})
     require_idle(policy, obs, daemons, minors() if daemons else {})
     back = host_service.plan_absent(policy, obs, NAME, TEMPLATES, why)
-    return merge([ending(obs, daemons), back]) if not back.empty else back
+    if back.empty:
+        return back
+    stay = [gpu for gpu in daemons if gpu not in recorded]
+    said = Plan(advice=tuple(f"{SETTINGS} was removed by somebody, so {left_places(gpu)} stay: remove them" for gpu in stay))
+    return merge([ending(obs, daemons), back, said])
+
+
+def left_places(gpu: str) -> str:
+    return f"{mps_places.ROOT}{gpu} and {mps_places.of(gpu, 'log')}"

@@ -24,13 +24,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Kubelet,
     NeedMore,
     Plan,
+    PlanError,
     Policy,
     Restart,
     merge,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_UNIT, WHOLE
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin, modes, mps, owners, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin, gpu_holders, modes, mps, owners, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import Modes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import INTERVALS, OPTION, Wanted
 
@@ -116,9 +117,10 @@ def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, pro
     resident = host_service.Resident(NAME, {SERVICE: unit()}, (SERVICE,), STAYS, text(settings, before, resolved), program)
     files = merge([host_service.plan(policy, obs, resident), host_service.write(obs, RULES, RULE, STAYS)])
     changed = changing([*settings, *left])
+    minors = minors_of(gpus, driver)
     start = (Restart(SERVICE, "start", STAYS),) if files.changes or changed.commands else ()
-    daemons = mps.plan(policy, obs, resolved, minors_of(gpus, driver), mps_program)
-    said = (*advice, *closed(gpu for gpu, entry in resolved if asks(entry)))
+    daemons = mps.plan(policy, obs, resolved, minors, mps_program)
+    said = (*advice, *closed((gpu for gpu, entry in resolved if asks(entry)), {}), *in_use(obs, settings, minors))
     # A daemon that ends does so before its GPU's mode changes, and one that begins has to find the mode right.
     return merge([dc.replace(daemons, restarts=()), changed, files, Plan(restarts=(*start, *daemons.restarts), advice=said)])
 
@@ -153,22 +155,40 @@ def desired(gpu: Modes, entry: Wanted) -> Iterable[Setting]:
 
 
 def given_up(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str], still: set[tuple[str, str]]) -> list[Setting]:
-    """What this collection has set on a GPU that is here, and is to have no longer. A GPU that somebody has closed since stays closed."""
-    here = {gpu.uuid: gpu for gpu in gpus if gpu.compute_mode != modes.PROHIBITED}
+    """What this collection has set on a GPU that is here, and is to have no longer. One that somebody has closed since stays closed.
+
+    With MIG on a GPU has no compute mode that could be set.
+    """
+    here = {gpu.uuid: gpu for gpu in gpus if gpu.compute_mode != modes.PROHIBITED and not gpu.mig}
     now = {(uuid, what): gpu.compute_mode if what == MODE else gpu.interval for uuid, gpu in here.items() for what in (MODE, SLICE)}
     return [Setting(*key, now[key], was, BACK) for key, was in sorted(kept.items()) if now.get(key) and key not in still]
 
 
 def first_found(settings: Iterable[Setting], left: Iterable[Setting], kept: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
-    """What each mode was before this collection set it. Of a GPU that is not there, or is closed, it stays known until it is given back."""
+    """What each mode was before this collection set it.
+
+    Of a GPU that is not there, is closed or has MIG on, it stays known until it is given back.
+    """
     returned = {setting.key for setting in left}
     return {**{s.key: s.now for s in settings}, **{key: was for key, was in kept.items() if key not in returned}}
 
 
-def closed(gpus: Iterable[Modes]) -> list[str]:
+def in_use(obs: Observation, settings: Iterable[Setting], minors: Mapping[str, int]) -> list[str]:
+    """Who has a GPU by now that becomes exclusive. The driver leaves them there, and lets in neither others nor an MPS server's clients."""
+    become = [s.gpu for s in settings if s.what == MODE and s.after == "EXCLUSIVE_PROCESS" != s.now and s.gpu in minors]
+    if not become:
+        return []
+    answer = obs.raw(gpu_holders.HOLDERS)
+    users = {gpu: gpu_holders.by_group(answer, str(minors[gpu]), without=mps.OWN_GROUP) for gpu in become}
+    step = "no other process gets onto it until they have ended"
+    return [f"GPU {gpu} becomes EXCLUSIVE_PROCESS, and is in use by {gpu_holders.some(of)}: {step}" for gpu, of in users.items() if of]
+
+
+def closed(gpus: Iterable[Modes], before: Mapping[str, str]) -> list[str]:
+    """before: the compute mode of each from before this collection set it, where nobody else remembers it."""
     return [
         f"GPU {gpu.name} is in compute mode {modes.PROHIBITED}, which somebody has set to keep it out of use: {OPTION} changes nothing of "
-        f"it. Run `{modes.PROGRAM} -i {gpu.uuid} -c DEFAULT` on the host when it may be used again"
+        f"it. Run `{modes.PROGRAM} -i {gpu.uuid} -c {before.get(gpu.uuid, 'DEFAULT')}` on the host when it may be used again"
         for gpu in gpus
         if gpu.compute_mode == modes.PROHIBITED
     ]
@@ -180,7 +200,13 @@ def not_returned(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str]) -
     lost = [
         f"GPU {gpu} is not there, so its {what} is not set back to {was}" for (gpu, what), was in sorted(kept.items()) if gpu not in here
     ]
-    return [*lost, *closed(here[uuid] for uuid in sorted({gpu for gpu, _what in kept} & set(here)))]
+    divided = [
+        f"MIG is on for GPU {here[gpu].name}, so its {what} is not set back to {was}"
+        for (gpu, what), was in sorted(kept.items())
+        if gpu in here and here[gpu].mig
+    ]
+    before = {gpu: was for (gpu, what), was in kept.items() if what == MODE}
+    return [*lost, *divided, *closed((here[uuid] for uuid in sorted({gpu for gpu, _what in kept} & set(here))), before)]
 
 
 def changing(settings: list[Setting]) -> Plan:
@@ -270,8 +296,9 @@ def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") ->
     asked = [modes.MODES, *([modes.TIME_SLICES] if any(what == SLICE for _gpu, what in kept) else [])]
     if not all(obs.asked(q) for q in asked):
         raise NeedMore(asked)
-    if any(obs.attempt(q).get("error") or obs.attempt(q).get("rc") not in modes.GOOD for q in asked):
-        gone = f"{modes.PROGRAM} does not answer, so no compute mode or time slice was set back; a boot does that"
+    try:
+        gpus = modes.read(obs, (), slices=len(asked) > 1)
+    except PlanError as error:
+        gone = f"no compute mode or time slice was set back, since {error.what}; a boot does that"
         return merge([back, Plan(advice=(gone,))])
-    gpus = modes.read(obs, (), slices=len(asked) > 1)
     return merge([back, changing(given_up(gpus, kept, set())), Plan(advice=tuple(not_returned(gpus, kept)))])

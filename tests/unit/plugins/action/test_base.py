@@ -324,6 +324,15 @@ def test_units_whose_restart_is_left_to_the_user_are_remembered_on_the_host() ->
     assert base.left_out(Policy(restart="never", root="/srv/image"), obs(), planner, Plan()) == []
 
 
+def test_a_restart_is_remembered_that_would_be_refused_for_the_sake_of_work() -> None:
+    def planner(policy: Policy, _seen: Observation) -> base.Outcome:
+        if policy.restart == "auto":
+            raise PlanError("GPU 0 is in use by process 7")
+        return base.Outcome(PLAN)
+
+    assert base.left_out(Policy(restart="never"), obs(), planner, Plan()) == ["a.service"]
+
+
 # --- more looks: as long as there is something new to ask ----------------------------------------------------------------
 
 

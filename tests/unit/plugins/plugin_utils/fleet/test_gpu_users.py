@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gpu_users as users
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, modes
 
 from tests.unit.builders import obs
 from tests.unit.gpus import BUSES, UUIDS, host
@@ -31,7 +31,7 @@ GROUPS = [
 
 @pytest.mark.parametrize(("group", "expected"), GROUPS)
 def test_how_a_user_is_named(group: str, expected: str) -> None:
-    assert users.name(group) == expected
+    assert gpu_holders.name(group) == expected
 
 
 A, B = "/system.slice/a.service", "/system.slice/b.service"
@@ -53,7 +53,7 @@ CASES: list[tuple[str, dict[str, Any], Any, list[str], str | None]] = [
 @pytest.mark.parametrize(("sharing", "answer", "named", "violation"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_what_the_policy_does_not_allow(sharing: dict[str, Any], answer: Any, named: list[str], violation: str | None) -> None:
     rows = "".join(f"{n}, {UUIDS[n]}, 0000{BUSES[n]}, Default, Disabled\n" for n in (0, 1))
-    seen = obs(files=host(2), commands={" ".join(modes.QUERY): rows}, answers={users.USERS["id"]: answer})
+    seen = obs(files=host(2), commands={" ".join(modes.QUERY): rows}, answers={gpu_holders.HOLDERS["id"]: answer})
     policy = Policy(sharing=sharing)
     (row,) = users.as_result(policy, seen, gpus.parse(policy, seen))
     assert (row["gpu"], row["bus"], row["compute_mode"]) == (UUIDS[0], BUSES[0], "DEFAULT")
@@ -74,12 +74,33 @@ DAEMONS: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("sharing", "units", "state", "violation"), DAEMONS, ids=[f"{c[2] or 'none'}: {c[3]}" for c in DAEMONS])
 def test_whether_a_daemon_serves(sharing: dict[str, Any], units: dict[str, Any], state: str, violation: str) -> None:
-    rows = "".join(f"{n}, {UUIDS[n]}, 0000{BUSES[n]}, Default, Disabled\n" for n in (0, 1))
-    answers = {users.USERS["id"]: {"held": [], "closed": 0}}
+    mode = "Exclusive_Process" if sharing == MPS else "Default"
+    rows = "".join(f"{n}, {UUIDS[n]}, 0000{BUSES[n]}, {mode}, Disabled\n" for n in (0, 1))
+    answers = {gpu_holders.HOLDERS["id"]: {"held": [], "closed": 0}}
     seen = obs(files=host(2), commands={" ".join(modes.QUERY): rows}, units=units, answers=answers)
     policy = Policy(sharing=sharing)
     (row,) = users.as_result(policy, seen, gpus.parse(policy, seen))
     assert (row["daemon"], row["violation"]) == (state, violation)
+
+
+COMPUTE_MODES: list[tuple[Any, str, str]] = [
+    ("mps", "Default", "its compute mode is DEFAULT, and mps needs EXCLUSIVE_PROCESS"),
+    ({"dedicated": {"exclusive": True}}, "Default", "its compute mode is DEFAULT, and dedicated (exclusive) needs EXCLUSIVE_PROCESS"),
+    ({"dedicated": {"exclusive": True}}, "Exclusive_Process", ""),
+    ("time_slicing", "Exclusive_Process", "its compute mode is EXCLUSIVE_PROCESS, and time_slicing needs DEFAULT"),
+    ("dedicated", "Exclusive_Process", ""),
+    ("mps", "Prohibited", ""),
+]
+
+
+@pytest.mark.parametrize(("policy_", "mode", "violation"), COMPUTE_MODES)
+def test_a_mode_that_somebody_has_changed_is_said(policy_: Any, mode: str, violation: str) -> None:
+    """Also of the GPUs that are there, where another one of the option has fallen off the bus."""
+    rows = f"0, {UUIDS[0]}, 0000{BUSES[0]}, {mode}, Disabled\n"
+    seen = obs(files=host(1), commands={" ".join(modes.QUERY): rows}, answers={gpu_holders.HOLDERS["id"]: {"held": [], "closed": 0}})
+    policy = Policy(sharing={UUIDS[1]: "dedicated", UUIDS[0]: policy_})
+    (row,) = users.as_result(policy, seen, gpus.parse(policy, seen))
+    assert (row["gpu"], row["violation"]) == (UUIDS[0], violation)
 
 
 def test_without_the_option_nobody_is_asked() -> None:

@@ -89,7 +89,8 @@ ENTRY = {"time": "2026-01-31T16:58:44Z", "reason": "gpufleet.nvidia.node", "file
 def test_the_journals_of_a_fleet_are_one_table() -> None:
     back = {**ENTRY, "state": "rolled_back", "by": "the timer", "why": "it hung", "units": []}
     journal = [{**ENTRY, "state": "committed"}, back, {**ENTRY, "state": "swapping", "ran": ["apt-get update"], "files": []}]
-    pending = {"unit": "b.service", "since": "2026-01-31T16:58:44Z", "reason": "gpufleet.nvidia.node"}
+    pending = {"unit": "b.service", "since": "2026-01-31T16:58:44Z", "reason": "site"}
+    left = "its restart was left to you (systemctl restart b.service)"
     results = {"gpu2": LOST, "gpu1": {"journal": journal, "pending": [pending]}, "gpu3": {"journal": []}}
     assert transactions.lines(results, WIDE) == [
         "HOST  TIME                  REASON                STATE                            DONE",
@@ -99,7 +100,7 @@ def test_the_journals_of_a_fleet_are_one_table() -> None:
         "gpu2  -                     -                     lost                             connection refused",
         "gpu3  -                     -                     no transaction                   -",
         "",
-        "gpu1: b.service runs with the configuration from before 2026-01-31T16:58:44Z (gpufleet.nvidia.node): its restart was left to you",
+        f"gpu1: b.service runs with the configuration from before 2026-01-31T16:58:44Z (site): {left}",
     ]
     assert transactions.totals(results) == {"hosts": 3, "failed": 0, "lost": 1, "not_reached": 0, "needs_person": ["gpu2"]}
 

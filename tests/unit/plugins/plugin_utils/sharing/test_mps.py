@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gpu_users
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, mps, resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, modes, mps, resource
 
 from tests.unit.builders import obs
 from tests.unit.gpus import BUSES, UUIDS, host
@@ -44,7 +43,7 @@ def look(
     said = {QUERY: rows, MEMORY: f"{UUIDS[0]}, 81559\n{UUIDS[1]}, 81559\n"}
     units = {name: {"ActiveState": "active" if n in active else "inactive"} for n, name in enumerate(UNITS)}
     there = {**host(2), **({CONTROL: ""} if control else {}), **(files or {})}
-    return obs(files=there, commands=said, units=units, answers={mps.CLIENTS["id"]: {"held": list(held), "closed": closed}}, **more)
+    return obs(files=there, commands=said, units=units, answers={gpu_holders.HOLDERS["id"]: {"held": list(held), "closed": closed}}, **more)
 
 
 def planned(sharing: dict[str, Any], seen: Observation, kubelet: Kubelet | None = None, **more: Any) -> Plan:
@@ -105,7 +104,7 @@ def test_the_units_have_no_text_of_one_gpu() -> None:
 SETTLED = written(planned(TWO, look()))
 RUNNING: dict[str, Any] = {"mode": "Exclusive_Process", "files": SETTLED, "active": (0, 1)}
 OTHER = {**TWO, UUIDS[1]: {"mps": {"memory": "4G"}}}
-HELD = [[77, ["1"], "/system.slice/docker-abc.scope"]]
+HELD = [[77, ["1"], f"/system.slice/docker-{'abc' * 21}a.scope"]]
 SERVER = [[78, ["1"], f"/system.slice/system-gpufleet\\x2dmps.slice/{UNITS[1]}"]]
 ENDS = ["systemctl", "stop", UNITS[1]]
 
@@ -148,8 +147,8 @@ def test_a_gpu_that_leaves_loses_its_daemon_first_and_then_its_mode() -> None:
 
 
 IN_USE = (
-    f"GPU {UUIDS[1]} is in use by process 77, and its MPS daemon has to end or to begin again (clients end with their daemon). "
-    "End them, then run again; gpufleet_restart: force does not wait for it"
+    f"GPU {UUIDS[1]} is in use by container abcabcabcabc (process 77), and its MPS daemon has to end or to begin again "
+    "(clients end with their daemon). End them, then run again; gpufleet_restart: force does not wait for it"
 )
 ENDING: list[tuple[str, dict[str, Any]]] = [("other limits", OTHER), ("it leaves", ONE), ("all is taken back", {})]
 
@@ -192,8 +191,7 @@ def test_daemons_of_other_users_are_advice() -> None:
 
 def test_a_watcher_that_the_hosts_systemd_runs_is_no_client() -> None:
     """nvidia-persistenced has every GPU's node open for as long as the host runs, and docs/sharing.md asks for it."""
-    assert mps.CLIENTS["services"] == gpu_users.USERS["services"]
-    assert "nvidia-persistenced" in mps.CLIENTS["services"]
+    assert "nvidia-persistenced" in gpu_holders.HOLDERS["services"]
 
 
 def test_clients_of_a_daemon_that_stays_are_none_of_its_affair() -> None:
@@ -244,6 +242,33 @@ def test_our_own_daemon_is_no_stranger() -> None:
     assert planned(TWO, look(**RUNNING, processes=[OWN])) == Plan()
 
 
+def test_a_unit_that_somebody_has_enabled_beside_ours_is_advice() -> None:
+    units = {"nvidia-mps.service": {"ActiveState": "inactive", "UnitFileState": "enabled"}}
+    units.update({name: {"ActiveState": "active"} for name in UNITS[:2]})
+    seen = look(**RUNNING)
+    seen.answers["units:of this test"]["units"].update({n: {"LoadState": "loaded", **u} for n, u in units.items()})
+    (advice,) = planned(TWO, seen).advice
+    assert advice.startswith("nvidia-mps.service is enabled: after the next boot its MPS daemon")
+    assert advice.endswith("Run `systemctl disable nvidia-mps.service`")
+
+
+def test_a_daemon_whose_unit_systemd_no_longer_has_is_refused() -> None:
+    """Its file was removed, and systemd has read its units again: it goes on with what runs, and takes no other one for it."""
+    seen = look(**RUNNING, processes=[OWN])
+    assert planned(TWO, seen) == Plan()
+    seen.answers["units:of this test"]["units"][UNITS[0]] = {"LoadState": "not-found", "ActiveState": "active"}
+    with pytest.raises(PlanError) as refused:
+        planned(TWO, seen)
+    assert str(refused.value).startswith(f"{UNITS[0]} runs, and systemd has no unit of that name (somebody has removed its file")
+    assert f"Run `systemctl stop {UNITS[0]}`" in str(refused.value)
+
+
+def test_a_daemon_of_which_nobody_knows_the_limits_begins_again() -> None:
+    left = {path: text for path, text in SETTLED.items() if path != mps.SETTINGS}
+    plan = planned(TWO, look(**{**RUNNING, "files": left}))
+    assert [act for act in acts(plan) if act[1] in UNITS] == [("restart", UNITS[0]), ("restart", UNITS[1])]
+
+
 def test_memory_that_is_not_known_is_not_guessed() -> None:
     seen = look()
     seen.answers[f"command:{MEMORY}"] = {"rc": 9, "stdout": "", "stderr": ""}  # type: ignore[index]
@@ -255,7 +280,7 @@ def test_memory_that_is_not_known_is_not_guessed() -> None:
 def test_what_is_asked() -> None:
     """By UUID all in the first look; else the unit's name is known only once the GPUs are."""
     asked = {str(q["id"]) for q in resource.questions(Policy(sharing=TWO))}
-    assert {f"units:{UNITS[0]},{UNITS[1]}", f"command:{MEMORY}", mps.FOUND["id"], mps.DAEMONS["id"]} <= asked
+    assert {f"units:{','.join([*mps.OTHER_UNITS, *UNITS[:2]])}", f"command:{MEMORY}", mps.FOUND["id"], mps.DAEMONS["id"]} <= asked
     assert mps.FOUND["id"] not in {q["id"] for q in resource.questions(Policy(sharing={UUIDS[0]: "dedicated"}))}
     unasked = look()
     unasked.answers["units:of this test"] = {"units": {}, "monotonic": None}  # type: ignore[index]
@@ -294,8 +319,9 @@ def test_daemons_whose_record_somebody_has_removed_are_stopped_all_the_same(shar
         mps.plan_absent(Policy(sharing=sharing, state=state), look(**{**RUNNING, "files": left}), dict, "")
     assert need.value.questions == [mps.DAEMONS]
     assert [c["argv"] for c in back(processes=[OWN]).commands] == [["systemctl", "stop", UNITS[0]]]
+    assert f"/run/gpufleet-mps/{UUIDS[0]} and /var/lib/gpufleet-mps/{UUIDS[0]} stay: remove them" in back(processes=[OWN]).advice[0]
     assert back(processes=[]).commands == ()
-    with pytest.raises(PlanError, match="is in use by process 77"):
+    with pytest.raises(PlanError, match=r"is in use by /a \(process 77\)"):
         back(processes=[OWN], held=[[77, ["0"], "/a"]])
 
 

@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, modes, resource
 
 from tests.unit.builders import file_answer, obs
 from tests.unit.gpus import host, information
@@ -42,10 +42,15 @@ def table(*intervals: str) -> str:
     return "".join(f"|   {n}     TimeSlice        {value:<10} |\n" for n, value in enumerate(found))
 
 
-def look(*, computing: str | dict[str, Any] = "", slices: Any = "", files: dict[str, Any] | None = None) -> Observation:
+def look(*, computing: str | dict[str, Any] = "", slices: Any = "", files: dict[str, Any] | None = None, held: Any = ()) -> Observation:
     proc = {f"/proc/driver/nvidia/gpus/{bus}/information": information(bus, n, UUIDS[n]) for n, bus in enumerate(BUSES)}
     said = {QUERY: computing or rows(), SLICES: slices or table()}
-    return obs(files={**host(2), **proc, **(files or {})}, commands=said, units={resource.SERVICE: {}})
+    return obs(
+        files={**host(2), **proc, **(files or {})},
+        commands=said,
+        units={resource.SERVICE: {}},
+        answers={gpu_holders.HOLDERS["id"]: {"held": list(held), "closed": 0}},
+    )
 
 
 def planned(sharing: dict[str, Any] | None, seen: Observation, kubelet: Kubelet = NO_KUBELET) -> Plan:
@@ -293,6 +298,56 @@ def test_a_gpu_that_somebody_has_closed_stays_closed(sharing: dict[str, Any], as
     back = resource.plan_absent(Policy(state="absent"), since)
     assert [path for path, _key, _before, _after in differing(back)] == [UUIDS[1]]
     assert bool(back.advice) is asked
+
+
+def test_what_was_there_before_a_closed_gpu_is_named_where_all_is_taken_back() -> None:
+    """Nobody else remembers it: our file goes."""
+    whole = {UUIDS[0]: {"time_slicing": {}}}
+    files = settled(whole, look(computing=rows("Exclusive_Process")))
+    back = resource.plan_absent(Policy(state="absent"), look(computing=rows("Prohibited"), files=files))
+    assert [text.rpartition("Run ")[2] for text in back.advice] == [
+        f"`nvidia-smi -i {UUIDS[0]} -c EXCLUSIVE_PROCESS` on the host when it may be used again"
+    ]
+
+
+def test_a_gpu_with_mig_on_has_no_mode_that_could_be_set_back() -> None:
+    files = settled(ONE, look())
+    divided = look(computing=rows("Exclusive_Process", mig="Enabled"), files=files)
+    back = resource.plan_absent(Policy(state="absent"), divided)
+    assert differing(back) == []
+    assert back.advice == (f"MIG is on for GPU {UUIDS[0]} ({BUSES[0]}), so its compute mode is not set back to DEFAULT",)
+
+
+IN_USE = [
+    # who has the first GPU's node open as it becomes exclusive, and what is said
+    ([], ()),
+    ([[7, ["1"], "/a"]], ()),
+    ([[8, ["0"], "/a"], [7, ["0", "1"], "/a"], [9, ["0"], ""]], ("/ (process 9), /a (process 7, 8)",)),
+    ([[9, ["0"], "/system.slice/system-gpufleet\\x2dmps.slice/gpufleet-mps@GPU.service"]], ()),
+]
+
+
+@pytest.mark.parametrize(("held", "users"), IN_USE)
+def test_who_has_a_gpu_that_becomes_exclusive_is_named(held: Any, users: tuple[str, ...]) -> None:
+    said = [f"GPU {UUIDS[0]} becomes EXCLUSIVE_PROCESS, and is in use by {of}: no other process gets onto it" for of in users]
+    plan = planned(ONE, look(held=held))
+    assert [text.partition(" until")[0] for text in plan.advice] == said
+    assert planned(ONE, look(computing=rows("Exclusive_Process"), files=settled(ONE, look()), held=held)).advice == ()
+
+
+ANSWERS: list[tuple[Any, str]] = [
+    ({"rc": 9, "stdout": "", "stderr": ""}, "exit status 9"),
+    ("No devices were found\n", "nvidia-smi prints "),
+]
+
+
+@pytest.mark.parametrize(("said", "why"), ANSWERS)
+def test_a_driver_that_is_not_understood_keeps_nothing_from_being_taken_back(said: Any, why: str) -> None:
+    back = resource.plan_absent(Policy(state="absent"), look(computing=said, slices=said, files=settled(FIGURE, look())))
+    assert {str(c["path"]) for c in back.changes} == set(resource.PATHS)
+    ((advice),) = back.advice
+    assert advice.startswith("no compute mode or time slice was set back, since the ")
+    assert why in advice
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["the driver serves", "the driver is gone"])

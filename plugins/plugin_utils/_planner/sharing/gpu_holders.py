@@ -1,0 +1,39 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose processes have a GPU's device node open: containers by the short form of their identifiers, all others by their control groups.
+
+What watches GPUs for as long as the host runs, nvidia-persistenced above all, is none of them (queries.WATCHERS).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+
+NODE = r"(/.*)?/dev/nvidia(?P<device>\d+)( \(deleted\))?$"
+HOLDERS = queries.holders("each GPU", NODE, queries.WATCHERS, groups=True)
+# Engines name a container's control group by its identifier: docker-ID.scope, cri-containerd-ID.scope, libpod-ID.scope, or ID alone.
+CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+
+
+def by_group(answer: Mapping[str, Any], minor: str, without: str = "") -> dict[str, list[int]]:
+    """Control group -> the processes in it that have this GPU's node open. without: a text in groups that do not count."""
+    groups: dict[str, list[int]] = {}
+    for row in answer.get("held") or ():
+        if isinstance(row, list) and len(row) == 3 and minor in row[1] and not (without and without in str(row[2])):
+            groups.setdefault(str(row[2]), []).append(int(row[0]))
+    return {group: sorted(pids) for group, pids in sorted(groups.items())}
+
+
+def name(group: str) -> str:
+    found = CONTAINER.search(group)
+    return f"container {found.group(1)[:12]}" if found else group or "/"
+
+
+def some(groups: Mapping[str, list[int]]) -> str:
+    """As it stands in a sentence: the processes with whose they are."""
+    return ", ".join(f"{name(group)} (process {', '.join(map(str, pids))})" for group, pids in groups.items())
