@@ -78,6 +78,7 @@ def strategies(live: Live) -> dict[str, tuple[str, ...]]:
 def plan(rendered: Rendered, live: Live, settings: Settings, held: Collection[str] = ()) -> Plan:
     """held: nodes whose hosts change before their labels do."""
     require_nodes(rendered, live)
+    require_staying(live)
     missing = set() if live.config_map is None or owners.is_ours(live.config_map) else unknown_groups(rendered, live)
     labelled, more = of_nodes(rendered, live, missing, held)
     freed = released([live.nodes[name] for name in sorted(rendered.gone & set(live.nodes))])
@@ -86,6 +87,15 @@ def plan(rendered: Rendered, live: Live, settings: Settings, held: Collection[st
     namespace = [of_namespace(settings)] if first and not live.namespace else []
     calls = [*namespace, *first, *made, *labelled, *freed, *last, *dropped]
     return Plan(tuple(calls), (*said, *others, *more))
+
+
+def require_staying(live: Live) -> None:
+    """What is written into an object that is being deleted goes with it, once nothing holds it any more."""
+    found = live.config_map
+    if found and found["metadata"].get("deletionTimestamp"):
+        holds = ", ".join(escape.line(str(name)) for name in found["metadata"].get("finalizers") or ())
+        step = "Run again once it is gone, or name another one in gpufleet_kubernetes_config_map"
+        raise PlanError(f"the {named(found)} is being deleted", why=f"held by {holds}" if holds else "by somebody else", next=step)
 
 
 def absent(live: Live, config_maps: Sequence[Object], hosts: Sequence[Host]) -> Plan:
@@ -397,9 +407,9 @@ def parts(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str
     """The labels as they are and will be; where these stay, that an annotation, of which one is a whole decision, is another one."""
     if labels(before) != labels(after):
         return "labels", labels(before), labels(after)
-    changed = [key for key, value in after["annotations"].items() if before["annotations"].get(key) != value]
-    gone = [key for key in before["annotations"] if key not in after["annotations"]]
-    return "annotations", ", ".join(gone) or None, ", ".join(changed) or None
+    was, will = before["annotations"], after["annotations"]
+    there = [f"{key} (another value)" if key in will else key for key in was if will.get(key) != was[key]]
+    return "annotations", ", ".join(there) or None, ", ".join(key for key in will if was.get(key) != will[key]) or None
 
 
 def labels(part: Mapping[str, Any]) -> str | None:

@@ -30,6 +30,7 @@ CONFLICT = re.compile(
 )
 # Server-side apply: another field manager has set a field to another value.
 TAKEN = re.compile(r'Apply failed with .*?conflicts? with "([^"]+)"', re.DOTALL)
+ENDING = re.compile(r"unable to create new content in namespace (\S+) because it is being terminated")
 STATUS = re.compile(r'\{"kind": ?"Status".*\}', re.DOTALL)
 NO_LIBRARY = re.compile(r"Failed to import the required Python library \(kubernetes\)")
 UNREACHABLE = re.compile(r"Max retries exceeded|Connection refused|timed out|Name or service not known", re.IGNORECASE)
@@ -236,6 +237,10 @@ def failure(result: Mapping[str, Any], doing: str, delegate: str = "gpufleet_dra
     taken = TAKEN.search(f"{message(result)} {text}")
     if taken:
         step = f"Undo what {taken[1]} has changed there, or remove the object where nobody else needs it, then run again"
+        return PlanError(f"cannot {doing}", why=message(result), next=step)
+    ending = ENDING.search(f"{message(result)} {text}")
+    if ending:  # which the API forbids, whatever the account may do
+        step = f"Run again once the namespace {ending[1]} is gone, or name another one in gpufleet_kubernetes_namespace"
         return PlanError(f"cannot {doing}", why=message(result), next=step)
     if "Forbidden" in text or "forbidden" in text:
         step = f"Give the account of {ACCESS} that right, see {rights}"

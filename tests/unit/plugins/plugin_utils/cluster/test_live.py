@@ -77,6 +77,29 @@ def test_what_is_there_is_not_done_again() -> None:
     assert live.plan(wanted, after(wanted), SETTINGS) == live.Plan()
 
 
+@pytest.mark.parametrize(("finalizers", "why"), [(["acme.example/hold"], "held by acme.example/hold"), ([], "by somebody else")])
+def test_nothing_is_written_into_a_config_map_that_is_being_deleted(finalizers: list[str], why: str) -> None:
+    wanted = rendered(TWO)
+    there = after(wanted)
+    assert there.config_map
+    there.config_map["metadata"].update(deletionTimestamp="2026-01-31T16:58:44Z", finalizers=finalizers)
+    with pytest.raises(PlanError) as refused:
+        live.plan(wanted, there, SETTINGS)
+    assert str(refused.value) == (
+        f"the ConfigMap nvidia-device-plugin/gpufleet-device-plugin is being deleted ({why}). "
+        "Run again once it is gone, or name another one in gpufleet_kubernetes_config_map"
+    )
+
+
+def test_an_annotation_alone_that_is_another_one_is_named() -> None:
+    wanted = rendered({"gpu1": native()})
+    there = after(wanted)
+    there.nodes["gpu1"]["metadata"]["annotations"][objects.DECISION] = "{}"
+    (call,) = live.plan(wanted, there, SETTINGS).calls
+    (found,) = call.differences
+    assert (found.key, found.before, found.after) == ("annotations", f"{objects.DECISION} (another value)", objects.DECISION)
+
+
 def test_a_configuration_goes_after_the_last_label_that_names_it() -> None:
     before = after(rendered(TWO))
     wanted = rendered({"gpu1": native(), "old1": native()})

@@ -115,11 +115,16 @@ def api(code: int, message: str) -> str:
 
 
 TAKEN = r"Apply failed with 1 conflict: conflict with \"kubectl-edit\" using v1: .data.x"
+ENDING = "unable to create new content in namespace gpu because it is being terminated"
 FAILURES = [
     # what a module says, a part of the sentence
     (
         f"Failed to patch object: {api(403, 'nodes is forbidden: User x cannot patch')}",
         "(nodes is forbidden: User x cannot patch). Give the account",
+    ),
+    (
+        f"Failed to create object: {api(403, f'configmaps x is forbidden: {ENDING}')}",
+        "Run again once the namespace gpu is gone, or name another one in gpufleet_kubernetes_namespace",
     ),
     ("401\nReason: Unauthorized\n", "(the API does not know this account)"),
     (
