@@ -62,7 +62,7 @@ def violations(gpu: Modes, entry: Wanted, users: list[str], state: str) -> list[
     """What the policy does not allow. A GPU that somebody has closed is left alone."""
     found = []
     if entry.policy == "dedicated" and len(users) > 1:
-        found.append(f"{len(users)} users on a dedicated GPU: {', '.join(users)}")
+        found.append(f"{len(users)} users on a dedicated GPU: {gpu_holders.few(users)}")
     if gpu.compute_mode == modes.PROHIBITED:
         return found
     if state and state != "active":

@@ -9,15 +9,18 @@ What watches GPUs for as long as the host runs, nvidia-persistenced above all, i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 NODE = r"(/.*)?/dev/nvidia(?P<device>\d+)( \(deleted\))?$"
 HOLDERS = queries.holders("each GPU", NODE, queries.WATCHERS, groups=True)
 # Engines name a container's control group by its identifier: docker-ID.scope, cri-containerd-ID.scope, libpod-ID.scope, or ID alone.
 CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+
+MOST, LONGEST = 5, 120  # of what stands in a sentence; a result has all
 
 
 def by_group(answer: Mapping[str, Any], minor: str, without: str = "") -> dict[str, list[int]]:
@@ -35,5 +38,9 @@ def name(group: str) -> str:
 
 
 def some(groups: Mapping[str, list[int]]) -> str:
-    """As it stands in a sentence: the processes with whose they are."""
-    return ", ".join(f"{name(group)} (process {', '.join(map(str, pids))})" for group, pids in groups.items())
+    """As it stands in a sentence: the processes with whose they are. Anybody may have many, in groups with long names."""
+    return few([f"{name(group)} (process {few([str(pid) for pid in pids])})" for group, pids in groups.items()])
+
+
+def few(texts: Sequence[str]) -> str:
+    return names.few([text if len(text) <= LONGEST else f"...{text[-LONGEST:]}" for text in texts], MOST)

@@ -269,8 +269,8 @@ def unrecorded(obs: Observation) -> dict[str, Any]:
 
 
 def own_daemons(obs: Observation) -> list[str]:
-    """The GPUs whose daemons run, by their control groups."""
-    groups = (str(p.get("cgroup", "")).partition(OWN_GROUP)[2] for p in (*obs.processes(), *obs.unverified()))
+    """The GPUs whose daemons run, by the control groups of services of the host's systemd."""
+    groups = (str(p.get("cgroup", "")).partition(OWN_GROUP)[2] for p in obs.processes())
     return [found.group() for found in map(wanted.UUID.match, groups) if found]
 
 

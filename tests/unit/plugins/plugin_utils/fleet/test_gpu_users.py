@@ -34,6 +34,15 @@ def test_how_a_user_is_named(group: str, expected: str) -> None:
     assert gpu_holders.name(group) == expected
 
 
+MANY = {f"/user.slice/{'x' * 4000}{n}": list(range(n, n + 9)) for n in range(9)}
+
+
+def test_a_sentence_stays_one_whoever_has_how_many_processes() -> None:
+    said = gpu_holders.some(MANY)
+    assert said.endswith("(process 4, 5, 6, 7, 8 and 4 more) and 4 more")
+    assert len(said) < 1000
+
+
 A, B = "/system.slice/a.service", "/system.slice/b.service"
 DEDICATED, SHARED, MPS = {UUIDS[0]: "dedicated"}, {UUIDS[0]: "time_slicing"}, {UUIDS[0]: "mps"}
 TWO = "2 users on a dedicated GPU: /system.slice/a.service, /system.slice/b.service"
