@@ -85,11 +85,11 @@ differences:
       why: the toolkit's packages come from here
   contains:
     what:
-      description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, or V(node).
+      description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, V(node), or V(mode) of a GPU.
       type: str
       returned: always
     path:
-      description: The file, the package, the unit, the module, the node or the link to it.
+      description: The file, the package, the unit, the module, the node or the link to it, the UUID of the GPU.
       type: str
       returned: always
     key:
