@@ -11,12 +11,13 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import members
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import fleet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 
 SPEC = arguments.spec("image_report")
 SETTING, NODE, CLUSTER = "gpufleet_image_dir", "gpufleet_kubernetes_node", "gpufleet_cluster"
-JSON, LABELS, AFFINITY = "images.json", "labels.yml", "affinity.yml"
+JSON, AFFINITY = "images.json", "affinity.yml"
 
 
 class ActionModule(ActionBase):
@@ -42,15 +43,26 @@ class ActionModule(ActionBase):
 
 def contents(results: Mapping[str, Mapping[str, Any]], variables: Mapping[str, Any]) -> dict[str, str]:
     """The files by their names. All is judged before the first one is written."""
+    known = {host: base.Once(variables["hostvars"][host]) for host in results}
     return {
         JSON: json.dumps(fleet.document(results), indent=1) + "\n",
-        LABELS: fleet.labels(results, nodes(results, variables["hostvars"])),
+        **{labels_file(cluster): fleet.labels(results, of) for cluster, of in nodes(results, known).items()},
         AFFINITY: fleet.affinity(results),
     }
 
 
-def nodes(results: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Host -> its name in its cluster. One whose engines serve no kubelet is no node, unless the inventory says so."""
-    named = {host: str(known[host].get(NODE) or "") for host in results}
-    said = {host for host in results if named[host] or known[host].get(CLUSTER)}
-    return {host: named[host] or host for host, result in results.items() if host in said or fleet.may_be_node(result)}
+def labels_file(cluster: str) -> str:
+    """A file is applied to one cluster, where a document of another one's node would make that node."""
+    return f"labels-{cluster}.yml" if cluster else "labels.yml"
+
+
+def nodes(results: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Cluster -> host -> its name there. One whose engines serve no kubelet is no node, unless the inventory says so."""
+    found: dict[str, dict[str, str]] = {}
+    for host, result in results.items():
+        name, cluster = (str(known[host].get(variable) or "") for variable in (NODE, CLUSTER))
+        if cluster:
+            members.cluster_name({}, members.Wanted(cluster=cluster))  # which refuses what is no name of a file
+        if name or cluster or fleet.may_be_node(result):
+            found.setdefault(cluster, {})[host] = name or host
+    return found or {"": {}}

@@ -54,6 +54,25 @@ def test_two_hosts_of_one_node_are_named_before_a_file_is_written(tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
+def test_each_cluster_has_a_file_of_labels_of_its_own(tmp_path: Path) -> None:
+    """Applied to another cluster, a document would make the node. In two clusters two nodes may have one name."""
+    written(tmp_path / "images.yml", yaml.safe_dump(CATALOGUE))
+    hosts = {host: bare.variables(tmp_path, host) for host in ("gpu1", "gpu2", "gpu3")}
+    for host, cluster in {"gpu1": "north", "gpu2": "south"}.items():
+        hosts[host].update(gpufleet_cluster=cluster, gpufleet_kubernetes_node="worker-1")
+    places = written(tmp_path / "hosts.json", json.dumps({"all": {"children": {"gpu_nodes": {"hosts": hosts}}}}))
+    status, words = play(tmp_path, places, "images", gpufleet_image_dir="out")
+    assert status == 0, words
+    found = {
+        path.name: [n["metadata"]["name"] for n in yaml.safe_load_all(path.read_text())] for path in (tmp_path / "out").glob("labels*")
+    }
+    assert found == {"labels.yml": ["gpu3"], "labels-north.yml": ["worker-1"], "labels-south.yml": ["worker-1"]}
+    status, words = play(tmp_path, places, "images", gpufleet_image_dir="other", gpufleet_cluster="../north")
+    assert status == 2, words
+    assert "gpufleet_cluster is '../north'" in words
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_host_without_an_image_and_one_out_of_reach_are_no_success(tmp_path: Path) -> None:
     only = {**CATALOGUE, "images": CATALOGUE["images"][:1]}
     status, words = play(tmp_path, inventory(tmp_path, gone1=DEAD), "images", gpufleet_image_catalogue=only)

@@ -173,18 +173,17 @@ def require_own_nodes(nodes: Mapping[str, str]) -> None:
     for host, node in nodes.items():
         other = found.setdefault(node, host)
         if other != host:
-            step = (
-                "Set gpufleet_kubernetes_node to the node's own name for each; run once for each cluster (gpufleet_hosts) if both are right"
-            )
-            raise PlanError(
-                f"{other} and {host} would both be the node {node}", why="labels.yml has one set of labels for a node", next=step
-            )
+            step = "Set gpufleet_kubernetes_node to the node's own name for each, or gpufleet_cluster where they are of two clusters"
+            why = "a file of labels has one set for a node"
+            raise PlanError(f"{other} and {host} would both be the node {node}", why=why, next=step)
 
 
 def affinity(results: outcomes.Results) -> str:
     """For each image what a pod's `affinity` says, so that it runs where the image does, and best where it was chosen."""
     documents = [{"image": name, "nodeAffinity": node_affinity(name)} for name in matrix(results)]
-    return written(documents, ["Copy nodeAffinity to spec.affinity of the pod that runs the image; labels.yml has the labels"])
+    return written(
+        documents, ["Copy nodeAffinity to spec.affinity of the pod that runs the image; labels.yml, or that of the cluster, has the labels"]
+    )
 
 
 def node_affinity(name: str) -> dict[str, Any]:
