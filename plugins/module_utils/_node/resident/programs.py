@@ -9,12 +9,16 @@ which judges what a run of the collection starts; at boot nobody has judged anyt
 
 import contextlib
 import os
+import selectors
 import signal
 import stat
 import subprocess
+import time
 
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"  # /usr/local is not root's alone everywhere
 LINKS = 40  # as the kernel follows
+MOST = 1024 * 1024  # bytes of an answer: a program may pass on what others have told it, as a client of MPS does, and those never end
+LATE = "no end"
 
 
 def run_program(argv, seconds, text="", environment=None):
@@ -31,14 +35,42 @@ def run_program(argv, seconds, text="", environment=None):
         start_new_session=True,
     )
     try:
-        said = child.communicate(text.encode() if text else None, timeout=seconds)[0]
-    except subprocess.TimeoutExpired:
-        # Not waited for: what waits in the kernel, for a device that does not answer, is ended by no signal.
-        with contextlib.suppress(OSError):
-            os.killpg(child.pid, signal.SIGKILL)
+        said, why = answered(child, text.encode(), time.monotonic() + seconds)
+        if why:
+            # Not waited for: what waits in the kernel, for a device that does not answer, is ended by no signal.
+            with contextlib.suppress(OSError):
+                os.killpg(child.pid, signal.SIGKILL)
+            raise ValueError("%s: %s" % (" ".join(argv), why if why != LATE else "%s within %g s" % (LATE, seconds)))
+    finally:
         child.stdout.close()
-        raise ValueError("%s: no end within %g s" % (" ".join(argv), seconds))
     return child.returncode, said.decode("utf-8", "replace")
+
+
+def answered(child, text, end):
+    """(what it printed, '' or why it is not waited for any longer). text: a command, which a pipe takes as a whole."""
+    if text:
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write(text)
+            child.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
+    said = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(child.stdout, selectors.EVENT_READ)
+        while selector.select(max(end - time.monotonic(), 0)):
+            more = os.read(child.stdout.fileno(), 65536)
+            if not more:
+                break
+            said += more
+            if len(said) > MOST:
+                return said, "more than %d bytes of output" % MOST
+        else:
+            return said, LATE
+    try:
+        child.wait(max(end - time.monotonic(), 0))
+    except subprocess.TimeoutExpired:
+        return said, LATE
+    return said, ""
 
 
 def trusted(name):

@@ -220,6 +220,17 @@ def test_a_daemon_that_never_answers_is_a_failure(host, capsys):
     assert capsys.readouterr().out == "GPU-1: get_threads: exit status 1: Cannot find MPS control daemon process\n"
 
 
+@pytest.mark.parametrize("verb", ["settle", "quit"])
+def test_an_answer_without_an_end_fills_no_memory(host, capsys, monkeypatch, verb):
+    """Root of a container can put a socket of its own in the place of the daemon's, and say whatever it likes there."""
+    monkeypatch.setenv("MAINPID", "")
+    script(host / "control", "#!/bin/sh\nexec yes 'as root of a container says'\n")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert run(host, verb, seconds=0.5, patience=2) == 1
+    assert capsys.readouterr().out.endswith(": more than 1048576 bytes of output\n")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # KiB
+
+
 def test_the_end_waits_for_clients(host, capsys, monkeypatch):
     """That is, as long as the daemon is there; systemd ends what is left once this is over."""
     monkeypatch.setenv("MAINPID", str(os.getpid()))
