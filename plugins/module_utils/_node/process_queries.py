@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 
 MAX_PROCESSES = 1024
+O_PATH = 0o10000000  # as fdinfo writes it on every architecture that NVIDIA's driver runs on
 
 
 def processes(names, flags=None, environment=None):
@@ -153,11 +154,22 @@ def _links(place):
 def _device(link, wanted):
     """Whether a link leads to a device of that name, in whatever directory it is looked at from; what is gone by now is none."""
     try:
-        return bool(wanted.match(os.readlink(link))) and stat.S_ISCHR(os.stat(link).st_mode)
+        return bool(wanted.match(os.readlink(link))) and stat.S_ISCHR(os.stat(link).st_mode) and not _only_named(link)
     except OSError as exc:
         if exc.errno not in (errno.ENOENT, errno.ESRCH):
             raise
         return False
+
+
+def _only_named(link):
+    """Whether it is open as a name and not as a device (O_PATH): that takes no right to the device, and there need be none.
+
+    Whoever may write to a directory may have a node there that no driver answers for (0:0, a whiteout of overlay file systems).
+    """
+    place, number = os.path.split(link)
+    with open(os.path.join(os.path.dirname(place), "fdinfo", number)) as opened:
+        flags = next((line.split()[1] for line in opened if line.startswith("flags:")), "0")
+    return bool(int(flags, 8) & O_PATH)
 
 
 def _is_service(pid, names):

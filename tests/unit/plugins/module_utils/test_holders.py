@@ -7,6 +7,7 @@ import errno
 import os
 import pathlib
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -58,6 +59,33 @@ def test_a_file_that_is_no_device_is_none(tmp_path):
     path.write_text("")
     with path.open():
         assert held(r".*/device7$") == []
+
+
+def test_a_name_of_a_device_is_none(device):
+    """Opened by O_PATH, for which nobody needs a right to the device: a user without any would be at work on the GPU."""
+    pattern, slave = device
+    named = os.open(os.ttyname(slave), os.O_PATH)
+    child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, pass_fds=[named])
+    try:
+        assert held(pattern) == [os.getpid()]
+    finally:
+        os.close(named)
+        child.kill()
+        child.wait()
+
+
+def test_a_node_that_no_driver_answers_for_is_none(tmp_path):
+    """Anybody may make a whiteout (0:0)."""
+    path = tmp_path / "device7"
+    try:
+        os.mknod(str(path), 0o666 | stat.S_IFCHR, os.makedev(0, 0))
+    except PermissionError:
+        pytest.skip("this kernel lets only root make whiteouts")
+    named = os.open(str(path), os.O_PATH)
+    try:
+        assert held(r".*/device7$") == []
+    finally:
+        os.close(named)
 
 
 FIRST_ENDS = """
