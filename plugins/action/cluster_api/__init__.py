@@ -33,6 +33,11 @@ class Api:
         maps = {"kind": "ConfigMap", "name": config_map, "namespace": namespace}
         found = self._get("read the ConfigMap", maps)
         nodes = self._get("list the nodes", {"kind": "Node"})
+        if not nodes:
+            # k8s_info takes an answer 400, or a list without items, for no nodes (plugins/module_utils/k8s/service.py, `find`), and what no
+            # node needs is removed.
+            step = f"Check {drain_kubernetes.ACCESS}, and the API"
+            raise PlanError("cannot list the nodes", why="the cluster that answers has none", next=step)
         classes = self._get("list the RuntimeClasses", {"kind": "RuntimeClass", "api_version": "node.k8s.io/v1"})
         return live.Live(
             nodes={drain_kubernetes.name_of(node): node for node in nodes},

@@ -68,3 +68,19 @@ def test_a_node_that_is_gone_or_never_still_is_said(patches: list[dict[str, Any]
     assert said in str(refused.value)
     assert refused.value.next
     assert len(answers.tried) <= draining.CONFLICTS + 1
+
+
+class Silent:
+    """kubernetes.core where the API answers 400, or a list without items: the module lists nothing, and does not fail."""
+
+    def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+        there = {"Namespace": "plugin", "ConfigMap": "config", "RuntimeClass": "nvidia"}.get(arguments["kind"])
+        return {"api_found": True, "resources": [{"metadata": {"name": there}}] if there else []}
+
+
+def test_a_cluster_that_lists_no_nodes_is_none_whose_objects_nobody_needs() -> None:
+    """What no node needs is removed: all configurations of the plugin, and all RuntimeClasses of this collection."""
+    with pytest.raises(PlanError) as refused:
+        cluster_api.Api(Silent(), {}).look("plugin", "config")  # type: ignore[arg-type]
+    assert "cannot list the nodes" in str(refused.value)
+    assert refused.value.next
