@@ -23,11 +23,11 @@ CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
 MOST, LONGEST = 5, 120  # of what stands in a sentence; a result has all
 
 
-def by_group(answer: Mapping[str, Any], minor: str, without: str = "") -> dict[str, list[int]]:
-    """Control group -> the processes in it that have this GPU's node open. without: a text in groups that do not count."""
+def by_group(answer: Mapping[str, Any], minor: str, without: re.Pattern[str] | None = None) -> dict[str, list[int]]:
+    """Control group -> the processes in it that have this GPU's node open. without: groups that do not count."""
     groups: dict[str, list[int]] = {}
     for row in answer.get("held") or ():
-        if isinstance(row, list) and len(row) == 3 and minor in row[1] and not (without and without in str(row[2])):
+        if isinstance(row, list) and len(row) == 3 and minor in row[1] and not (without and without.match(str(row[2]))):
             groups.setdefault(str(row[2]), []).append(int(row[0]))
     return {group: sorted(pids) for group, pids in sorted(groups.items())}
 

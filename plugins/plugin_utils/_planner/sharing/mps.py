@@ -46,7 +46,9 @@ MEMORY = queries.command(
     ["nvidia-smi", "--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits"], timeout=20, shows=(r"(GPU-[0-9a-f-]+), (\d+)",)
 )
 DAEMONS = queries.processes([CONTROL])
-OWN_GROUP = f"/gpufleet-{NAME}@"  # of the daemon and of the servers that it starts
+# Of the daemon and of the servers that it starts, below the host's own systemd: in a group that is given to somebody, a user's manager or a
+# container, anybody calls groups as they like.
+OWN_GROUP = re.compile(rf"/system\.slice/(?:[^/]+\.slice/)?gpufleet-{NAME}@([0-9A-Za-z-]+)\.service(?:/|$)")
 # By what names guides and packages have a unit of their own for one daemon of all GPUs.
 OTHER_UNITS = ("nvidia-mps.service", "nvidia-cuda-mps.service", "nvidia-cuda-mps-control.service")
 AFTER = "nvidia-persistenced.service gpufleet-device-nodes.service gpufleet-sharing.service"
@@ -137,7 +139,7 @@ def require_program(obs: Observation) -> None:
 def require_alone(obs: Observation) -> None:
     """Another daemon may have the same GPUs, and whose server is first on one is the one that its driver lets in."""
     every = [p for p in (*obs.processes(), *obs.unverified()) if str(p.get("exe", "")).rpartition("/")[2] == CONTROL]
-    strange = [p for p in every if OWN_GROUP not in str(p.get("cgroup", ""))]
+    strange = [p for p in every if not OWN_GROUP.match(str(p.get("cgroup", "")))]
     if strange:
         what = f"{OPTION} has mps, and an MPS daemon runs on this host that this collection has not started (process {strange[0]['pid']})"
         step = f"End it with `echo quit | {CONTROL}` and whatever starts it, then run again, or leave mps out"
@@ -270,8 +272,8 @@ def unrecorded(obs: Observation) -> dict[str, Any]:
 
 def own_daemons(obs: Observation) -> list[str]:
     """The GPUs whose daemons run, by the control groups of services of the host's systemd."""
-    groups = (str(p.get("cgroup", "")).partition(OWN_GROUP)[2] for p in obs.processes())
-    return [found.group() for found in map(wanted.UUID.match, groups) if found]
+    groups = (OWN_GROUP.match(str(p.get("cgroup", ""))) for p in obs.processes())
+    return [found.group(1) for found in groups if found and wanted.UUID.fullmatch(found.group(1))]
 
 
 # ---------------------------------------------------------------- the end of a daemon

@@ -174,6 +174,24 @@ def test_other_limits_can_wait_for_clients() -> None:
         planned(ONE, seen, restart="never")
 
 
+OTHERS = [
+    f"/user.slice/user-1000.slice/user@1000.service/app.slice/{UNITS[1]}",
+    f"/system.slice/docker-{'a' * 64}.scope/{UNITS[1]}",
+    f"/system.slice/{UNITS[1]}.scope",
+]
+
+
+@pytest.mark.parametrize("group", OTHERS)
+def test_nobody_calls_a_client_the_daemon_itself(group: str) -> None:
+    """Anybody may have a group of the daemon's name below their own: a unit of a user's manager, for example."""
+    with pytest.raises(PlanError) as refused:
+        planned(ONE, look(**RUNNING, held=[[77, ["1"], group]]))
+    assert "(process 77)" in str(refused.value)
+    with pytest.raises(PlanError) as refused:
+        planned(ONE, look(processes=[{**STRANGER, "cgroup": group}]))
+    assert "(process 5)" in str(refused.value)
+
+
 def test_clients_that_nobody_can_see_are_not_taken_for_none() -> None:
     seen = look(**RUNNING, closed=2)
     with pytest.raises(PlanError) as refused:
