@@ -11,9 +11,10 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import process_queries, process_trust, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe, process_queries, process_trust, trust
 
 from .conftest import ask
 
@@ -123,6 +124,16 @@ def test_where_only_some_processes_are_shown_nothing_is_known(monkeypatch):
     """/proc may be mounted with hidepid, which hides the processes of other accounts."""
     monkeypatch.setattr(process_queries.os, "listdir", lambda _place: [str(os.getpid())])
     assert "hidepid" in ask(kind="holders", pattern="x")["error"]["message"]
+
+
+def test_a_user_with_many_open_files_leaves_the_other_questions_their_time(monkeypatch, tmp_path):
+    """Half a million for each process, by systemd's default: some processes of anybody's take longer than a whole look may."""
+    monkeypatch.setattr(process_queries, "_open_files", lambda _pid: time.sleep(0.2) or [])
+    (tmp_path / "file").write_text("here")
+    asked = [{"id": "who", "kind": "holders", "pattern": "x"}, {"id": "what", "kind": "dir", "path": str(tmp_path)}]
+    answers = observe.run({"questions": asked, "limits": {"seconds": 0.5}})["answers"]
+    assert answers["who"]["error"]["kind"] == "timeout"
+    assert "error" not in answers["what"]
 
 
 # --- services that watch ----------------------------------------------------------------------------------------------------
