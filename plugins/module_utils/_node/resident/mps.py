@@ -22,6 +22,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.pro
 
 NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]*\Z")
 PAUSE = 0.1
+# The daemon is root and writes to files of its own there, in whose place root of a container may put links meanwhile. Linux 5.10 on, and
+# mount(8) of util-linux 2.37 on, know this option.
+NO_LINKS = "nosymfollow"
 
 
 def main(arguments):
@@ -51,7 +54,14 @@ def prepare(wanted, name):
         else:
             own_directory(path)
             options = "%s,mode=%s" % (of["options"], of["mode"])
-            mount(wanted, ["mount", "-t", "tmpfs", "-o", options, "gpufleet-mps", path])
+            try:
+                mount_new(wanted, options + "," + NO_LINKS, path)
+            except ValueError:
+                mount_new(wanted, options, path)
+
+
+def mount_new(wanted, options, path):
+    mount(wanted, ["mount", "-t", "tmpfs", "-o", options, "gpufleet-mps", path])
 
 
 def load(wanted):

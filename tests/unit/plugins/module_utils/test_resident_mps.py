@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import stat
+import subprocess
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import mps
@@ -72,8 +73,8 @@ def test_places_are_made_once_and_cleared(host, mounts):
     here = host / "run" / "GPU-1"
     assert stat.S_IMODE((here / "pipe").stat().st_mode) == 0o755
     assert [words[4:] for words in mounts] == [
-        ["size=2,mode=0755", "gpufleet-mps", str(here / "pipe")],
-        ["size=1,mode=1777", "gpufleet-mps", str(here / "shm")],
+        ["size=2,mode=0755,nosymfollow", "gpufleet-mps", str(here / "pipe")],
+        ["size=1,mode=1777,nosymfollow", "gpufleet-mps", str(here / "shm")],
     ]
     run(host, "prepare", name="GPU-2")
     assert run(host, "clear") == 0
@@ -103,6 +104,39 @@ def test_the_module_of_the_first_client_is_loaded_before(host, mounts, monkeypat
     (host / "devices").write_text(devices)
     assert run(host, "prepare") == 0
     assert (programs, capsys.readouterr().out, len(mounts)) == (ran, printed, 2)
+
+
+def test_where_links_cannot_be_kept_from_being_followed_the_places_are_made_all_the_same(host, monkeypatch):
+    """Linux before 5.10, and mount(8) before 2.37, do not know the option."""
+    done = []
+
+    def old(_wanted, argv):
+        if "nosymfollow" in argv[4]:
+            raise ValueError("mount: bad option")
+        done.append(argv[4])
+
+    monkeypatch.setattr(mps, "mount", old)
+    host.chmod(0o755)
+    assert run(host, "prepare") == 0
+    assert done == ["size=2,mode=0755", "size=1,mode=1777"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+def test_nobody_leads_the_daemon_elsewhere_by_a_link(host):
+    """Root of a container puts one in the place of a file that the daemon, which is root on the host, writes to."""
+    host.chmod(0o755)
+    if subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "-o", "nosymfollow", "none", "/mnt"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("this kernel or this mount(8) does not know the option")
+    mounts = {"pipe": {"options": "size=64k", "mode": "0755"}}
+    try:
+        assert run(host, "prepare", mounts=mounts) == 0
+        link = host / "run" / "GPU-1" / "pipe" / "nvidia-cuda-mps-control.pid"
+        link.symlink_to(host / "victim")
+        with pytest.raises(OSError):
+            link.write_text("1")
+        assert not (host / "victim").exists()
+    finally:
+        assert run(host, "clear", mounts=mounts) == 0
 
 
 def test_what_is_there_stays_beside_a_daemon_that_serves(host, mounts, monkeypatch):
