@@ -99,7 +99,7 @@ def strategies_in(text: str) -> tuple[str, ...]:
     for key in ("flags", "plugin", "deviceListStrategy"):
         found = found.get(key) if isinstance(found, dict) else None
     said = found.split(",") if isinstance(found, str) else found if isinstance(found, list) else []
-    return tuple(str(name) for name in said)
+    return tuple(name for name in said if isinstance(name, str))  # a list of lists may be as large as anybody likes, by a few lines
 
 
 def sharing(setting: Setting) -> dict[str, Any]:

@@ -60,11 +60,22 @@ class Plan:
 
 
 def kept(live: Live, judged: Iterable[str]) -> Kept:
-    """Nodes that an earlier run has labelled, and of which this run knows nothing."""
+    """Nodes that an earlier run has labelled, and of which this run knows nothing.
+
+    A kubelet may label its own node, in our name as well: a label keeps a RuntimeClass that is there, and makes none.
+    """
     known = set(judged)
-    labels = {n: owners.metadata(node, "labels") for n, node in live.nodes.items() if n not in known and owners.own_keys(node, "labels")}
+    labels = {
+        name: {key: value for key, value in owners.metadata(node, "labels").items() if not of_no_class(key, live)}
+        for name, node in live.nodes.items()
+        if name not in known and owners.own_keys(node, "labels")
+    }
     texts = (live.config_map or {}).get("data") or {}
     return Kept(labels, {str(key): str(text) for key, text in texts.items()})
+
+
+def of_no_class(label: str, live: Live) -> bool:
+    return label.startswith(objects.HANDLER_LABEL) and label.removeprefix(objects.HANDLER_LABEL) not in live.classes
 
 
 def strategies(live: Live) -> dict[str, tuple[str, ...]]:

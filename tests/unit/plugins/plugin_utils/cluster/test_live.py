@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import live, objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups, live, objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 from tests.unit.cluster_hosts import fallback, hosts, native, rendered
@@ -127,6 +127,39 @@ def test_a_node_without_an_answer_keeps_its_configuration() -> None:
     before = after(rendered(TWO))
     kept = live.kept(before, ["gpu1"])
     assert live.plan(rendered({"gpu1": native(), "old1": {}}, kept), before, SETTINGS) == live.Plan()
+
+
+@pytest.mark.parametrize("handler", ["gvisor", "Not_A.Name"])
+def test_the_label_of_a_lost_node_makes_no_runtime_class(handler: str) -> None:
+    """Root of that host is its kubelet, which may label the node, in our name as well. The API would refuse some of the names, for all."""
+    before = after(rendered(TWO))
+    old = before.nodes["old1"]
+    labels = {**old["metadata"]["labels"], f"{objects.HANDLER_LABEL}{handler}": "true"}
+    lost = made({**old, "metadata": {**old["metadata"], "labels": labels}})
+    there = empty(nodes={**before.nodes, "old1": lost}, config_map=before.config_map, classes=before.classes)
+    wanted = rendered({"gpu1": native(), "old1": {"unreachable": True}}, live.kept(there, ["gpu1"]))
+    assert live.plan(wanted, there, SETTINGS) == live.Plan()
+
+
+LISTS = [
+    ("[cdi-cri, envvar]", ("cdi-cri", "envvar")),
+    ("'cdi-cri,envvar'", ("cdi-cri", "envvar")),
+    ("[[cdi-cri], {envvar: 1}, 5]", ()),
+    ("5", ()),
+]
+
+
+@pytest.mark.parametrize(("text", "known"), LISTS)
+def test_the_strategies_in_a_configuration_are_words(text: str, known: tuple[str, ...]) -> None:
+    assert groups.strategies_in(f"flags: {{plugin: {{deviceListStrategy: {text}}}}}") == known
+
+
+def test_a_configuration_that_somebody_else_has_written_is_read_to_an_end() -> None:
+    """Lists of lists by aliases: some lines of the ConfigMap would be gigabytes as text."""
+    signs = "abcdefghijkl"
+    lines = [f"{sign}: &{sign} [{', '.join([f'*{before}'] * 10)}]" for before, sign in zip(signs, signs[1:], strict=False)]
+    text = "\n".join(["a: &a [x]", *lines, "flags: {plugin: {deviceListStrategy: *l}}"])
+    assert groups.strategies_in(text) == ()
 
 
 def test_a_node_without_gpus_loses_what_was_written_there() -> None:
