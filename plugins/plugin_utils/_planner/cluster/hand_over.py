@@ -47,7 +47,7 @@ class Node:
 def of(name: str, node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], sets: Sequence[Any], result: Mapping[str, Any]) -> Node:
     labels = (node.get("metadata") or {}).get("labels") or {}
     decided = bool((result.get("decision") or {}).get("decisions")) and not result.get("differences")
-    own = tuple(pod for pod in pods if may_write(pod))
+    own = tuple(pod for pod in pods if may_write(pod) and (pod.get("status") or {}).get("phase") not in drain_kubernetes.ENDED)
     there = any(may_write((one.get("spec") or {}).get("template") or {}) for one in sets)
     return Node(name, str(labels.get(TOOLKIT_LABEL) or ""), own, there, result.get("operator_toolkit") or {}, decided)
 

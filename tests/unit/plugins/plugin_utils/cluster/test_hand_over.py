@@ -52,6 +52,14 @@ OWNERS: dict[str, tuple[hand_over.Node, str, bool, bool]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_keeps_no_node(phase: str) -> None:
+    """One that its kubelet has refused, for example, stays in the cluster until somebody removes it."""
+    ended = {**pod(), "status": {"phase": phase}}
+    assert hand_over.waiting(node("false", ended), hand_over.COLLECTION) == ""
+    assert node("false", ended, **OURS).owner == hand_over.COLLECTION
+
+
 @pytest.mark.parametrize("case", OWNERS)
 def test_whose_a_node_is_and_where_it_has_to_go(case: str) -> None:
     found, owner, to_collection, to_operator = OWNERS[case]
