@@ -156,8 +156,20 @@ def _device(link, wanted):
     try:
         return bool(wanted.match(os.readlink(link))) and stat.S_ISCHR(os.stat(link).st_mode) and not _only_named(link)
     except OSError as exc:
-        if exc.errno not in (errno.ENOENT, errno.ESRCH):
+        if exc.errno not in (errno.ENOENT, errno.ESRCH) and not _of_users_file_system(link, exc):
             raise
+        return False
+
+
+def _of_users_file_system(link, exc):
+    """Whether root was refused by a file system that another user has mounted (FUSE), where no file is a device.
+
+    Those answer to root neither what a file is nor, other than all the kernel's own, how large their blocks are (fs/fuse/inode.c,
+    fuse_statfs), also where they are mounted no longer.
+    """
+    try:
+        return exc.errno == errno.EACCES and not os.statvfs(link).f_bsize
+    except OSError:
         return False
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe, process_queries, process_trust, trust
@@ -118,6 +119,25 @@ def test_processes_that_cannot_be_looked_into_are_counted(monkeypatch):
     found = ask(kind="holders", pattern="x")
     assert found["pids"] == []
     assert found["closed"] > 0
+
+
+@pytest.mark.parametrize(("block", "closed"), [(0, False), (4096, True)])
+def test_a_file_system_of_a_user_s_own_hides_no_device(monkeypatch, tmp_path, block, closed):
+    """Anybody may mount one by FUSE, which then refuses root. It has no devices."""
+    path = tmp_path / "device7"
+    path.write_text("")
+    real = os.stat
+
+    def refused(place, **more):
+        if str(place).startswith("/proc/%d/fd/" % os.getpid()):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(place, **more)
+
+    monkeypatch.setattr(process_queries.os, "stat", refused)
+    monkeypatch.setattr(process_queries.os, "statvfs", lambda _place: types.SimpleNamespace(f_bsize=block))
+    before = ask(kind="holders", pattern=r".*/device7$")["closed"]
+    with path.open():
+        assert (ask(kind="holders", pattern=r".*/device7$")["closed"] > before) is closed
 
 
 def test_where_only_some_processes_are_shown_nothing_is_known(monkeypatch):
