@@ -27,8 +27,12 @@ def by_group(answer: Mapping[str, Any], minor: str, without: re.Pattern[str] | N
     """Control group -> the processes in it that have this GPU's node open. without: groups that do not count."""
     groups: dict[str, list[int]] = {}
     for row in answer.get("held") or ():
-        if isinstance(row, list) and len(row) == 3 and minor in row[1] and not (without and without.match(str(row[2]))):
-            groups.setdefault(str(row[2]), []).append(int(row[0]))
+        pid, devices, group = row if isinstance(row, list) and len(row) == 3 else (None, None, None)
+        # What is no such row is of a host that answers otherwise than this collection's programs do.
+        if not (isinstance(pid, int) and isinstance(devices, list) and isinstance(group, str)) or minor not in devices:
+            continue
+        if not (without and without.match(group)):
+            groups.setdefault(group, []).append(pid)
     return {group: sorted(pids) for group, pids in sorted(groups.items())}
 
 

@@ -34,6 +34,11 @@ def test_how_a_user_is_named(group: str, expected: str) -> None:
     assert gpu_holders.name(group) == expected
 
 
+@pytest.mark.parametrize("row", [["x", ["0"], "/a"], [7, 5, "/a"], [7, ["0"]], [7, ["0"], 5], "7", None])
+def test_a_row_of_another_shape_names_nobody(row: Any) -> None:
+    assert gpu_holders.by_group({"held": [row, [8, ["0"], "/b"]]}, "0") == {"/b": [8]}
+
+
 MANY = {f"/user.slice/{'x' * 4000}{n}": list(range(n, n + 9)) for n in range(9)}
 
 
