@@ -35,7 +35,6 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import c
 
 SCHEMA = 1
 DEFAULT_LIMITS = {"bytes": 16 * host_files.MIB, "seconds": 60}
-_LAST = ("holders",)  # it takes as long as anybody's processes have files open, and is to leave the others their time
 OFFLINE_KINDS = ("file", "dir", "glob", "paths", "mentioned", "which", "package", "originals", "tags")  # for a tree at another root
 
 
@@ -50,7 +49,8 @@ def run(request):
     questions = [_with_list(question, request.get("keeps") or ()) for question in request["questions"]]
     with host_files.remembering(), _Alarm(deadline) as alarm:
         units = _units_together(root, questions, alarm)
-        for question in sorted(questions, key=lambda question: question.get("kind") in _LAST):
+        # Who holds a device comes last: it takes as long as anybody's processes have files open, and is to leave the others their time.
+        for question in sorted(questions, key=lambda question: question.get("kind") == "holders"):
             answer = units.get(question.get("id")) or _ask(root, question, alarm)
             size = len(json.dumps(answer))
             if size > room:

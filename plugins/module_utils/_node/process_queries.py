@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 
 MAX_PROCESSES = 1024
-O_PATH = 0o10000000  # as fdinfo writes it on every architecture that NVIDIA's driver runs on
+_GONE = (errno.ENOENT, errno.ESRCH)
 
 
 def processes(names, flags=None, environment=None):
@@ -117,7 +117,7 @@ def holders(pattern, services=(), groups=False):
             if any(_device(link, wanted) for link in _open_files(pid)):
                 found.append(pid)
         except OSError as exc:
-            if exc.errno not in (errno.ENOENT, errno.ESRCH):
+            if exc.errno not in _GONE:
                 closed += 1
     at_work = [pid for pid in found if not _is_service(pid, services)]
     held = {"held": [entry for entry in (_held(pid, wanted) for pid in at_work) if entry]} if groups else {}
@@ -131,7 +131,7 @@ def _held(pid, wanted):
         devices = sorted({match.group("device") for match in matches if match})
         group, _unit = process_trust.service(trust.proc_text("/proc/%d/cgroup" % pid), trust.proc_text("/proc/1/cgroup"))
     except OSError as exc:
-        if exc.errno not in (errno.ENOENT, errno.ESRCH):
+        if exc.errno not in _GONE:
             raise
         return None
     return [pid, devices, group]
@@ -154,34 +154,31 @@ def _links(place):
 def _device(link, wanted):
     """Whether a link leads to a device of that name, in whatever directory it is looked at from; what is gone by now is none."""
     try:
-        return bool(wanted.match(os.readlink(link))) and stat.S_ISCHR(os.stat(link).st_mode) and not _only_named(link)
+        return bool(wanted.match(os.readlink(link))) and stat.S_ISCHR(os.stat(link).st_mode) and not _by_name(link)
     except OSError as exc:
-        if exc.errno not in (errno.ENOENT, errno.ESRCH) and not _of_users_file_system(link, exc):
+        if exc.errno not in _GONE and not _no_device(link, exc):
             raise
         return False
 
 
-def _of_users_file_system(link, exc):
+def _no_device(link, exc):
     """Whether root was refused by a file system that another user has mounted (FUSE), where no file is a device.
 
     Those answer to root neither what a file is nor, other than all the kernel's own, how large their blocks are (fs/fuse/inode.c,
     fuse_statfs), also where they are mounted no longer.
     """
-    try:
+    with contextlib.suppress(OSError):
         return exc.errno == errno.EACCES and not os.statvfs(link).f_bsize
-    except OSError:
-        return False
+    return False
 
 
-def _only_named(link):
+def _by_name(link):
     """Whether it is open as a name and not as a device (O_PATH): that takes no right to the device, and there need be none.
 
     Whoever may write to a directory may have a node there that no driver answers for (0:0, a whiteout of overlay file systems).
     """
-    place, number = os.path.split(link)
-    with open(os.path.join(os.path.dirname(place), "fdinfo", number)) as opened:
-        flags = next((line.split()[1] for line in opened if line.startswith("flags:")), "0")
-    return bool(int(flags, 8) & O_PATH)
+    flags = re.search(r"flags:\s*(\d+)", trust.proc_text(link.replace("/fd/", "/fdinfo/")))
+    return flags and int(flags.group(1), 8) & os.O_PATH
 
 
 def _is_service(pid, names):
