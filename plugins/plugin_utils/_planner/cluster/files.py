@@ -23,9 +23,9 @@ HEAD = "# Made by gpufleet.nvidia.kubernetes_objects."
 CONFIG_MAP, VALUES, NODES, CLASS = "configmap.yaml", "helm/values.yaml", "nodes/", "runtimeclass-"
 FOLDERS = ("helm", "nodes")
 SETTING = "gpufleet_kubernetes_dir"
+PRIVATE = "values of your own stand in it, which may come from a vault"
 # Who deletes a Node ends the pods there, and these tools delete what has left their source. A kubelet has made the node, not the file.
 # https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/, https://fluxcd.io/flux/components/kustomize/kustomizations/#prune
-PRIVATE = "values of your own stand in it, which may come from a vault"
 UNPRUNED = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false", "kustomize.toolkit.fluxcd.io/prune": "disabled"}
 
 

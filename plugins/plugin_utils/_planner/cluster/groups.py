@@ -68,7 +68,8 @@ def of(members: Iterable[Member], fixed: Collection[str] = ()) -> tuple[Group, .
 def _group(same: list[Member], fixed: Collection[str]) -> Group:
     first = same[0]
     text = f"# {ABOUT[first.injection]}\n{document(first.setting, fixed)}"
-    # The whole decision, so that groups whose files are equal have names of their own: their RuntimeClass may differ.
+    # The whole decision, so that groups whose files are equal have names of their own: their RuntimeClass may differ. Names of fields are
+    # in it as well: whoever gives one of Setting or Replicas another name gives all groups other names, and so all nodes other labels.
     content = json.dumps([first.injection, first.handler, first.default, dc.asdict(first.setting), text], sort_keys=True)
     name = f"{first.injection}-{hashlib.sha256(content.encode()).hexdigest()[:DIGITS]}"
     members = tuple(sorted(same, key=lambda m: names.natural(m.host)))

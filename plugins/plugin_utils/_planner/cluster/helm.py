@@ -268,5 +268,5 @@ def require_no_toolkit(groups: Sequence[Group], kept: Kept, environment: Mapping
     if kept and groups and "NVIDIA_CDI_HOOK_PATH" not in environment:
         what = f"{names.some(kept)} keep the GPU Operator's toolkit, and {names.some(m.host for g in groups for m in g.members)} do not"
         why = "with its toolkit the operator sets NVIDIA_CDI_HOOK_PATH for all nodes, to a program that is not on the others"
-        step = f"Hand over the first ones, too (docs/kubernetes.md), or set {ENVIRONMENT}.NVIDIA_CDI_HOOK_PATH to a program that all have"
+        step = f"Hand over the first ones, too (docs/cluster.md), or set {ENVIRONMENT}.NVIDIA_CDI_HOOK_PATH to a program that all have"
         raise PlanError(what, why=why, next=step)

@@ -30,7 +30,7 @@ Object = dict[str, Any]
 
 @dc.dataclass(frozen=True)
 class Settings:
-    """What is the same for all clusters of a run."""
+    """What counts for all hosts of a cluster. uniform: for all clusters of a run."""
 
     profile: str = helm.CHART
     namespace: str = ""

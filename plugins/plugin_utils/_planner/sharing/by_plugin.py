@@ -18,7 +18,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 Flavor = Literal["time_slicing", "mps"]
 FLAVORS: tuple[Flavor, ...] = ("time_slicing", "mps")
 NUMBER, RENAME, FAIL = KEYS = ("replicas", "rename_by_default", "fail_requests_greater_than_one")
-# Clients of an MPS server from Volta on; before that 16, and the plugin's daemon says so itself (cmd/mps-control-daemon/mps/device.go).
+# Clients of an MPS server from Volta on; before that 16. The plugin's own daemon refuses more, and takes Volta (7.0) for an older one: it
+# compares the compute capability with 7.5 (cmd/mps-control-daemon/mps/device.go).
 MOST_CLIENTS = 48
 WAYS = "Give such GPUs nodes of their own (gpufleet_sharing per group of hosts), divide them by MIG, or use NVIDIA's DRA driver"
 
