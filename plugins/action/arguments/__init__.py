@@ -94,9 +94,9 @@ def as_variable(action: ActionBase, error: PlanError, names: Mapping[str, Any]) 
     role, first = getattr(action._task, "_role", None), error.what.split(" ")[0]
     if role is None or not str(role.get_name()).startswith(ROLES):
         return error
-    # A word alone is a name at the beginning only; elsewhere `state` and `packages` are words of the language.
+    # A word alone is a name at the beginning only; elsewhere `state` and `packages` are words of the language. In quotes is what was given.
     named = [name for name in names if name not in NAMED_OTHERWISE and "_" in name]
-    found = re.compile(rf"(?<![\w./])({'|'.join(sorted(named, key=len, reverse=True))})(?!\w)") if named else None
+    found = re.compile(rf"(?<![\w./'])({'|'.join(sorted(named, key=len, reverse=True))})(?!\w)") if named else None
     what, why, step = (found.sub(rf"{PREFIX}\1", text) if found else text for text in (error.what, error.why, error.next))
     alone = first in names and first not in NAMED_OTHERWISE and "_" not in first
     return PlanError(PREFIX + what if alone else what, where=error.where, why=why, next=step, line=error.line)

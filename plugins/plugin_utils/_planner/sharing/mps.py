@@ -142,7 +142,8 @@ def require_alone(obs: Observation) -> None:
     strange = [p for p in every if not OWN_GROUP.match(str(p.get("cgroup", "")))]
     if strange:
         what = f"{OPTION} has mps, and an MPS daemon runs on this host that this collection has not started (process {strange[0]['pid']})"
-        step = f"End it with `echo quit | {CONTROL}` and whatever starts it, then run again, or leave mps out"
+        own = "with its CUDA_MPS_PIPE_DIRECTORY set, if it has one of its own"
+        step = f"End it with `echo quit | {CONTROL}`, {own}, and whatever starts it, then run again, or leave mps out"
         raise PlanError(what, why="two daemons for one GPU keep each other's clients out", next=step)
 
 

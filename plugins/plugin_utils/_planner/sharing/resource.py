@@ -24,7 +24,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Kubelet,
     NeedMore,
     Plan,
-    PlanError,
     Policy,
     Restart,
     merge,
@@ -181,7 +180,10 @@ def in_use(obs: Observation, settings: Iterable[Setting], minors: Mapping[str, i
     answer = obs.raw(gpu_holders.HOLDERS)
     users = {gpu: gpu_holders.by_group(answer, str(minors[gpu]), without=mps.OWN_GROUP) for gpu in become}
     step = "no other process gets onto it until they have ended"
-    return [f"GPU {gpu} becomes EXCLUSIVE_PROCESS, and is in use by {gpu_holders.some(of)}: {step}" for gpu, of in users.items() if of]
+    said = [f"GPU {gpu} becomes EXCLUSIVE_PROCESS, and is in use by {gpu_holders.some(of)}: {step}" for gpu, of in users.items() if of]
+    hidden = answer.get("closed")
+    why = f"{hidden} processes of this host cannot be looked into"
+    return said + ([f"nobody knows who else has a GPU that becomes EXCLUSIVE_PROCESS: {why}"] if hidden else [])
 
 
 def closed(gpus: Iterable[Modes], before: Mapping[str, str]) -> list[str]:
@@ -296,9 +298,10 @@ def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") ->
     asked = [modes.MODES, *([modes.TIME_SLICES] if any(what == SLICE for _gpu, what in kept) else [])]
     if not all(obs.asked(q) for q in asked):
         raise NeedMore(asked)
-    try:
-        gpus = modes.read(obs, (), slices=len(asked) > 1)
-    except PlanError as error:
-        gone = f"no compute mode or time slice was set back, since {error.what}; a boot does that"
+    # A driver that does not answer has forgotten them. One that is not understood may have them still, and our file alone says what was
+    # there before: that is a refusal (modes.read).
+    if any(obs.attempt(q).get("error") or obs.attempt(q).get("rc") not in modes.GOOD for q in asked):
+        gone = f"{modes.PROGRAM} does not answer, so no compute mode or time slice was set back; a boot does that"
         return merge([back, Plan(advice=(gone,))])
+    gpus = modes.read(obs, (), slices=len(asked) > 1)
     return merge([back, changing(given_up(gpus, kept, set())), Plan(advice=tuple(not_returned(gpus, kept)))])

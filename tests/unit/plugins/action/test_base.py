@@ -47,6 +47,7 @@ NAMED = [
     # role, option, how the sentence begins
     ("gpufleet.nvidia.node", {"engine_version": "new"}, "gpufleet_engine_version is 'new', which is not a version"),
     ("gpufleet.nvidia.node", {"metrics_dir": "rel/dir"}, "gpufleet_metrics_dir is 'rel/dir', which is not an absolute path"),
+    ("gpufleet.nvidia.node", {"engine_version": "cdi_owner"}, "gpufleet_engine_version is 'cdi_owner', which is not a version"),
     ("gpufleet.nvidia.node", {"root": "tree"}, "gpufleet_root is 'tree', which is not an absolute path"),
     (
         "gpufleet.nvidia.node",

@@ -226,7 +226,8 @@ OWN = {"pid": 6, "exe": CONTROL, "cgroup": f"/system.slice/system-gpufleet\\x2dm
 ALONE = (
     "gpufleet_sharing has mps, and an MPS daemon runs on this host that this collection has not started (process 5) "
     "(two daemons for one GPU keep each other's clients out). "
-    "End it with `echo quit | nvidia-cuda-mps-control` and whatever starts it, then run again, or leave mps out"
+    "End it with `echo quit | nvidia-cuda-mps-control`, with its CUDA_MPS_PIPE_DIRECTORY set, if it has one of its own, "
+    "and whatever starts it, then run again, or leave mps out"
 )
 GRES = {"/etc/slurm/gres.conf": "Name=mps Count=400\n"}
 REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
