@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import (
     rollout_batch,
     rollout_plan,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import live
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
@@ -44,7 +44,7 @@ class Asked:
     api: cluster_api.Api
 
     @property
-    def calls(self) -> Sequence[live.Call]:
+    def calls(self) -> Sequence[api_calls.Call]:
         return self.todo.plan.calls
 
 

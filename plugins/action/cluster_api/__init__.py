@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible_collections.gpufleet.nvidia.plugins.action import draining
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import live, objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls, live, objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
@@ -77,14 +77,14 @@ class Api:
                 raise drain_kubernetes.failure(result, doing, DELEGATE, RIGHTS)
         raise PlanError(f"cannot {doing}", why=f"somebody changes the node {name} all the time", next="Run again")
 
-    def carry_out(self, calls: Sequence[live.Call], *, check: bool) -> None:
+    def carry_out(self, calls: Sequence[api_calls.Call], *, check: bool) -> None:
         """Let the API judge all of it first, so that a refusal comes before anything is changed."""
         for call in calls:
             self._do(call, check=True)
         for call in () if check else calls:
             self._do(call, check=False)
 
-    def _do(self, call: live.Call, *, check: bool) -> None:
+    def _do(self, call: api_calls.Call, *, check: bool) -> None:
         result = self._call(call.module, call.arguments, check=check)
         for _attempt in range(draining.CONFLICTS):
             if not (call.again and result.get("failed") and drain_kubernetes.conflict(result)):
@@ -94,7 +94,7 @@ class Api:
         if result.get("failed") and not (check and self._of_missing_namespace(result)):
             raise drain_kubernetes.failure(result, call.doing, DELEGATE, RIGHTS)
 
-    def _node(self, call: live.Call) -> dict[str, Any]:
+    def _node(self, call: api_calls.Call) -> dict[str, Any]:
         """As it is by now."""
         name = call.arguments["name"]
         found = self._get("read the node", {"kind": "Node", "name": name})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import cluster_api, draining
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import live
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 CONFLICT = {"failed": True, "msg": "Failed to patch: the object has been modified"}
@@ -34,12 +34,12 @@ def node(version: int) -> dict[str, Any]:
     return {"metadata": {"name": "gpu1", "version": version}}
 
 
-def patching(version: int) -> live.Call:
+def patching(version: int) -> api_calls.Call:
     arguments = {"api_version": "v1", "kind": "Node", "name": "gpu1", "patch": version}
-    return live.Call("taint the node gpu1", "k8s_json_patch", arguments, (), (), again)
+    return api_calls.Call("taint the node gpu1", "k8s_json_patch", arguments, (), (), again)
 
 
-def again(found: Mapping[str, Any]) -> list[live.Call]:
+def again(found: Mapping[str, Any]) -> list[api_calls.Call]:
     return [patching(found["metadata"]["version"])]
 
 

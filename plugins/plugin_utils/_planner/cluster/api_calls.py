@@ -1,0 +1,105 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Calls of kubernetes.core's modules that change a cluster, each with what it changes, as people read it."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import objects, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Object
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
+
+VERBS = {"labels": "label", "annotations": "annotate"}  # of kubectl
+PARTS = tuple(VERBS)  # what is written of a node's metadata
+BATCH = 100  # objects in one call
+
+
+@dc.dataclass(frozen=True)
+class Call:
+    """A call of one module, and what it changes."""
+
+    doing: str
+    module: str
+    arguments: Mapping[str, Any]
+    differences: tuple[Difference, ...]
+    changes: tuple[tuple[str, Any, Any], ...] = ()  # (object, before, after) for --diff
+    again: Callable[[Object], list[Call]] | None = None  # the same for the node as it is by now, where somebody else was faster
+
+
+def of_object(doing: str, wanted: Object, there: Object | None, why: str, *parts: str) -> list[Call]:
+    before = {part: there.get(part) for part in parts} if there is not None else None
+    after = {part: wanted.get(part) for part in parts}
+    if before == after:
+        return []
+    what = Difference("object", named(wanted), ",".join(parts), summary(before), summary(after), why)
+    return [Call(doing, "k8s", ssa([wanted]), (what,), ((named(wanted), before, after),))]
+
+
+def deleted(thing: Object, why: str) -> Call:
+    metadata = thing["metadata"]
+    where = {"namespace": metadata["namespace"]} if metadata.get("namespace") else {}
+    arguments = {"api_version": thing["apiVersion"], "kind": thing["kind"], "name": metadata["name"], "state": "absent", **where}
+    what = Difference("object", named(thing), "", "present", None, why)
+    return Call(f"remove the {named(thing)}", "k8s", arguments, (what,), ((named(thing), shown(thing), None),))
+
+
+def applied(doing: str, pairs: Sequence[tuple[Object, Object]], why: str, *, force: bool = False) -> list[Call]:
+    """Nodes in calls of so many. With its uid, a node that is gone meanwhile is not made by it."""
+    calls = []
+    for start in range(0, len(pairs), BATCH):
+        some = pairs[start : start + BATCH]
+        wanted = [{**node, "metadata": {**node["metadata"], "uid": there["metadata"].get("uid")}} for node, there in some]
+        changes = tuple((named(node), own_part(there), part_of(node)) for node, there in some)
+        differences = tuple(Difference("object", path, *parts(before, after), why) for path, before, after in changes)
+        calls.append(Call(doing, "k8s", ssa(wanted, force=force), differences, changes))
+    return calls
+
+
+def ssa(wanted: Sequence[Object], *, force: bool = False) -> dict[str, Any]:
+    manager = {"field_manager": objects.MANAGER, "force_conflicts": force}
+    return {"resource_definition": list(wanted), "apply": True, "server_side_apply": manager}
+
+
+# ---------------------------------------------------------------- as people read it
+
+
+def named(thing: Object) -> str:
+    metadata = thing["metadata"]
+    return f"{thing['kind']} {metadata['namespace'] + '/' if metadata.get('namespace') else ''}{metadata['name']}"
+
+
+def own_part(node: Object) -> dict[str, Any]:
+    """What of a node's labels and annotations is ours."""
+    return {part: {k: v for k, v in sorted(owners.metadata(node, part).items()) if k in owners.own_keys(node, part)} for part in PARTS}
+
+
+def part_of(node: Object) -> dict[str, Any]:
+    return {part: dict(sorted((node["metadata"].get(part) or {}).items())) for part in PARTS}
+
+
+def parts(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
+    """The labels as they are and will be; where these stay, that an annotation, of which one is a whole decision, is another one."""
+    if labels(before) != labels(after):
+        return "labels", labels(before), labels(after)
+    was, will = before["annotations"], after["annotations"]
+    there = [f"{key} (another value)" if key in will else key for key in was if will.get(key) != was[key]]
+    return "annotations", ", ".join(there) or None, ", ".join(key for key in will if was.get(key) != will[key]) or None
+
+
+def labels(part: Mapping[str, Any]) -> str | None:
+    return ", ".join(f"{key}={value}" for key, value in part["labels"].items()) or None
+
+
+def shown(thing: Object) -> dict[str, Any]:
+    return {key: value for key, value in thing.items() if key not in ("metadata", "status")}
+
+
+def summary(part: Mapping[str, Any] | None) -> Any:
+    """The keys of a ConfigMap, the values of anything else."""
+    if part is None:
+        return None
+    return ", ".join(part["data"] or ()) if "data" in part else {key: value for key, value in part.items() if value is not None}

@@ -1,0 +1,95 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The taints of nodes. They are one list that all share: a note on the node says which of them are this collection's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import objects, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.api_calls import Call
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Object
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+
+
+def with_taints(wanted: Object, node: Object, taints: Sequence[Mapping[str, str]]) -> tuple[Object, list[Call], list[Call]]:
+    """The node with the note which taints are ours, and the patches of its taints, which are one list that all share.
+
+    What goes comes before the note, what is new after it: a taint that no note names any more is never taken back.
+    """
+    ours = own_taints(node)  # as noted now: the note may be another one when a patch is made again
+    mine, without, _after = shares(node, taints, ours)
+    note = {objects.TAINTS: json.dumps(mine, sort_keys=True)} if mine else {}
+    metadata = {**wanted["metadata"], "annotations": {**wanted["metadata"].get("annotations", {}), **note}}
+
+    def going(now: Object) -> list[Call]:
+        return patched(now, shares(now, taints, ours)[1], going)
+
+    def coming(now: Object) -> list[Call]:
+        return patched(now, shares(now, taints, ours)[2], coming)
+
+    left = {**node, "spec": {**(node.get("spec") or {}), "taints": without or None}}
+    return {**wanted, "metadata": metadata}, going(node), coming(left if going(node) else node)
+
+
+def shares(
+    node: Object, taints: Sequence[Mapping[str, str]], ours: Sequence[Mapping[str, str]]
+) -> tuple[list[dict[str, str]], list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """What this collection is to have there, the node's list without what is not wanted any more, and its list with all that is wanted."""
+    before = drain_kubernetes.taints(node)
+    others = [t for t in before if not any(same_taint(t, o) for o in ours)]
+    mine = [dict(t) for t in taints if not any(same_taint(t, other) for other in others)]
+    return mine, [t for t in before if t in others or any(same_taint(t, m) for m in mine)], [*others, *mine]
+
+
+def kept_taints(node: Object, taints: Sequence[Mapping[str, str]]) -> list[str]:
+    """What is asked for and cannot be set, since somebody has set another value; a taint that is as it has to be is nobody's concern."""
+    ours = own_taints(node)
+    others = [t for t in drain_kubernetes.taints(node) if not any(same_taint(t, o) for o in ours)]
+    pairs = ((t, o) for t in taints for o in others if same_taint(t, o) and (t.get("value") or "") != (o.get("value") or ""))
+    return [
+        f"the node {drain_kubernetes.name_of(node)} has the taint {escape.line(spelled(other))} from somebody else, which stays: "
+        f"{spelled(wanted)} of gpufleet_kubernetes_taints is not set there"
+        for wanted, other in pairs
+    ]
+
+
+def spelled(taint: Mapping[str, Any]) -> str:
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key')}{value}:{taint.get('effect')}"
+
+
+def own_taints(node: Object) -> list[dict[str, str]]:
+    if objects.TAINTS not in owners.own_keys(node, "annotations"):
+        return []
+    try:
+        found = json.loads(owners.metadata(node, "annotations").get(objects.TAINTS, ""))
+    except ValueError:
+        return []
+    return [t for t in found if isinstance(t, dict)] if isinstance(found, list) else []
+
+
+def same_taint(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """A node has one taint of a key and an effect."""
+    return (one.get("key"), one.get("effect")) == (other.get("key"), other.get("effect"))
+
+
+def patched(node: Object, after: Sequence[Mapping[str, Any]], again: Callable[[Object], list[Call]]) -> list[Call]:
+    name, before = drain_kubernetes.name_of(node), drain_kubernetes.taints(node)
+    if sorted(map(str, before)) == sorted(map(str, after)):
+        return []
+    value = [dict(t) for t in after] or None
+    patch = [
+        {"op": "test", "path": "/spec/taints", "value": (node.get("spec") or {}).get("taints")},
+        {"op": "add", "path": "/spec/taints", "value": value},
+    ]
+    why = "gpufleet_kubernetes_taints"
+    what = Difference("object", f"Node {name}", "spec.taints", list(map(dict, before)), list(map(dict, after)), why)
+    arguments = {"api_version": "v1", "kind": "Node", "name": name, "patch": patch}
+    change = (f"Node {name}", {"taints": [dict(t) for t in before]}, {"taints": [dict(t) for t in after]})
+    return [Call(f"taint the node {name}", "k8s_json_patch", arguments, (what,), (change,), again)]

@@ -1,0 +1,110 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The taints of nodes: those of others stay, ours are known by a note, and none is lost sight of where somebody else was faster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import live, node_taints, objects
+
+from tests.unit.cluster_hosts import hosts, native, rendered
+from tests.unit.cluster_objects import doing, empty, made, node
+
+SETTINGS = objects.Settings()
+TAINT = "nvidia.com/gpu=present:NoSchedule"
+
+
+def test_a_taint_is_added_to_those_of_others_and_only_ours_is_taken_away() -> None:
+    others = {"key": "team", "value": "ml", "effect": "NoExecute"}
+    mine = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    there = node("gpu1")
+    there["spec"] = {"taints": [others]}
+    plan = live.plan(rendered({"gpu1": native()}, taints=(TAINT,)), empty(nodes={"gpu1": there}), SETTINGS)
+    assert [c.arguments["patch"] for c in plan.calls if c.module == "k8s_json_patch"] == [
+        [{"op": "test", "path": "/spec/taints", "value": [others]}, {"op": "add", "path": "/spec/taints", "value": [others, mine]}]
+    ]
+    noted = made(
+        {**there, "metadata": {**plan.calls[2].arguments["resource_definition"][0]["metadata"]}, "spec": {"taints": [others, mine]}}
+    )
+    gone = live.absent(empty(nodes={"gpu1": noted}), [], hosts({"gpu1": native()}))
+    assert doing(gone) == ["taint the node gpu1", "take the labels from the nodes"]
+    assert gone.calls[0].arguments["patch"][1]["value"] == [others]
+
+
+@pytest.mark.parametrize(("value", "said"), [("true", True), ("present", False)])
+def test_a_taint_of_somebody_else_in_the_place_of_ours_is_said(value: str, said: bool) -> None:
+    """A node has one of a key and an effect, and pods that tolerate the other value are kept out."""
+    theirs = {"key": "nvidia.com/gpu", "value": value, "effect": "NoSchedule"}
+    plan = live.plan(
+        rendered({"gpu1": native()}, taints=(TAINT,)), empty(nodes={"gpu1": {**node("gpu1"), "spec": {"taints": [theirs]}}}), SETTINGS
+    )
+    sentence = (
+        "the node gpu1 has the taint nvidia.com/gpu=true:NoSchedule from somebody else, which stays: "
+        f"{TAINT} of gpufleet_kubernetes_taints is not set there"
+    )
+    assert list(plan.said) == ([sentence] if said else [])
+    assert "taint the node gpu1" not in doing(plan)
+
+
+def test_a_taint_is_planned_again_where_a_controller_was_faster() -> None:
+    """The cluster's own controllers change the taints of nodes at any time, and their list is patched as a whole."""
+    plan = live.plan(rendered({"gpu1": native()}, taints=(TAINT,)), empty("gpu1"), SETTINGS)
+    (call,) = (c for c in plan.calls if c.again)
+    theirs = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+    now = node("gpu1")
+    now["spec"] = {"taints": [theirs]}
+    assert call.again is not None
+    (following,) = call.again(now)
+    assert following.arguments["patch"][0]["value"] == [theirs]
+    assert [t["key"] for t in following.arguments["patch"][1]["value"]] == ["node.kubernetes.io/unreachable", "nvidia.com/gpu"]
+
+
+def tainted(*taints: str, more: Any = (), **spec: Any) -> dict[str, Any]:
+    """A node as a run with these taints has left it, and with those of others."""
+    wanted = rendered({"gpu1": native()}, taints=taints)
+    (noted, _first, _last) = node_taints.with_taints(wanted.nodes[0], node("gpu1"), wanted.taints)
+    there = made({**node("gpu1"), "metadata": {**noted["metadata"], "uid": "uid-gpu1"}})
+    return {**there, "spec": {"taints": [*more, *wanted.taints], **spec}}
+
+
+def taint_calls(wanted: tuple[str, ...], there: dict[str, Any]) -> list[tuple[str, Any]]:
+    """What is done with a node, in its order; of a patch the values that the node then has."""
+    new = rendered({"gpu1": native()}, taints=wanted)
+    calls = live.plan(new, empty(nodes={"gpu1": there}), SETTINGS).calls
+    return [
+        (c.module, [t.get("value") for t in c.arguments["patch"][1]["value"] or ()] if "patch" in c.arguments else None)
+        for c in calls
+        if "node" in c.doing
+    ]
+
+
+THEIRS = {"key": "team", "value": "ml", "effect": "NoExecute"}
+TAINTS: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[tuple[str, Any]]]] = {
+    # taints before, taints wanted, what is done
+    "another value, in one step": (("a=old:NoSchedule",), ("a=new:NoSchedule",), [("k8s", None), ("k8s_json_patch", ["ml", "new"])]),
+    "what goes, before its note does": (("a=old:NoSchedule",), (), [("k8s_json_patch", ["ml"]), ("k8s", None)]),
+    "one goes, and one comes": (
+        ("a=old:NoSchedule",),
+        ("b=new:NoSchedule",),
+        [("k8s_json_patch", ["ml"]), ("k8s", None), ("k8s_json_patch", ["ml", "new"])],
+    ),
+    "the same": (("a=old:NoSchedule",), ("a=old:NoSchedule",), []),
+}
+
+
+@pytest.mark.parametrize("case", TAINTS)
+def test_taints_are_changed_so_that_none_is_lost_sight_of(case: str) -> None:
+    before, wanted, calls = TAINTS[case]
+    assert taint_calls(wanted, tainted(*before, more=(THEIRS,))) == calls
+
+
+def test_a_taint_that_goes_is_known_as_ours_where_a_controller_was_faster() -> None:
+    there = tainted("a=old:NoSchedule")
+    (call,) = (c for c in live.plan(rendered({"gpu1": native()}), empty(nodes={"gpu1": there}), SETTINGS).calls if c.again)
+    now = {**there, "metadata": node("gpu1")["metadata"], "spec": {"taints": [*there["spec"]["taints"], THEIRS]}}  # and the note is gone
+    assert call.again is not None
+    (following,) = call.again(now)
+    assert following.arguments["patch"][1]["value"] == [THEIRS]
