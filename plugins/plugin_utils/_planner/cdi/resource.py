@@ -21,9 +21,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import (
     described,
     other_files,
+    shared_kinds,
     staleness,
     staleness_guard,
-    time_sliced,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, sources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover, roots
@@ -77,7 +77,7 @@ def kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
     """Kind and layout of each spec that the policy asks for; a file holds one kind."""
     vendor = kind(policy).partition("/")[0]
     second = ((f"{vendor}/{policy.cdi_model_class}", layouts.MODELS),) if policy.cdi_model_class else ()
-    return ((kind(policy), policy.cdi_layout), *second, *time_sliced.kinds(policy, kind(policy)))
+    return ((kind(policy), policy.cdi_layout), *second, *shared_kinds.kinds(policy, kind(policy)))
 
 
 def shared_kind(policy: Policy) -> bool:
@@ -267,7 +267,7 @@ def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driv
 
 def generated(policy: Policy, host: HostDecision, of: OfDriver, look: inventory.Hardware, words: tuple[str, ...] = ()) -> Made:
     """One spec for each kind; none where no device would be in it."""
-    parts = {name: (time_sliced.part(policy, look, layout), layout) for name, layout in kinds(policy)}
+    parts = {name: (shared_kinds.part(policy, look, layout), layout) for name, layout in kinds(policy)}
     all_of_them = {name: one_spec(policy, host, of, part, name, layout) for name, (part, layout) in parts.items()}
     specs = {name: one for name, one in all_of_them.items() if one.spec.devices}
     lacking = [name for name, (_part, layout) in parts.items() if name not in specs and layout not in layouts.BY_SHARING]
