@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gpu_users as users
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, modes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_users as users
 
 from tests.unit.builders import obs
 from tests.unit.gpus import BUSES, UUIDS, host
