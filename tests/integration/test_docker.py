@@ -76,7 +76,7 @@ def test_a_restart_that_would_end_containers_is_left_to_you(fleet: Fleet) -> Non
     for told in (announced, done):
         assert (told["changed"], told["restarted"]) == (True, [])
         assert told["actions"][-1] == "reload docker.service"
-        assert "a restart of docker.service would end 2 running container(s) (db, web), since live-restore is off" in told["advice"][0]
+        assert "a restart of docker.service would end 2 running containers (db, web), since live-restore is off" in told["advice"][0]
     assert (daemon(fleet, NEW), fleet.shell(NEW, PIDS)) == before
     said = info(fleet, NEW)
     assert ("nvidia" in said["Runtimes"], said["CDISpecDirs"]) == (True, []), "the reload brings the runtime, and not CDI"
@@ -133,8 +133,8 @@ def test_a_forced_restart_says_what_it_ends(fleet: Fleet) -> None:
     done = node(fleet, NEW, restart="force")
     assert done["restarted"] == ["docker.service"]
     said = "\n".join(done["advice"])
-    assert "the restart of docker.service ends 2 running container(s) (db, web), as gpufleet_restart: force allows" in said
-    assert "2 container(s) ended while docker.service restarted" in said
+    assert "the restart of docker.service ends 2 running containers (db, web), as gpufleet_restart: force allows" in said
+    assert "2 containers ended while docker.service restarted" in said
     assert fleet.shell(NEW, "docker ps -q") == ""
 
 
@@ -170,7 +170,7 @@ def test_an_old_docker_gets_the_runtime_without_a_restart_and_forgets_it_again(f
     assert "Hello" in fleet.shell(OLD, f"{RUN} --rm --runtime nvidia {PROBE} echo Hello")
     back = node(fleet, OLD, state="absent")
     assert (fleet.text(OLD, CONFIG), back["restarted"]) == (OWN, [])
-    assert "would end 2 running container(s) (db, web)" in "\n".join(back["advice"]), "a reload forgets no runtime"
+    assert "would end 2 running containers (db, web)" in "\n".join(back["advice"]), "a reload forgets no runtime"
     assert (daemon(fleet, OLD), fleet.shell(OLD, PIDS)) == before
 
 

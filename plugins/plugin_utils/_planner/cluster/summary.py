@@ -18,7 +18,7 @@ SHOWN = 10
 
 
 def lines(rendered: Rendered) -> list[str]:
-    found = [f"cluster {rendered.name}: {outcomes.plural(len(rendered.members))} in {counted(len(rendered.groups))}"]
+    found = [f"cluster {rendered.name}: {outcomes.plural(len(rendered.members))} in {names.counted(len(rendered.groups), 'group')}"]
     for group in rendered.groups:
         strategy = ",".join(group.setting.strategies)
         found.append(f"  {group.name}: {group.hosts}: {strategy}{shared(group)}; {group.members[0].why}")
@@ -56,10 +56,6 @@ def drift(differences: Iterable[Difference], *, check: bool = True) -> list[str]
         found.setdefault((kind if name else "file", d.why), []).append(name or d.path)
     word = "would change" if check else "changed"
     return [f"  {word}: {kind} {names.few(of, SHOWN)}: {why}" for (kind, why), of in found.items()]
-
-
-def counted(number: int) -> str:
-    return f"{number} group{'' if number == 1 else 's'}"
 
 
 def plain(rendered: Rendered) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def driver_changes(said: bool | None, tasks: Mapping[str, Any]) -> bool:
 
 def counted(found: Sequence[str], one: str, many: str = "") -> str:
     """'2 containers (a, b)'; of many the first few are named."""
-    return f"{len(found)} {one if len(found) == 1 else many or one + 's'} ({names.few(found, NAMED)})"
+    return f"{names.counted(len(found), one, many)} ({names.few(found, NAMED)})"
 
 
 def orchestrators(by: Sequence[str], work: Work, commands: Mapping[str, Any]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 Entry = Mapping[str, Any]
 
@@ -181,4 +182,5 @@ def ended(answer: Entry) -> tuple[str, ...]:
     """Containers that did not outlive the restart."""
     lost = (answer.get("containers") or {}).get("lost") or []
     units = ", ".join(answer.get("restarted") or ())
-    return (f"{len(lost)} container(s) ended while {units} restarted: first processes {', '.join(lost)}",) if lost else ()
+    first = "first process" if len(lost) == 1 else "first processes"
+    return (f"{names.counted(len(lost), 'container')} ended while {units} restarted: {first} {', '.join(lost)}",) if lost else ()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of hosts as people write them: in natural order, and runs of numbers as one name."""
+"""Names of hosts as people write them: in natural order, and runs of numbers as one name; how many there are of a thing."""
 
 from __future__ import annotations
 
@@ -67,6 +67,11 @@ def stretches(numbers: list[int]) -> list[tuple[int, int]]:
         else:
             found.append((number, number))
     return found
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 host`, `2 hosts`. many: the plural where it is more than an s."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def few(texts: Sequence[str], limit: int, separator: str = ", ") -> str:

@@ -99,7 +99,7 @@ def summary(counts: Mapping[str, Any]) -> str:
 
 
 def plural(number: int) -> str:
-    return f"{number} host{'' if number == 1 else 's'}"
+    return names.counted(number, "host")
 
 
 def problem(counts: Mapping[str, Any], fail_on_drift: bool = False, max_lost: int = 0) -> str:

@@ -43,7 +43,16 @@ def name(group: str) -> str:
 
 def some(groups: Mapping[str, list[int]]) -> str:
     """As it stands in a sentence: the processes with whose they are. Anybody may have many, in groups with long names."""
-    return few([f"{name(group)} (process {few([str(pid) for pid in pids])})" for group, pids in groups.items()])
+    return few([f"{name(group)} ({processes(pids)})" for group, pids in groups.items()])
+
+
+def processes(pids: Sequence[int]) -> str:
+    return f"{'process' if len(pids) == 1 else 'processes'} {few([str(pid) for pid in pids])}"
+
+
+def unseen(number: int) -> str:
+    """Why nobody knows all holders: of such processes the kernel does not say what they have open."""
+    return f"{names.counted(number, 'process', 'processes')} of this host cannot be looked into"
 
 
 def few(texts: Sequence[str]) -> str:

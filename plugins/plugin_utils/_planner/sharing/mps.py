@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, mps_places, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.gpu_holders import HOLDERS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import PROHIBITED, Modes
@@ -150,8 +151,9 @@ def require_alone(obs: Observation) -> None:
 def others_advice(obs: Observation) -> tuple[str, ...]:
     """Of processes of other users only their name is known, which anybody may choose: it keeps no run from going on."""
     number = obs.others().get(CONTROL, 0)
-    step = "if they are MPS daemons of these GPUs, their clients and those of the daemon here keep each other out"
-    return (f"{number} process(es) of other users are called {CONTROL}: {step}",) if number else ()
+    step = "where that is an MPS daemon of these GPUs, its clients and those of the daemon here keep each other out"
+    called = f"{names.counted(number, 'process', 'processes')} of other users {'is' if number == 1 else 'are'} called {CONTROL}"
+    return (f"{called}: {step}",) if number else ()
 
 
 def unit_advice(obs: Observation) -> tuple[str, ...]:
@@ -288,8 +290,11 @@ def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: 
     answer = obs.raw(HOLDERS)
     if answer.get("closed"):
         what = f"nobody knows whether {', '.join(ends.values())} is in use, and its MPS daemon has to end or to begin again"
-        why = f"{answer['closed']} processes of this host cannot be looked into"
-        raise PlanError(what, why=why, next="See who hides them, or set gpufleet_restart: force, which ends clients with their daemon")
+        raise PlanError(
+            what,
+            why=gpu_holders.unseen(answer["closed"]),
+            next="See who hides them, or set gpufleet_restart: force, which ends clients with their daemon",
+        )
     for minor, gpu in ends.items():
         users = gpu_holders.by_group(answer, minor, without=OWN_GROUP)
         if users:

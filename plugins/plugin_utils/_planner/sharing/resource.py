@@ -182,8 +182,7 @@ def in_use(obs: Observation, settings: Iterable[Setting], minors: Mapping[str, i
     step = "no other process gets onto it until they have ended"
     said = [f"GPU {gpu} becomes EXCLUSIVE_PROCESS, and is in use by {gpu_holders.some(of)}: {step}" for gpu, of in users.items() if of]
     hidden = answer.get("closed")
-    why = f"{hidden} processes of this host cannot be looked into"
-    return said + ([f"nobody knows who else has a GPU that becomes EXCLUSIVE_PROCESS: {why}"] if hidden else [])
+    return said + ([f"nobody knows who else has a GPU that becomes EXCLUSIVE_PROCESS: {gpu_holders.unseen(hidden)}"] if hidden else [])
 
 
 def closed(gpus: Iterable[Modes], before: Mapping[str, str]) -> list[str]:

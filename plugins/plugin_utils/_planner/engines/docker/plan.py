@@ -297,7 +297,7 @@ class Cost:
 
     @property
     def text(self) -> str:
-        return f"{len(self.containers)} running container(s) ({names.few(self.containers, NAMED)})"
+        return f"{names.counted(len(self.containers), 'running container')} ({names.few(self.containers, NAMED)})"
 
 
 def cost(obs: Observation, instance: Instance, after: json_text.JsonDocument, flags: tuple[str, ...]) -> Cost:

@@ -229,14 +229,14 @@ def test_what_is_decided(version: str, now: str, options: dict[str, Any], inject
 LIVE = '{"live-restore": true}'
 # what it is: (file, live-restore in force, option restart, flags, what is done, left to someone, words in the advice)
 COSTS: dict[str, tuple[str | None, bool, str, list[str], list[str], bool, str]] = {
-    "containers would end": (None, False, "auto", [], ["reload docker.service"], True, "would end 2 running container(s) (db, web)"),
-    "asked for all the same": (None, False, "force", [], ["restart docker.service"], False, "ends 2 running container(s) (db, web)"),
+    "containers would end": (None, False, "auto", [], ["reload docker.service"], True, "would end 2 running containers (db, web)"),
+    "asked for all the same": (None, False, "force", [], ["restart docker.service"], False, "ends 2 running containers (db, web)"),
     "live-restore": (LIVE, True, "auto", [], ["restart docker.service"], False, ""),
     "live-restore by a flag": (None, True, "auto", ["--live-restore"], ["restart docker.service"], False, ""),
     "live-restore in the file only": (LIVE, False, "auto", [], ["reload docker.service"], True, "would end 2"),
     "live-restore until the next start only": ("{}", True, "auto", [], ["reload docker.service"], True, "would end 2"),
     "never": (LIVE, True, "never", [], ["reload docker.service"], True, "restart: never leaves that to you"),
-    "never, and they would end": (None, False, "never", [], ["reload docker.service"], True, "would end 2 running container(s) (db, web)"),
+    "never, and they would end": (None, False, "never", [], ["reload docker.service"], True, "would end 2 running containers (db, web)"),
 }
 
 

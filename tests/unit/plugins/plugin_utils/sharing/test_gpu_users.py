@@ -44,7 +44,7 @@ MANY = {f"/user.slice/{'x' * 4000}{n}": list(range(n, n + 9)) for n in range(9)}
 
 def test_a_sentence_stays_one_whoever_has_how_many_processes() -> None:
     said = gpu_holders.some(MANY)
-    assert said.endswith("(process 4, 5, 6, 7, 8 and 4 more) and 4 more")
+    assert said.endswith("(processes 4, 5, 6, 7, 8 and 4 more) and 4 more")
     assert len(said) < 1000
 
 

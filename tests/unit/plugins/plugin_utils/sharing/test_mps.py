@@ -192,19 +192,22 @@ def test_nobody_calls_a_client_the_daemon_itself(group: str) -> None:
     assert "(process 5)" in str(refused.value)
 
 
-def test_clients_that_nobody_can_see_are_not_taken_for_none() -> None:
-    seen = look(**RUNNING, closed=2)
+@pytest.mark.parametrize(("closed", "who"), [(1, "1 process"), (2, "2 processes")])
+def test_clients_that_nobody_can_see_are_not_taken_for_none(closed: int, who: str) -> None:
+    seen = look(**RUNNING, closed=closed)
     with pytest.raises(PlanError) as refused:
         planned(ONE, seen)
     assert str(refused.value).startswith(f"nobody knows whether {UUIDS[1]} is in use")
+    assert f"({who} of this host cannot be looked into)" in str(refused.value)
     assert planned(ONE, seen, restart="force").commands
     assert planned(TWO, seen) == Plan()
 
 
-def test_daemons_of_other_users_are_advice() -> None:
-    plan = planned(TWO, look(**RUNNING, others={mps.CONTROL: 1}))
+@pytest.mark.parametrize(("number", "who"), [(1, "1 process of other users is"), (2, "2 processes of other users are")])
+def test_daemons_of_other_users_are_advice(number: int, who: str) -> None:
+    plan = planned(TWO, look(**RUNNING, others={mps.CONTROL: number}))
     assert plan.empty
-    assert plan.advice[0].startswith("1 process(es) of other users are called nvidia-cuda-mps-control: ")
+    assert plan.advice[0].startswith(f"{who} called nvidia-cuda-mps-control: ")
 
 
 def test_a_watcher_that_the_hosts_systemd_runs_is_no_client() -> None:

@@ -329,7 +329,7 @@ IN_USE = [
     # who has the first GPU's node open as it becomes exclusive, and what is said
     ([], ()),
     ([[7, ["1"], "/a"]], ()),
-    ([[8, ["0"], "/a"], [7, ["0", "1"], "/a"], [9, ["0"], ""]], ("/ (process 9), /a (process 7, 8)",)),
+    ([[8, ["0"], "/a"], [7, ["0", "1"], "/a"], [9, ["0"], ""]], ("/ (process 9), /a (processes 7, 8)",)),
     ([[9, ["0"], "/system.slice/system-gpufleet\\x2dmps.slice/gpufleet-mps@GPU.service"]], ()),
 ]
 
