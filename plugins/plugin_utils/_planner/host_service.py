@@ -31,7 +31,7 @@ BEFORE = " ".join(
 )
 # RHEL 8 has its Python in /usr/libexec only. By path: systemd's own PATH begins with /usr/local, which is not root's alone everywhere.
 PYTHONS = "/usr/bin/python3 /usr/libexec/platform-python /run/current-system/sw/bin/python3"
-START = "for p in {pythons}; do [ -x $$p ] && exec $$p -I -S {words}; done; echo There is no Python at {pythons} >&2; exit 127"
+START = f"for p in {PYTHONS}; do [ -x $p ] && exec $p -I -S %s; done; echo There is no Python at {PYTHONS} >&2; exit 127"
 
 
 @dc.dataclass(frozen=True)
@@ -62,6 +62,17 @@ def settings_path(name: str) -> str:
     return f"{SETTINGS}/{name}.json"
 
 
+def command(name: str, *words: str) -> list[str]:
+    """How a program that stays on a host is started. words: what it gets after the file with its instructions."""
+    return ["/bin/sh", "-c", START % " ".join((program_path(name), settings_path(name), *words))]
+
+
+def exec_start(name: str, *words: str) -> str:
+    """The same in a unit, where systemd reads $ as the beginning of a variable of its own."""
+    shell, option, script = command(name, *words)
+    return f"{shell} {option} '{script.replace('$', '$$')}'"
+
+
 def drop_in(name: str) -> str:
     return f"{UNITS}/multi-user.target.d/gpufleet-{name}.conf"
 
@@ -74,11 +85,10 @@ def service(name: str, description: str, after: str = "", seconds: int = 0) -> s
     """
     later = f" {after}" if after else ""
     limit = f"TimeoutStartSec={seconds}\nTimeoutStopSec=10\n" if seconds else ""
-    command = START.format(pythons=PYTHONS, words=f"{program_path(name)} {settings_path(name)}")
     return (
         "# Written by gpufleet.nvidia.\n"
         f"[Unit]\nDescription={description}\nAfter=systemd-modules-load.service local-fs.target{later}\nBefore={BEFORE}\n\n"
-        f"[Service]\nType=oneshot\n{limit}ExecStart=/bin/sh -c '{command}'\n"
+        f"[Service]\nType=oneshot\n{limit}ExecStart={exec_start(name)}\n"
     )
 
 

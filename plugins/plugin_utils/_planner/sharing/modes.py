@@ -18,6 +18,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION, Interval, Wanted
 
+SERVICE = "gpufleet-sharing.service"  # sets them at boot and whenever the driver is loaded
+AFTER = "nvidia-persistenced.service gpufleet-device-nodes.service"  # with these a GPU is there, and keeps its modes
 PROGRAM = "nvidia-smi"
 SECONDS = 20
 GOOD = (0, 14)  # 14: the infoROM of a GPU is damaged; the answer is whole

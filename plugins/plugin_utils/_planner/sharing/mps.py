@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, mps_places, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, modes, mps_places, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.gpu_holders import HOLDERS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import PROHIBITED, Modes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.mps_limits import Limits
@@ -52,7 +52,6 @@ DAEMONS = queries.processes([CONTROL])
 OWN_GROUP = re.compile(rf"/system\.slice/(?:[^/]+\.slice/)?gpufleet-{NAME}@([0-9A-Za-z-]+)\.service(?:/|$)")
 # By what names guides and packages have a unit of their own for one daemon of all GPUs.
 OTHER_UNITS = ("nvidia-mps.service", "nvidia-cuda-mps.service", "nvidia-cuda-mps-control.service")
-AFTER = "nvidia-persistenced.service gpufleet-device-nodes.service gpufleet-sharing.service"
 AT_BOOT, PATIENCE = 60, 90  # seconds
 # What containers write to, by limit and mode: root of one may fill it, and must not fill /run with it. NVIDIA's device plugin gives shm
 # 64 MiB (k8s-device-plugin, cmd/mps-control-daemon/mount), as much as Docker gives to one container; here it is for all of a GPU.
@@ -194,8 +193,7 @@ def unit_texts() -> dict[str, str]:
     """
 
     def run(verb: str) -> str:
-        words = f"{host_service.program_path(NAME)} {SETTINGS} {verb} %i"
-        return f"/bin/sh -c '{host_service.START.format(pythons=host_service.PYTHONS, words=words)}'"
+        return host_service.exec_start(NAME, verb, "%i")
 
     places = " ".join(mps_places.of("%i", kind) for kind in ("pipe", "log"))
     making = PLACES.replace("@", "@%i")
@@ -208,7 +206,7 @@ def unit_texts() -> dict[str, str]:
         TEMPLATE: (
             "# Written by gpufleet.nvidia.\n"
             f"[Unit]\nDescription=CUDA MPS control daemon of %i\nRequires={making}\n"
-            f"After={making} {AFTER}\nBefore={host_service.BEFORE}\n\n"
+            f"After={making} {modes.AFTER} {modes.SERVICE}\nBefore={host_service.BEFORE}\n\n"
             f"[Service]\nType=simple\nExecStart={run('serve')}\nExecStartPost={run('settle')}\nExecStop={run('quit')}\n"
             f"Restart=on-failure\nRestartSec=5\nTimeoutStartSec={AT_BOOT}\nTimeoutStopSec={PATIENCE + 30}\nKillMode=mixed\n"
             "NoNewPrivileges=yes\nProtectSystem=strict\nProtectHome=yes\nPrivateTmp=yes\nProtectKernelTunables=yes\n"
@@ -309,12 +307,10 @@ def ending(obs: Observation, gpus: Iterable[str]) -> Plan:
     commands: list[transaction.Command] = []
     for gpu in gpus:
         unit = service(gpu)
-        words = f"{host_service.program_path(NAME)} {SETTINGS} clear {gpu}"
-        clear = host_service.START.format(pythons=host_service.PYTHONS, words=words).replace("$$", "$")
         stop = {"argv": ["systemctl", "stop", unit], "timeout": PATIENCE + 60, "why": GONE}
         stop |= {"accepts": [NOT_LOADED], "undo": ["systemctl", "start", unit]}
         commands += [stop]  # type: ignore[list-item]
-        commands += [{"argv": ["/bin/sh", "-c", clear], "timeout": 30, "why": GONE}] if clears else []
+        commands += [{"argv": host_service.command(NAME, "clear", gpu), "timeout": 30, "why": GONE}] if clears else []
     return Plan(commands=tuple(commands))
 
 

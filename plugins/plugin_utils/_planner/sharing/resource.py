@@ -35,7 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.m
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import INTERVALS, OPTION, Wanted
 
 NAME = "sharing"
-SERVICE = f"gpufleet-{NAME}.service"
+SERVICE = modes.SERVICE
 RULES = f"/etc/udev/rules.d/90-gpufleet-{NAME}.rules"
 PATHS = (*host_service.paths(NAME, (SERVICE,)), RULES)
 SETTINGS = host_service.settings_path(NAME)
@@ -45,7 +45,6 @@ PROGRAM_NAMES = (PROGRAM_NAME, mps.PROGRAM_NAME)
 RULE = (
     f'# Written by gpufleet.nvidia.\nACTION=="add", DEVPATH=="/bus/pci/drivers/nvidia", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{SERVICE}"\n'
 )
-AFTER = "nvidia-persistenced.service gpufleet-device-nodes.service"
 AT_BOOT = 180  # seconds for all GPUs: engines wait meanwhile
 MODE, SLICE = "compute mode", "time slice"
 WHY = {
@@ -136,7 +135,7 @@ def minors_known(policy: Policy, obs: Observation) -> dict[str, int]:
 
 
 def unit() -> str:
-    return host_service.service(NAME, "Set compute modes and time slices of GPUs", after=AFTER, seconds=AT_BOOT)
+    return host_service.service(NAME, "Set compute modes and time slices of GPUs", after=modes.AFTER, seconds=AT_BOOT)
 
 
 def asks(entry: Wanted) -> str:

@@ -217,7 +217,8 @@ def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> Non
 
 def test_every_start_of_python_on_a_host_is_isolated() -> None:
     assert deadline.command("/x.py", "run", "/base")[1:3] == ["-I", "-S"]
-    assert "exec $$p -I -S {words}" in host_service.START
+    assert "exec $p -I -S /" in host_service.command("x")[2]
+    assert "exec $$p -I -S /" in host_service.exec_start("x")
     assert all(" -I -S -" in transport.command(python, "") for python in ("", "/usr/bin/python3"))
 
 
