@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_names
 
 Flavor = Literal["time_slicing", "mps"]
 FLAVORS: tuple[Flavor, ...] = ("time_slicing", "mps")
@@ -97,8 +98,7 @@ def require_all(option: str, entries: Sequence[Entry], gpus: Sequence[Gpu]) -> N
             raise PlanError(what, why=why, next=f"Name it, too: a product name stands for all GPUs of that name. {WAYS}")
     for entry in entries if gpus else ():
         if not any(entry.names(gpu.uuid, gpu.bus_id, gpu.model, gpu.index) for gpu in gpus):
-            here = ", ".join(f"{gpu.uuid} ({gpu.bus_id})" for gpu in gpus)
-            raise PlanError(f"{option} names {entry.key}, and this host has no such GPU", next=f"Its GPUs are {here}")
+            raise gpu_names.none_called(option, entry.key, ((gpu.uuid, gpu.bus_id, gpu.model) for gpu in gpus))
 
 
 def require_mig(option: str, replicas: Replicas, gpus: Sequence[Gpu], strategy: str) -> None:

@@ -15,7 +15,7 @@ import re
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Command, Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_names, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION, Interval, Wanted
 
 SERVICE = "gpufleet-sharing.service"  # sets them at boot and whenever the driver is loaded
@@ -49,7 +49,7 @@ class Modes:
 
     @property
     def name(self) -> str:
-        return f"{self.uuid} ({self.bus})"
+        return gpu_names.name(self.uuid, self.bus)
 
 
 def read(obs: Observation, gpus: tuple[Gpu, ...], *, slices: bool) -> tuple[Modes, ...]:
@@ -59,8 +59,8 @@ def read(obs: Observation, gpus: tuple[Gpu, ...], *, slices: bool) -> tuple[Mode
     rows = [(line, ROW.fullmatch(line.strip())) for line in said.stdout.splitlines() if line.strip()]
     broken = [line for line, match in rows if not match or mode_of(match.group(4)) not in COMPUTE_MODES]
     if broken or not rows:
-        what = f"{PROGRAM} prints {broken[0]!r}" if broken else f"{PROGRAM} prints no line that is understood"
-        raise PlanError(f"the compute modes of this host's GPUs are not known: {what}", next=f"Run {' '.join(QUERY)} on the host")
+        why = f"{PROGRAM} prints {broken[0]!r}" if broken else f"{PROGRAM} prints no line that is understood"
+        raise PlanError("the compute modes of this host's GPUs are not known", why=why, next=f"Run {' '.join(QUERY)} on the host")
     by_index = intervals(obs) if slices else {}
     models = {gpu.bus_id: gpu.model for gpu in gpus}
     found = []
@@ -75,10 +75,8 @@ def read(obs: Observation, gpus: tuple[Gpu, ...], *, slices: bool) -> tuple[Mode
 
 def require(said: Command, argv: list[str]) -> None:
     if said.rc not in GOOD:
-        end = f"exit status {said.rc}" if said.rc is not None else said.error
-        raise PlanError(
-            f"the modes of this host's GPUs are not known: {' '.join(argv)}: {end}", next="Run it on the host, and mend the driver"
-        )
+        what = f"the modes of this host's GPUs are not known from {' '.join(argv)}"
+        raise PlanError(what, why=f"exit status {said.rc}", next="Run it on the host, and mend the driver")
 
 
 def mode_of(text: str) -> str:
@@ -106,10 +104,7 @@ def resolve(entries: tuple[Wanted, ...], gpus: tuple[Modes, ...]) -> tuple[tuple
     for entry in entries:
         named = [gpu for gpu in gpus if entry.names(gpu.uuid, gpu.bus, gpu.model, gpu.index)]
         if not named:
-            here = ", ".join(gpu.name for gpu in gpus)
-            products = ", ".join(sorted({gpu.model for gpu in gpus if gpu.model}))  # tables show them shorter
-            step = f"Its GPUs are {here}{f'; by product name: {products}' if products else ''}"
-            raise PlanError(f"{OPTION} names {entry.key}, and this host has no such GPU", next=step)
+            raise gpu_names.none_called(OPTION, entry.key, ((gpu.uuid, gpu.bus, gpu.model) for gpu in gpus))
         for gpu in named:
             if gpu.uuid in found:
                 raise wanted.two_entries(found[gpu.uuid][1], entry, gpu.name)

@@ -177,8 +177,9 @@ def memory(obs: Observation) -> dict[str, int]:
     said = obs.command(MEMORY["argv"])
     found = {match.group(1): int(match.group(2)) for match in re.finditer(str(MEMORY["shows"][0]), said.stdout)}
     if said.rc != 0 or not found:
-        step = "Write memory beside clients, or mend the driver"
-        raise PlanError(f"{OPTION}: the memory of this host's GPUs is not known: {' '.join(MEMORY['argv'])}", next=step)
+        end = "it names no GPU with its memory" if said.rc == 0 else f"exit status {said.rc}"
+        step = f"Write memory beside clients in {OPTION}, or run it on the host and mend the driver"
+        raise PlanError(f"the memory of this host's GPUs is not known from {' '.join(MEMORY['argv'])}", why=end, next=step)
     return found
 
 

@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[int, ...], str, str]] = {
         {MODEL: FOUR, "Tesla T4": FOUR},
         (0,),
         "",
-        f"{NAME} names Tesla T4, and this host has no such GPU. Its GPUs are {UUID} ({BUS})",
+        f"{NAME} names Tesla T4, and this host has no such GPU. Its GPUs are {UUID} ({BUS}); by product name: {MODEL}",
     ),
     "modes of a host": (
         {BUS: {"time_slicing": {"interval": "short"}}},

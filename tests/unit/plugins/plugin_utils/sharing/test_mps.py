@@ -291,11 +291,22 @@ def test_a_daemon_of_which_nobody_knows_the_limits_begins_again() -> None:
     assert [act for act in acts(plan) if act[1] in UNITS] == [("restart", UNITS[0]), ("restart", UNITS[1])]
 
 
-def test_memory_that_is_not_known_is_not_guessed() -> None:
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"rc": 9, "stdout": ""}, "exit status 9"),
+        ({"rc": 0, "stdout": "No devices were found\n"}, "it names no GPU with its memory"),
+    ],
+)
+def test_memory_that_is_not_known_is_not_guessed(answer: dict[str, Any], why: str) -> None:
     seen = look()
-    seen.answers[f"command:{MEMORY}"] = {"rc": 9, "stdout": "", "stderr": ""}  # type: ignore[index]
-    with pytest.raises(PlanError, match="the memory of this host's GPUs is not known"):
+    seen.answers[f"command:{MEMORY}"] = answer  # type: ignore[index]
+    with pytest.raises(PlanError) as refused:
         planned(ONE, seen)
+    assert str(refused.value) == (
+        f"the memory of this host's GPUs is not known from {MEMORY} ({why}). "
+        "Write memory beside clients in gpufleet_sharing, or run it on the host and mend the driver"
+    )
     assert planned({UUIDS[0]: {"mps": {"clients": 4, "memory": "1G"}}}, seen).changes
 
 

@@ -161,12 +161,12 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (
         ONE,
         {"computing": {"rc": 9, "stdout": "", "stderr": ""}},
-        f"the modes of this host's GPUs are not known: {QUERY}: exit status 9. Run it on the host, and mend the driver",
+        f"the modes of this host's GPUs are not known from {QUERY} (exit status 9). Run it on the host, and mend the driver",
     ),
     (
         ONE,
         {"computing": "0, GPU-1, x\n"},
-        f"the compute modes of this host's GPUs are not known: nvidia-smi prints '0, GPU-1, x'. Run {QUERY} on the host",
+        f"the compute modes of this host's GPUs are not known (nvidia-smi prints '0, GPU-1, x'). Run {QUERY} on the host",
     ),
     (
         FIGURE,

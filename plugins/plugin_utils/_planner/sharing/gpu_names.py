@@ -1,0 +1,24 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GPUs of a host in sentences: how one is called there, and the refusal of an entry that names none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+
+def name(uuid: str, bus: str) -> str:
+    return f"{uuid} ({bus})"
+
+
+def none_called(option: str, key: str, gpus: Iterable[tuple[str, str, str]]) -> PlanError:
+    """gpus: UUID, PCI address and product name of those that are there."""
+    here = list(gpus)
+    products = ", ".join(sorted({model for _uuid, _bus, model in here if model}))  # tables show them shorter
+    step = f"Its GPUs are {', '.join(name(uuid, bus) for uuid, bus, _model in here)}"
+    return PlanError(
+        f"{option} names {key}, and this host has no such GPU", next=f"{step}{f'; by product name: {products}' if products else ''}"
+    )
