@@ -38,7 +38,7 @@ def settle(setting, seconds):
     before = read(setting, seconds)
     if before == setting["value"].upper():
         return ""
-    run(setting["set"], setting["accepts"], seconds)
+    run_program(setting["set"], seconds, setting["accepts"])
     after = read(setting, seconds)
     if after != setting["value"].upper():
         raise ValueError("%s was set, and %s is read back" % (setting["value"], after))
@@ -46,18 +46,11 @@ def settle(setting, seconds):
 
 
 def read(setting, seconds):
-    text = run(setting["read"], setting["accepts"], seconds)
+    text = run_program(setting["read"], seconds, setting["accepts"])
     found = re.search(setting["pattern"], text, re.MULTILINE)
     if not found:
         raise ValueError("%s says nothing of it" % " ".join(setting["read"]))
     return found.group(1).upper()
-
-
-def run(argv, accepts, seconds):
-    status, text = run_program(argv, seconds)
-    if status not in accepts:
-        raise ValueError("%s: exit status %d: %s" % (" ".join(argv), status, " ".join(text.split())))
-    return text
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def prepare(wanted, name):
 
 
 def mount_new(wanted, options, path):
-    mount(wanted, ["mount", "-t", "tmpfs", "-o", options, "gpufleet-mps", path])
+    run_program(["mount", "-t", "tmpfs", "-o", options, "gpufleet-mps", path], wanted["seconds"])
 
 
 def load(wanted):
@@ -71,7 +71,7 @@ def load(wanted):
     if wanted["device"] in devices:
         return
     try:
-        act(wanted, ["modprobe", wanted["module"]])
+        run_program(["modprobe", wanted["module"]], wanted["seconds"])
     except ValueError as exc:
         # Not this program's to judge: what cannot be loaded keeps clients from their start, and the driver says why.
         sys.stdout.write("%s\n" % exc)
@@ -92,7 +92,7 @@ def remove(wanted, path):
 
     By rm, which takes directories of any depth: shutil.rmtree has a frame of Python or an open file for each.
     """
-    act(wanted, ["rm", "-rf", "--one-file-system", "--", path])
+    run_program(["rm", "-rf", "--one-file-system", "--", path], wanted["seconds"])
 
 
 def place(wanted, kind, name):
@@ -113,17 +113,6 @@ def own_directory(path):
             raise ValueError("%s is not a directory that is root's alone" % done)
 
 
-def mount(wanted, argv):
-    act(wanted, argv)
-
-
-def act(wanted, argv):
-    """Run it; ValueError where it fails."""
-    status, said = run_program(argv, wanted["seconds"])
-    if status:
-        raise ValueError("%s: exit status %d: %s" % (" ".join(argv), status, " ".join(said.split())))
-
-
 def serve(wanted, name):
     """Nobody else serves now: systemd starts one process of a unit. Sockets of one that has crashed would keep this one from its start."""
     pipes = place(wanted, "pipe", name)
@@ -139,10 +128,7 @@ def environment(wanted, name):
 
 def ask(wanted, name, command, seconds=None):
     """What the daemon answers to a command; ValueError where it does not. seconds: for an answer that may take longer than most."""
-    status, said = run_program([wanted["program"]], seconds or wanted["seconds"], command + "\n", environment(wanted, name))
-    if status:
-        raise ValueError("%s: exit status %d: %s" % (command, status, " ".join(said.split())))
-    return said
+    return run_program([wanted["program"]], seconds or wanted["seconds"], text=command + "\n", environment=environment(wanted, name))
 
 
 def settle(wanted, name):
@@ -188,9 +174,10 @@ def quit_daemon(wanted, name):
 
 def clear(wanted, name):
     for kind in sorted(wanted["mounts"]):
-        if os.path.ismount(place(wanted, kind, name)):
-            mount(wanted, ["umount", "-l", place(wanted, kind, name)])  # containers that have it mounted keep theirs
-    for kind in ("pipe", "shm", "log"):
+        path = place(wanted, kind, name)
+        if os.path.ismount(path):
+            run_program(["umount", "-l", path], wanted["seconds"])  # containers that have it mounted keep theirs
+    for kind in sorted(wanted["places"]):
         path = place(wanted, kind, name)
         remove(wanted, path)
         leave(os.path.dirname(path), wanted["places"][kind].partition("/NAME")[0])

@@ -21,8 +21,11 @@ MOST = 1024 * 1024  # bytes of an answer: a program may pass on what others have
 LATE = "no end"
 
 
-def run_program(argv, seconds, text="", environment=None):
-    """(exit status, what it printed); ValueError with a sentence where it is not run, or does not end. text: what it reads."""
+def run_program(argv, seconds, accepts=(0,), text="", environment=None):
+    """What it printed; ValueError with a sentence where it is not run, does not end, or ends with another status than these.
+
+    text: a command that it reads, by which the sentence names it.
+    """
     program = trusted(argv[0])
     child = subprocess.Popen(  # pylint: disable=ansible-bad-function
         argv,
@@ -43,7 +46,10 @@ def run_program(argv, seconds, text="", environment=None):
             raise ValueError("%s: %s" % (" ".join(argv), why if why != LATE else "%s within %g s" % (LATE, seconds)))
     finally:
         child.stdout.close()
-    return child.returncode, said.decode("utf-8", "replace")
+    answer = said.decode("utf-8", "replace")
+    if child.returncode not in accepts:
+        raise ValueError("%s: exit status %d: %s" % (text.strip() or " ".join(argv), child.returncode, " ".join(answer.split())))
+    return answer
 
 
 def answered(child, text, end):

@@ -39,8 +39,18 @@ def a_host(tmp_path):
 def no_mounts(monkeypatch):
     """Only root may mount: what would be mounted is noted."""
     done = []
-    monkeypatch.setattr(mps, "mount", lambda _wanted, argv: done.append(argv))
+    played(monkeypatch, ("mount", "umount"), done.append)
     return done
+
+
+def played(monkeypatch, names, play):
+    """Programs of these names are not run; all others are."""
+    others = mps.run_program
+
+    def run_program(argv, seconds, **more):
+        return play(argv) if argv[0] in names else others(argv, seconds, **more)
+
+    monkeypatch.setattr(mps, "run_program", run_program)
 
 
 def run(host, verb, name="GPU-1", limits=(), **more):
@@ -93,13 +103,19 @@ MODPROBE = ["modprobe", "nvidia-uvm"]
     [
         ("195 nvidia\n510 nvidia-uvm\n", 1, [], ""),
         ("195 nvidia\n510 nvidia-uvm-other\n", 0, [MODPROBE], ""),
-        ("195 nvidia\n", 1, [MODPROBE], "modprobe nvidia-uvm: exit status 1: Module not found\n"),
+        ("195 nvidia\n", 1, [MODPROBE], "modprobe: Module not found\n"),
     ],
 )
 def test_the_module_of_the_first_client_is_loaded_before(host, mounts, monkeypatch, capsys, devices, status, ran, printed):
     """The daemon's unit may load no module. Whether one that cannot be loaded is needed is the driver's to say."""
     programs = []
-    monkeypatch.setattr(mps, "run_program", lambda argv, _seconds: programs.append(argv) or (status, "Module not found\n"))
+
+    def modprobe(argv):
+        programs.append(argv)
+        if status:
+            raise ValueError("modprobe: Module not found")
+
+    played(monkeypatch, ("modprobe",), modprobe)
     host.chmod(0o755)
     (host / "devices").write_text(devices)
     assert run(host, "prepare") == 0
@@ -110,12 +126,12 @@ def test_where_links_cannot_be_kept_from_being_followed_the_places_are_made_all_
     """Linux before 5.10, and mount(8) before 2.37, do not know the option."""
     done = []
 
-    def old(_wanted, argv):
+    def old(argv):
         if "nosymfollow" in argv[4]:
             raise ValueError("mount: bad option")
         done.append(argv[4])
 
-    monkeypatch.setattr(mps, "mount", old)
+    played(monkeypatch, ("mount",), old)
     host.chmod(0o755)
     assert run(host, "prepare") == 0
     assert done == ["size=2,mode=0755", "size=1,mode=1777"]
@@ -281,7 +297,7 @@ def test_the_end_is_as_patient_with_the_answer(host, monkeypatch):
     """The control program answers `quit` once the clients have ended, so a shorter limit than theirs would end them."""
     monkeypatch.setenv("MAINPID", "")
     limits = []
-    monkeypatch.setattr(mps, "run_program", lambda argv, seconds, *more: limits.append(seconds) or (0, ""))
+    monkeypatch.setattr(mps, "run_program", lambda argv, seconds, **more: limits.append(seconds))
     assert run(host, "quit", seconds=1, patience=90) == 0
     assert limits == [90]
 
