@@ -93,8 +93,7 @@ class ActionModule(ActionBase):
             if not self._task.check_mode:
                 begun = outside.now()
                 about = base.reference(self, task_vars).text
-                mine = {one: host for host in found.order for one in known[host]}
-                claims.take(directory, mine, {one for ids in known.values() for one in ids}, begun, about)
+                claims.take(directory, known, found.order, begun, about)
         return found
 
 

@@ -174,21 +174,26 @@ def _read(path: Path) -> tuple[dict[str, Any], Process]:
         raise PlanError("this file does not say which hosts a rollout has", where=str(path), why=str(error), next=step) from None
 
 
-def take(directory: Path, hosts: Mapping[str, str], seen: Collection[str], begun: str, about: str) -> None:
-    """Say that this run has these hosts, for as long as the process of ansible-playbook lives, of which this one is a child.
+def take(directory: Path, known: Mapping[str, Sequence[str]], ours: Collection[str], begun: str, about: str) -> None:
+    """Say that this run has the hosts `ours`, for as long as the process of ansible-playbook lives, of which this one is a child.
 
-    hosts: their identities, each with the name in this run's inventory. seen: the identities of all hosts of this run. What runs that died
-    have said of them is settled by that; of other hosts it is kept.
+    known: all hosts of this run by their names in its inventory, each with its identities. What runs that died have said of them is settled
+    by that; of other hosts it is kept.
     """
+    reached = {identities_[-1] for identities_ in known.values()}
+    called = {(identity, host) for host, identities_ in known.items() for identity in identities_}
     for path in sorted(directory.glob("*.json")):
         claim, owner = _read(path)
         if lives(owner) is False:
-            settled = {name for identity, name in claim["hosts"].items() if identity in seen}
+            # The name and the boot are a host's own words. Under another name and at another address they settle nothing: by the words of
+            # another host it would be spared the proof that the dead run owes it.
+            settled = {name for one, name in claim["hosts"].items() if one in reached or (one, name) in called}
             rest = {identity: name for identity, name in claim["hosts"].items() if name not in settled}
             _write(path, {**claim, "hosts": rest}, owner)
     mine = process(os.getppid())
     if mine is not None:
-        _write(_of(directory, mine), {"hosts": dict(hosts), "ended": [], "begun": begun, "about": about}, mine)
+        hosts = {identity: host for host in ours for identity in known[host]}
+        _write(_of(directory, mine), {"hosts": hosts, "ended": [], "begun": begun, "about": about}, mine)
 
 
 def _of(directory: Path, owner: Process) -> Path:

@@ -35,7 +35,7 @@ def test_a_rollout_has_its_hosts_until_it_is_known_to_be_dead(fields: dict[str, 
     assert ("gpu1 b" in found.taken) is (alive is not False)
     assert ("gpu1 b" in found.unproven) is (alive is False)
     assert ("this machine cannot tell whether it still runs: remove" in found.taken.get("gpu1 b", "")) is (alive is None)
-    claims.take(tmp_path, {}, {"gpu1 b"}, "3", "")
+    claims.take(tmp_path, {"gpu1": ("gpu1 b",)}, (), "3", "")
     assert claims._of(tmp_path, owner).exists() is (alive is not False), "what is not known to be dead is left alone"
 
 
@@ -43,20 +43,25 @@ def known(boot: str, name: str = "gpu1", calls_itself: str = "gpu1", **variables
     return claims.identities(name, {"work": {"hostname": calls_itself, "boot_id": boot} if boot else {}}, variables)
 
 
+# What a second rollout sees: the host, its name in the inventory, whether it is the one that the first rollout has, whether it is in the
+# same boot, and whether what the first one has left is settled once it is dead.
 SECOND_LOOKS = [
-    # the host as a second rollout sees it, whether it is the one that the first rollout has, and whether it is in the same boot
-    ("as before", known("b"), True, True),
-    ("rebooted by the first rollout", known("c"), True, False),
-    ("by another name in the inventory", known("b", "node-1", ansible_host="10.0.0.1"), True, True),
-    ("another host", known("d", "gpu2"), False, False),
-    ("another host behind the same address", known("d", ansible_port=2222), False, False),
-    ("a host of another site with the same address", known("d", calls_itself="edge-7"), False, False),
-    ("a directory tree of the same name", known("", gpufleet_root="/srv/tree"), False, False),
+    ("as before", known("b"), "gpu1", True, True, True),
+    ("rebooted by the first rollout", known("c"), "gpu1", True, False, True),
+    ("at another address", known("b", ansible_host="10.0.0.9"), "gpu1", True, True, True),
+    ("by another name in the inventory, at its address", known("b", "node-1", ansible_host="gpu1"), "node-1", True, True, True),
+    ("another host that takes its name and its boot", known("b", "gpu2", ansible_host="10.0.0.2"), "gpu2", True, True, False),
+    ("another host", known("d", "gpu2"), "gpu2", False, False, False),
+    ("another host behind the same address", known("d", ansible_port=2222), "gpu1", False, False, False),
+    ("a host of another site with the same address", known("d", calls_itself="edge-7"), "gpu1", False, False, False),
+    ("a directory tree of the same name", known("", gpufleet_root="/srv/tree"), "gpu1", False, False, False),
 ]
 
 
-@pytest.mark.parametrize(("seen", "same", "boot"), [case[1:] for case in SECOND_LOOKS], ids=[case[0] for case in SECOND_LOOKS])
-def test_a_host_that_a_rollout_has_is_recognised_after_its_reboot(seen: tuple[str, ...], same: bool, boot: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seen", "name", "same", "boot", "settled"), [case[1:] for case in SECOND_LOOKS], ids=[c[0] for c in SECOND_LOOKS])
+def test_a_host_that_a_rollout_has_is_recognised_after_its_reboot(
+    seen: tuple[str, ...], name: str, same: bool, boot: bool, settled: bool, tmp_path: Path
+) -> None:
     assert HERE
     claim = {"hosts": dict.fromkeys(known("b"), "gpu1"), "ended": [], "begun": "2", "about": ""}
     dead, path = dc.replace(HERE, started="1"), claims._of(tmp_path, HERE)
@@ -68,8 +73,8 @@ def test_a_host_that_a_rollout_has_is_recognised_after_its_reboot(seen: tuple[st
     assert claims.of_others(tmp_path).is_unproven(seen) is same
     claims._write(claims._of(tmp_path, dead), {**claim, "ended": list(claim["hosts"])}, dead)
     assert claims.of_others(tmp_path).is_proven(seen) is boot, "a proof is of one boot"
-    claims.take(tmp_path, {}, set(seen), "3", "")
-    assert claims._of(tmp_path, dead).exists() is not same, "what is settled leaves nothing behind"
+    claims.take(tmp_path, {name: seen}, (), "3", "")
+    assert claims._of(tmp_path, dead).exists() is not settled, "what is settled leaves nothing behind"
 
 
 def test_a_claim_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
