@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import other_owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import api_shapes, other_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import OutOfReach, Standing, counted, text_of
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
@@ -38,16 +38,20 @@ NO_CONFIG = re.compile(
     r"Invalid kube-config file|No configuration found|Failed to load kubeconfig|context .* not found|Expected object with name"
 )
 CERTIFICATE = re.compile(r"CERTIFICATE_VERIFY_FAILED[^)]*")
-PARTS = ("metadata", "spec", "status")
 Patch = list[dict[str, Any]]  # RFC 6902
 ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"
 
 
 def objects(resources: Iterable[Any], doing: str) -> list[dict[str, Any]]:
-    """What the API listed, as far as it has the shape of nodes and pods; a proxy, for example, answers what it likes."""
+    """What the API listed, as far as it has the shape of Kubernetes' objects; a proxy, for example, answers what it likes."""
     found = list(resources)
-    if not all(isinstance(r, Mapping) and all(isinstance(r.get(k) or {}, Mapping) for k in PARTS) and name_of(r) for r in found):
-        raise PlanError(f"cannot {doing}", why="the answer has something without a name in it", next=f"Check {ACCESS}, and the API")
+    step = f"Check {ACCESS}, and the API"
+    for one in found:
+        wrong = api_shapes.wrong_part(one)
+        if wrong:
+            raise PlanError(f"cannot {doing}", why=f"the answer has an object whose {wrong} is not what Kubernetes has there", next=step)
+        if not name_of(one):
+            raise PlanError(f"cannot {doing}", why="the answer has something without a name in it", next=step)
     return [dict(r) for r in found]
 
 

@@ -1,0 +1,52 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which shape the objects of Kubernetes' API have, as far as something is read of them: a proxy before the API answers what it likes.
+
+A mapping of parts, (shape,) for a list of what has this shape, and TEXT. What is not there has every shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+TEXT = ""
+TEXTS = {"*": TEXT}  # of any name
+FIELDS: Mapping[str, Any] = {"f:metadata": {"f:labels": {}, "f:annotations": {}}}
+CONTAINER: Mapping[str, Any] = {"resources": {}, "securityContext": {}}
+POD: Mapping[str, Any] = {"containers": (CONTAINER,), "initContainers": (CONTAINER,), "volumes": ({},)}
+OBJECT: Mapping[str, Any] = {
+    "metadata": {
+        "name": TEXT,
+        "labels": TEXTS,
+        "annotations": TEXTS,
+        "managedFields": ({"fieldsV1": FIELDS},),
+        "ownerReferences": ({},),
+        "finalizers": (TEXT,),
+    },
+    "spec": {**POD, "taints": ({"key": TEXT, "value": TEXT, "effect": TEXT},), "template": {"spec": POD}},
+    "status": {"conditions": ({},), "nodeInfo": {"bootID": TEXT}},
+    "data": {},
+}
+
+
+def wrong_part(thing: Any) -> str:
+    """The path of the first part that is of another type, as `spec.taints`; '' for none."""
+    return _wrong(thing, OBJECT, "") if isinstance(thing, Mapping) else "value"
+
+
+def _wrong(value: Any, shape: Any, path: str) -> str:
+    if shape == TEXT:
+        return "" if isinstance(value, str) else path
+    if isinstance(shape, tuple):
+        return _first(value, shape[0], path) if isinstance(value, list | tuple) else path
+    if not isinstance(value, Mapping):
+        return path
+    parts = {**dict.fromkeys(value, shape["*"]), **shape} if "*" in shape else shape
+    found = ((key, value.get(key)) for key in parts if key != "*")
+    return next(filter(None, (_wrong(of, parts[key], f"{path}.{key}".lstrip(".")) for key, of in found if of is not None)), "")
+
+
+def _first(values: Any, shape: Any, path: str) -> str:
+    return next(filter(None, (_wrong(one, shape, path) for one in values)), "")
