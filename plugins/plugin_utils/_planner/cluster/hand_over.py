@@ -48,7 +48,7 @@ def of(name: str, node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], se
     labels = (node.get("metadata") or {}).get("labels") or {}
     decided = bool((result.get("decision") or {}).get("decisions")) and not result.get("differences")
     own = tuple(pod for pod in pods if may_write(pod) and (pod.get("status") or {}).get("phase") not in drain_kubernetes.ENDED)
-    there = any(may_write((one.get("spec") or {}).get("template") or {}) for one in sets)
+    there = any(may_write((one.get("spec") or {}).get("template") or {}) and not is_refused(one) for one in sets)
     return Node(name, str(labels.get(TOOLKIT_LABEL) or ""), own, there, result.get("operator_toolkit") or {}, decided)
 
 
@@ -60,6 +60,12 @@ def may_write(pod: Mapping[str, Any]) -> bool:
     spec = pod.get("spec") or {}
     privileged = any((container.get("securityContext") or {}).get("privileged") for container in spec.get("containers") or ())
     return privileged or any(volume.get("hostPath") for volume in spec.get("volumes") or ())
+
+
+def is_refused(one: Mapping[str, Any]) -> bool:
+    """Whether none of the pods that a DaemonSet is to have can be made: what may change a host has to pass the namespace's pod security."""
+    status = one.get("status") or {}
+    return bool(status.get("desiredNumberScheduled")) and not status.get("currentNumberScheduled")
 
 
 def described(node: Node) -> str:
@@ -94,13 +100,17 @@ def needed(node: Node, to: str) -> bool:
         if node.owner == NOBODY and not node.there:
             step = "Run gpufleet.nvidia.site, which configures it"
             raise PlanError(
-                f"the GPU Operator's toolkit is not on the node {node.name}", why="the cluster has no DaemonSet of it", next=step
+                f"the GPU Operator's toolkit is not on the node {node.name}",
+                why="the cluster has no DaemonSet of it that can make pods",
+                next=step,
             )
         return node.owner != COLLECTION
     if not node.there:
         step = "Set toolkit.enabled: true in the operator's values first"
         raise PlanError(
-            f"the node {node.name} cannot go to the GPU Operator's toolkit", why="the cluster has no DaemonSet of it", next=step
+            f"the node {node.name} cannot go to the GPU Operator's toolkit",
+            why="the cluster has no DaemonSet of it that can make pods",
+            next=step,
         )
     return node.label != LABELS[OPERATOR] or not node.host.get("installed")
 

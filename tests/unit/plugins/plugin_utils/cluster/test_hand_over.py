@@ -69,8 +69,10 @@ def test_whose_a_node_is_and_where_it_has_to_go(case: str) -> None:
 
 
 NO_OPERATOR = {
-    "collection": "the GPU Operator's toolkit is not on the node gpu1 (the cluster has no DaemonSet of it). Run gpufleet.nvidia.site",
-    "operator": "the node gpu1 cannot go to the GPU Operator's toolkit (the cluster has no DaemonSet of it). Set toolkit.enabled: true",
+    "collection": "the GPU Operator's toolkit is not on the node gpu1 (the cluster has no DaemonSet of it that can make pods). "
+    "Run gpufleet.nvidia.site",
+    "operator": "the node gpu1 cannot go to the GPU Operator's toolkit (the cluster has no DaemonSet of it that can make pods). "
+    "Set toolkit.enabled: true",
 }
 
 
@@ -79,6 +81,22 @@ def test_without_the_operator_there_is_nothing_to_hand_over(to: str) -> None:
     with pytest.raises(PlanError) as refused:
         hand_over.needed(node(there=False), to)
     assert str(refused.value).startswith(NO_OPERATOR[to])
+
+
+# Status of a DaemonSet -> whether it is the operator's presence. No node is left for it where all of them are the collection's.
+COUNTS: list[tuple[dict[str, int] | None, bool]] = [
+    (None, True),
+    ({"desiredNumberScheduled": 0, "currentNumberScheduled": 0}, True),
+    ({"desiredNumberScheduled": 2, "currentNumberScheduled": 1}, True),
+    ({"desiredNumberScheduled": 2, "currentNumberScheduled": 0}, False),
+]
+
+
+@pytest.mark.parametrize(("status", "there"), COUNTS)
+def test_a_daemon_set_whose_pods_are_all_refused_is_nobody(status: dict[str, int] | None, there: bool) -> None:
+    """Any user can make one in a namespace of their own; that its pods may not change a host is the namespace's pod security."""
+    sets = [{**daemon_set(), "status": status}]
+    assert hand_over.of("gpu1", {"metadata": {"name": "gpu1"}}, (), sets, {}).there is there
 
 
 PATCHES: dict[str, tuple[dict[str, str] | None, str, dict[str, str] | None]] = {
