@@ -138,7 +138,7 @@ class ActionModule(ActionBase):
         api = api_of(self, one, variables)
         if absent:
             there = api.look(settings.place, settings.config_map)
-            return Seen(written, place, before, todo, live.absent(there, api.own_config_maps(), one.hosts), api)
+            return Seen(written, place, before, todo, live.absent(there, api.own_config_maps(), one.hosts, settings), api)
         found = in_api(one, api, settings)
         stays = tuple({*stays, *found.stays})
         return Seen(found.rendered, place, before, todo, found.plan, api, found.which.steps, stays)

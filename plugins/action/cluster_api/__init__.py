@@ -15,11 +15,12 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible_collections.gpufleet.nvidia.plugins.action import draining
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls, live, objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls, live, objects, owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 DELEGATE, RIGHTS = "gpufleet_kubernetes_delegate", "docs/cluster.md"
+OF_EVERY_NAMESPACE = "kube-root-ca.crt"
 
 
 @dc.dataclass(frozen=True)
@@ -30,8 +31,7 @@ class Api:
     access: Mapping[str, str]
 
     def look(self, namespace: str, config_map: str) -> live.Live:
-        maps = {"kind": "ConfigMap", "name": config_map, "namespace": namespace}
-        found = self._get("read the ConfigMap", maps)
+        found, there = self._config_map(namespace, config_map)
         nodes = self._get("list the nodes", {"kind": "Node"})
         if not nodes:
             # k8s_info takes an answer 400, or a list without items, for no nodes (plugins/module_utils/k8s/service.py, `find`), and what no
@@ -43,8 +43,24 @@ class Api:
             nodes={drain_kubernetes.name_of(node): node for node in nodes},
             config_map=found[0] if found else None,
             classes={drain_kubernetes.name_of(one): one for one in classes},
-            namespace=bool(found or self._get("read the namespace", {"kind": "Namespace", "name": namespace})),
+            namespace=there,
         )
+
+    def _config_map(self, namespace: str, name: str) -> tuple[list[dict[str, Any]], bool]:
+        """The ConfigMap, if it is there, and whether its namespace is.
+
+        k8s_info takes an answer 400 for one that is not there, and all that an earlier run has written there would be written over. Every
+        namespace has the ConfigMap with the cluster's CA (Kubernetes 1.20 and later, kube-controller-manager's rootcacertpublisher).
+        """
+        where = {"kind": "ConfigMap", "namespace": namespace}
+        found = self._get("read the ConfigMap", {**where, "name": name})
+        if found or not self._get("read the namespace", {"kind": "Namespace", "name": namespace}):
+            return found, bool(found)
+        if not self._get("read the ConfigMap", {**where, "name": OF_EVERY_NAMESPACE}):
+            why = f"the API shows no ConfigMap {OF_EVERY_NAMESPACE} there either, which every namespace has"
+            step = f"Check {drain_kubernetes.ACCESS}, and the API; run again where the namespace is new"
+            raise PlanError(f"cannot read the ConfigMap {namespace}/{name}", why=why, next=step)
+        return [], True
 
     def own_config_maps(self) -> list[dict[str, Any]]:
         """Of all namespaces: the profile or the namespace may have been another one when they were written."""
@@ -80,11 +96,21 @@ class Api:
     def carry_out(self, calls: Sequence[api_calls.Call], *, check: bool) -> None:
         """Let the API judge all of it first, so that a refusal comes before anything is changed."""
         for call in calls:
-            self._do(call, check=True)
+            result = self._do(call, check=True)
+            if call.makes:
+                self._require_new(call, result)
         for call in () if check else calls:
             self._do(call, check=False)
 
-    def _do(self, call: api_calls.Call, *, check: bool) -> None:
+    def _require_new(self, call: api_calls.Call, result: Mapping[str, Any]) -> None:
+        """What was not listed has nobody else's fields: k8s_info takes an answer 400 for nothing, and somebody may have been faster."""
+        made = result.get("result")
+        others = [who for who, _applied, _fields in owners.entries(made) if who != objects.MANAGER] if isinstance(made, Mapping) else []
+        if others:
+            why = f"it is there already, from {owners.called(others[0])}, and the API did not list it"
+            raise PlanError(f"cannot {call.doing}", why=why, next="Run again, and check the API if it fails again")
+
+    def _do(self, call: api_calls.Call, *, check: bool) -> dict[str, Any]:
         result = self._call(call.module, call.arguments, check=check)
         for _attempt in range(draining.CONFLICTS):
             if not (call.again and result.get("failed") and drain_kubernetes.conflict(result)):
@@ -93,6 +119,7 @@ class Api:
             result = self._call(following[0].module, following[0].arguments, check=check) if following else {}
         if result.get("failed") and not (check and self._of_missing_namespace(result)):
             raise drain_kubernetes.failure(result, call.doing, DELEGATE, RIGHTS)
+        return result
 
     def _node(self, call: api_calls.Call) -> dict[str, Any]:
         """As it is by now."""

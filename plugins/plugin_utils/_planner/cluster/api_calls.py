@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 VERBS = {"labels": "label", "annotations": "annotate"}  # of kubectl
 PARTS = tuple(VERBS)  # what is written of a node's metadata
+TAINTS = "taints"  # as a part of the ConfigMap: its note of them
 BATCH = 100  # objects in one call
 
 
@@ -28,15 +29,20 @@ class Call:
     differences: tuple[Difference, ...]
     changes: tuple[tuple[str, Any, Any], ...] = ()  # (object, before, after) for --diff
     again: Callable[[Object], list[Call]] | None = None  # the same for the node as it is by now, where somebody else was faster
+    makes: bool = False  # an object that is not there
 
 
 def of_object(doing: str, wanted: Object, there: Object | None, why: str, *parts: str) -> list[Call]:
-    before = {part: there.get(part) for part in parts} if there is not None else None
-    after = {part: wanted.get(part) for part in parts}
+    before = {part: own_value(there, part) for part in parts} if there is not None else None
+    after = {part: own_value(wanted, part) for part in parts}
     if before == after:
         return []
     what = Difference("object", named(wanted), ",".join(parts), summary(before), summary(after), why)
-    return [Call(doing, "k8s", ssa([wanted]), (what,), ((named(wanted), before, after),))]
+    return [Call(doing, "k8s", ssa([wanted]), (what,), ((named(wanted), before, after),), makes=there is None)]
+
+
+def own_value(thing: Object, part: str) -> Any:
+    return owners.metadata(thing, "annotations").get(objects.TAINTS) if part == TAINTS else thing.get(part)
 
 
 def deleted(thing: Object, why: str) -> Call:
@@ -99,7 +105,9 @@ def shown(thing: Object) -> dict[str, Any]:
 
 
 def summary(part: Mapping[str, Any] | None) -> Any:
-    """The keys of a ConfigMap, the values of anything else."""
+    """The keys of a ConfigMap and its note of taints, the values of anything else."""
     if part is None:
         return None
-    return ", ".join(part["data"] or ()) if "data" in part else {key: value for key, value in part.items() if value is not None}
+    if "data" in part:
+        return ", ".join([*(part["data"] or ()), *([f"{TAINTS} {part[TAINTS]}"] if part.get(TAINTS) else [])])
+    return {key: value for key, value in part.items() if value is not None}

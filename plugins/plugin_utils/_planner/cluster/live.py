@@ -76,9 +76,15 @@ def plan(rendered: Rendered, live: Live, settings: Settings, held: Collection[st
     require_nodes(rendered, live)
     require_staying(live)
     missing = set() if live.config_map is None or owners.is_ours(live.config_map) else unknown_groups(rendered, live)
-    labelled, more = of_nodes(rendered, live, missing, held)
-    freed = released([live.nodes[name] for name in sorted(rendered.gone & set(live.nodes))])
-    first, last, said = of_config_map(rendered, live, settings, named_after(live, [*labelled, *freed]))
+    noted = node_taints.of_cluster(live.config_map)
+    known = [*noted, *rendered.taints]
+    labelled, more = of_nodes(rendered, live, missing, held, known)
+    gone = [live.nodes[name] for name in sorted(rendered.gone & set(live.nodes))]
+    freed = released(gone, known)
+    more += node_taints.doubted(gone, known)
+    after = written([*labelled, *freed])
+    tainted = node_taints.still_noted({**live.nodes, **after}.values(), noted)
+    first, last, said = of_config_map(rendered, live, settings, named_after(live, after), tainted)
     made, dropped, others = of_classes(rendered, live)
     namespace = [of_namespace(settings)] if first and not live.namespace else []
     calls = [*namespace, *first, *made, *labelled, *freed, *last, *dropped]
@@ -95,16 +101,18 @@ def require_staying(live: Live) -> None:
         raise PlanError(f"the {api_calls.named(found)} is being deleted", why=why, next=step)
 
 
-def absent(live: Live, config_maps: Sequence[Object], hosts: Sequence[Host]) -> Plan:
+def absent(live: Live, config_maps: Sequence[Object], hosts: Sequence[Host], settings: Settings) -> Plan:
     """What this collection has made, and nothing else. Labels go first, since they name what is in a ConfigMap.
 
     hosts: those of the run, by which the cluster is known as the one that is meant; all nodes are freed, theirs or not.
     """
-    calls = released([live.nodes[name] for name in sorted(live.nodes, key=names.natural)])
+    known = [*node_taints.of_cluster(live.config_map), *objects.taints(settings.taints)]
+    nodes = [live.nodes[name] for name in sorted(live.nodes, key=names.natural)]
+    calls = released(nodes, known)
     calls += [api_calls.deleted(one, TAKEN_BACK) for one in [*config_maps, *live.classes.values()] if owners.is_ours(one)]
     if calls:
         require_cluster(hosts, live)
-    return Plan(tuple(calls))
+    return Plan(tuple(calls), tuple(node_taints.doubted(nodes, known)))
 
 
 # ---------------------------------------------------------------- nodes
@@ -139,8 +147,10 @@ def unknown_groups(rendered: Rendered, live: Live) -> set[str]:
     return {group.name for group in rendered.groups if data.get(group.name) != group.text}
 
 
-def of_nodes(rendered: Rendered, live: Live, missing: set[str], held: Collection[str]) -> tuple[list[Call], list[str]]:
-    known = {m.node: m for m in rendered.members}
+def of_nodes(
+    rendered: Rendered, live: Live, missing: set[str], held: Collection[str], known: node_taints.Taints
+) -> tuple[list[Call], list[str]]:
+    members = {m.node: m for m in rendered.members}
     plain: list[tuple[Object, Object]] = []
     forced: list[tuple[Object, Object]] = []
     first: list[Call] = []
@@ -149,21 +159,21 @@ def of_nodes(rendered: Rendered, live: Live, missing: set[str], held: Collection
     for wanted in rendered.nodes:
         name = wanted["metadata"]["name"]
         if name not in live.nodes:
-            said.append(f"{known[name].host} is an image, and the cluster has no node {name}: its node is only rendered")
+            said.append(f"{members[name].host} is an image, and the cluster has no node {name}: its node is only rendered")
         elif name in held:
             continue
         elif wanted["metadata"]["labels"][objects.CONFIG_LABEL] in missing:
             said.append(f"the node {name} is only rendered: its configuration is not in the ConfigMap yet")
         else:
-            node, freed, tainted = node_taints.with_taints(wanted, live.nodes[name], rendered.taints)
-            keeper, force = conflict(node, live.nodes[name], known[name])
+            node, freed, tainted = node_taints.with_taints(wanted, live.nodes[name], rendered.taints, known)
+            keeper, force = conflict(node, live.nodes[name], members[name])
             if keeper:
                 said.append(f"the node {name} is only rendered: its label {objects.CONFIG_LABEL} is kept by {keeper}")
                 continue
             if differs(node, live.nodes[name]):
                 (forced if force else plain).append((node, live.nodes[name]))
             first, taints = [*first, *freed], [*taints, *tainted]
-            said += node_taints.kept_taints(live.nodes[name], rendered.taints)
+            said += node_taints.kept_taints(live.nodes[name], rendered.taints, known) + node_taints.doubted([live.nodes[name]], known)
     calls = [*api_calls.applied("label the nodes", plain, LABEL_WHY), *api_calls.applied("label the nodes", forced, LABEL_WHY, force=True)]
     return [*first, *calls, *taints], said
 
@@ -198,10 +208,10 @@ def conflict(wanted: Object, node: Object, m: Member) -> tuple[str, bool]:
     return "", force
 
 
-def released(nodes: Iterable[Object]) -> list[Call]:
+def released(nodes: Iterable[Object], known: node_taints.Taints) -> list[Call]:
     """Nodes without what this collection has written there."""
     ours = [node for node in nodes if any(owners.own_keys(node, part) for part in api_calls.PARTS)]
-    taints = [call for node in ours for call in node_taints.with_taints(bare(node), node, ())[1]]  # nothing is wanted, so nothing is new
+    taints = [call for node in ours for call in node_taints.with_taints(bare(node), node, (), known)[1]]  # nothing is wanted or new
     pairs = [(bare(node), node) for node in ours]
     return [*taints, *api_calls.applied("take the labels from the nodes", pairs, "it is no node with GPUs any more")]
 
@@ -213,14 +223,14 @@ def bare(node: Object) -> Object:
 # ---------------------------------------------------------------- whole objects
 
 
-def named_after(live: Live, calls: Iterable[Call]) -> set[str]:
-    """The configurations that nodes name once these calls are done, whoever has set their labels."""
-    done = {
-        node["metadata"]["name"]: (node["metadata"].get("labels") or {}).get(objects.CONFIG_LABEL, "")
-        for call in calls
-        if call.module == "k8s"
-        for node in call.arguments["resource_definition"]
-    }
+def written(calls: Iterable[Call]) -> dict[str, Object]:
+    """The nodes that these calls write, as far as they are this collection's then."""
+    return {node["metadata"]["name"]: node for call in calls if call.module == "k8s" for node in call.arguments["resource_definition"]}
+
+
+def named_after(live: Live, after: Mapping[str, Object]) -> set[str]:
+    """The configurations that nodes name once these are written, whoever has set their labels."""
+    done = {name: owners.metadata(node, "labels").get(objects.CONFIG_LABEL, "") for name, node in after.items()}
     found = set()
     for name, node in live.nodes.items():
         alone = name in done and (done[name] or not owners.other_owners(node, "labels", objects.CONFIG_LABEL))
@@ -228,8 +238,13 @@ def named_after(live: Live, calls: Iterable[Call]) -> set[str]:
     return found
 
 
-def of_config_map(rendered: Rendered, live: Live, settings: Settings, named: Collection[str]) -> tuple[list[Call], list[Call], list[str]]:
-    """What comes before the labels, and what goes after them: a configuration goes when no node names it any more."""
+def of_config_map(
+    rendered: Rendered, live: Live, settings: Settings, named: Collection[str], tainted: node_taints.Taints
+) -> tuple[list[Call], list[Call], list[str]]:
+    """What comes before the labels, and what goes after them: a configuration goes when no node names it any more.
+
+    tainted: the taints of earlier runs that nodes still have a note of by then.
+    """
     there, wanted = live.config_map, rendered.config_map
     if there is not None and not owners.is_ours(there):
         said = f"the ConfigMap {settings.place}/{settings.config_map} is kept by {owners.owner(there)}: it is only rendered"
@@ -238,12 +253,12 @@ def of_config_map(rendered: Rendered, live: Live, settings: Settings, named: Col
     after = {**{key: text for key, text in before.items() if key in named}, **((wanted or {}).get("data") or {})}
     if not after:
         return [], [api_calls.deleted(there, "no node has GPUs any more")] if there else [], []
-    wanted = objects.config_map(after, settings)
-    whole = {**wanted, "data": dict(sorted({**before, **after}.items()))}
-    first = api_calls.of_object("write the ConfigMap", whole, there, "the device plugin reads how pods get their GPUs", "data")
-    if not set(before) - set(after):
-        return first, [], []
-    return first, api_calls.of_object("write the ConfigMap", wanted, whole, "no node is of that group any more", "data"), []
+    taints = node_taints.together(rendered.taints, tainted)
+    wanted = objects.config_map(after, settings, taints)
+    whole = objects.config_map({**before, **after}, settings, node_taints.together(taints, node_taints.of_cluster(there)))
+    parts = ("data", api_calls.TAINTS)
+    first = api_calls.of_object("write the ConfigMap", whole, there, "the device plugin reads how pods get their GPUs", *parts)
+    return first, api_calls.of_object("write the ConfigMap", wanted, whole, "no node needs that any more", *parts), []
 
 
 def of_classes(rendered: Rendered, live: Live) -> tuple[list[Call], list[Call], list[str]]:

@@ -1,12 +1,16 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The taints of nodes. They are one list that all share: a note on the node says which of them are this collection's."""
+"""The taints of nodes. They are one list that all share: a note on the node says which of them are this collection's.
+
+A kubelet may write annotations of its own node, and no taints (NodeRestriction). So a note counts only for what the ConfigMap, or the run,
+says that this collection taints nodes with: else root of a node had its taints removed by a note of its own.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import objects, owners
@@ -16,15 +20,18 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 
+Taints = Sequence[Mapping[str, str]]
 
-def with_taints(wanted: Object, node: Object, taints: Sequence[Mapping[str, str]]) -> tuple[Object, list[Call], list[Call]]:
+
+def with_taints(wanted: Object, node: Object, taints: Taints, known: Taints) -> tuple[Object, list[Call], list[Call]]:
     """The node with the note which taints are ours, and the patches of its taints, which are one list that all share.
 
     What goes comes before the note, what is new after it: a taint that no note names any more is never taken back.
+    known: what this collection taints nodes of this cluster with.
     """
-    ours = own_taints(node)  # as noted now: the note may be another one when a patch is made again
+    ours = own_taints(node, known)  # as noted now: the note may be another one when a patch is made again
     mine, without, _after = shares(node, taints, ours)
-    note = {objects.TAINTS: json.dumps(mine, sort_keys=True)} if mine else {}
+    note = {objects.TAINTS: objects.note(mine)} if mine else {}
     metadata = {**wanted["metadata"], "annotations": {**wanted["metadata"].get("annotations", {}), **note}}
 
     def going(now: Object) -> list[Call]:
@@ -37,9 +44,7 @@ def with_taints(wanted: Object, node: Object, taints: Sequence[Mapping[str, str]
     return {**wanted, "metadata": metadata}, going(node), coming(left if going(node) else node)
 
 
-def shares(
-    node: Object, taints: Sequence[Mapping[str, str]], ours: Sequence[Mapping[str, str]]
-) -> tuple[list[dict[str, str]], list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+def shares(node: Object, taints: Taints, ours: Taints) -> tuple[list[dict[str, str]], list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """What this collection is to have there, the node's list without what is not wanted any more, and its list with all that is wanted."""
     before = drain_kubernetes.taints(node)
     others = [t for t in before if not any(same_taint(t, o) for o in ours)]
@@ -47,9 +52,9 @@ def shares(
     return mine, [t for t in before if t in others or any(same_taint(t, m) for m in mine)], [*others, *mine]
 
 
-def kept_taints(node: Object, taints: Sequence[Mapping[str, str]]) -> list[str]:
+def kept_taints(node: Object, taints: Taints, known: Taints) -> list[str]:
     """What is asked for and cannot be set, since somebody has set another value; a taint that is as it has to be is nobody's concern."""
-    ours = own_taints(node)
+    ours = own_taints(node, known)
     others = [t for t in drain_kubernetes.taints(node) if not any(same_taint(t, o) for o in ours)]
     pairs = ((t, o) for t in taints for o in others if same_taint(t, o) and (t.get("value") or "") != (o.get("value") or ""))
     return [
@@ -64,12 +69,44 @@ def spelled(taint: Mapping[str, Any]) -> str:
     return f"{taint.get('key')}{value}:{taint.get('effect')}"
 
 
-def own_taints(node: Object) -> list[dict[str, str]]:
-    if objects.TAINTS not in owners.own_keys(node, "annotations"):
-        return []
+def doubted(nodes: Iterable[Object], known: Taints) -> list[str]:
+    """Taints that a node's note calls ours, and nothing else does: they stay."""
+    found = [(drain_kubernetes.name_of(node), escape.line(spelled(t))) for node in nodes for t in noted(node) if in_doubt(t, node, known)]
+    return [
+        f"the node {name} has the taint {taint}, which stays: only its annotation says that it is of this collection. "
+        f"Remove it with `kubectl taint node {name} {taint}-` if nobody needs it"
+        for name, taint in found
+    ]
+
+
+def in_doubt(noted_: Mapping[str, str], node: Object, known: Taints) -> bool:
+    return noted_ not in known and any(same_taint(noted_, one) for one in drain_kubernetes.taints(node))
+
+
+def own_taints(node: Object, known: Taints) -> list[dict[str, str]]:
+    return [t for t in noted(node) if t in known] if objects.TAINTS in owners.own_keys(node, "annotations") else []
+
+
+def of_cluster(config_map: Object | None) -> list[dict[str, str]]:
+    """What this collection taints nodes with, as an earlier run has noted it."""
+    return noted(config_map or {})
+
+
+def together(some: Taints, more: Taints) -> list[Mapping[str, str]]:
+    return [*some, *(one for one in more if one not in some)]
+
+
+def still_noted(nodes: Iterable[Object], known: Taints) -> list[dict[str, str]]:
+    """Those of the cluster's taints that nodes still have a note of."""
+    notes = [t for node in nodes for t in noted(node)]
+    return [dict(t) for t in known if t in notes]
+
+
+def noted(thing: Object) -> list[dict[str, str]]:
+    """The note of a node or of the ConfigMap."""
     try:
-        found = json.loads(owners.metadata(node, "annotations").get(objects.TAINTS, ""))
-    except ValueError:
+        found = json.loads(owners.metadata(thing, "annotations").get(objects.TAINTS, ""))
+    except (ValueError, RecursionError):
         return []
     return [t for t in found if isinstance(t, dict)] if isinstance(found, list) else []
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -117,7 +118,7 @@ def render(name: str, hosts: Sequence[members.Host], settings: Settings, kept: K
         name=name,
         groups=groups,
         out=out,
-        config_map=config_map(texts, settings) if texts else None,
+        config_map=config_map(texts, settings, tainted) if texts else None,
         classes=runtime_classes(groups, kept),
         nodes=tuple(sorted(nodes, key=lambda n: names.natural(n["metadata"]["name"]))),
         values=values,
@@ -147,9 +148,12 @@ def own_name(setting: str, text: str, pattern: re.Pattern[str], longest: int) ->
     return text
 
 
-def config_map(texts: Mapping[str, str], settings: Settings) -> Object:
+def config_map(texts: Mapping[str, str], settings: Settings, tainted: Sequence[Mapping[str, str]] = ()) -> Object:
+    """tainted: what this collection has nodes tainted with, by which it knows its taints again; no node may write it here."""
     place = namespace_name(settings.place)
-    metadata = {"name": config_map_name(settings.config_map), "namespace": place, "labels": {MANAGED_BY: MANAGER}}
+    metadata: Object = {"name": config_map_name(settings.config_map), "namespace": place, "labels": {MANAGED_BY: MANAGER}}
+    if tainted:
+        metadata["annotations"] = {TAINTS: note(tainted)}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(sorted(texts.items()))}
 
 
@@ -193,6 +197,11 @@ def taints(texts: Iterable[str]) -> tuple[dict[str, str], ...]:
             raise PlanError(what, why="a node has one", next="Leave one of them out")
         found[one["key"], one["effect"]] = one
     return tuple(found.values())
+
+
+def note(tainted: Iterable[Mapping[str, str]]) -> str:
+    """Taints as an annotation has them."""
+    return json.dumps([dict(one) for one in tainted], sort_keys=True)
 
 
 def taint(text: str) -> dict[str, str]:

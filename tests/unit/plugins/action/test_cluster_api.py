@@ -70,17 +70,63 @@ def test_a_node_that_is_gone_or_never_still_is_said(patches: list[dict[str, Any]
     assert len(answers.tried) <= draining.CONFLICTS + 1
 
 
+THERE = {"Node": "gpu1", "Namespace": "plugin", "ConfigMap": "config", "RuntimeClass": "nvidia"}
+
+
 class Silent:
-    """kubernetes.core where the API answers 400, or a list without items: the module lists nothing, and does not fail."""
+    """kubernetes.core where the API answers 400, or a list without items, for some kinds: the module lists nothing, and does not fail."""
+
+    def __init__(self, *kinds: str) -> None:
+        self.kinds = kinds
 
     def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
-        there = {"Namespace": "plugin", "ConfigMap": "config", "RuntimeClass": "nvidia"}.get(arguments["kind"])
+        there = "" if arguments["kind"] in self.kinds else arguments.get("name") or THERE[arguments["kind"]]
         return {"api_found": True, "resources": [{"metadata": {"name": there}}] if there else []}
 
 
-def test_a_cluster_that_lists_no_nodes_is_none_whose_objects_nobody_needs() -> None:
-    """What no node needs is removed: all configurations of the plugin, and all RuntimeClasses of this collection."""
+# What is not there is made, and what no node needs is removed: all configurations of the plugin, and all RuntimeClasses of this collection.
+SILENT = [
+    ("Node", "cannot list the nodes"),
+    ("ConfigMap", "cannot read the ConfigMap plugin/config (the API shows no ConfigMap kube-root-ca.crt there either"),
+]
+
+
+@pytest.mark.parametrize(("kind", "said"), SILENT)
+def test_a_cluster_that_does_not_list_what_every_cluster_has_is_refused(kind: str, said: str) -> None:
     with pytest.raises(PlanError) as refused:
-        cluster_api.Api(Silent(), {}).look("plugin", "config")  # type: ignore[arg-type]
-    assert "cannot list the nodes" in str(refused.value)
+        cluster_api.Api(Silent(kind), {}).look("plugin", "config")  # type: ignore[arg-type]
+    assert said in str(refused.value)
     assert refused.value.next
+
+
+def test_what_is_not_there_yet_is_seen_as_that() -> None:
+    found = cluster_api.Api(Silent("ConfigMap", "Namespace", "RuntimeClass"), {}).look("plugin", "config")  # type: ignore[arg-type]
+    assert (found.config_map, found.namespace, found.classes) == (None, False, {})
+
+
+class Dry:
+    """kubernetes.core that shows an object as it would be, with all who have written it."""
+
+    def __init__(self, *managers: str) -> None:
+        self.made = {"metadata": {"name": "nvidia", "managedFields": [{"manager": who, "operation": "Apply"} for who in managers]}}
+        self.real = 0
+
+    def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+        self.real += not check
+        return {"changed": True, "result": self.made}
+
+
+@pytest.mark.parametrize(
+    ("managers", "makes", "refused"),
+    [(("k3s", "gpufleet.nvidia"), True, True), (("k3s", "gpufleet.nvidia"), False, False), (("gpufleet.nvidia",), True, False)],
+)
+def test_what_was_not_listed_and_is_somebody_elses_is_not_taken_over(managers: tuple[str, ...], makes: bool, refused: bool) -> None:
+    answers = Dry(*managers)
+    calls = [api_calls.Call("write the RuntimeClass nvidia", "k8s", {}, (), makes=makes)]
+    if not refused:
+        cluster_api.Api(answers, {}).carry_out(calls, check=False)  # type: ignore[arg-type]
+        assert answers.real == 1
+        return
+    with pytest.raises(PlanError, match="cannot write the RuntimeClass nvidia .it is there already, from k3s, and the API did not list it"):
+        cluster_api.Api(answers, {}).carry_out(calls, check=False)  # type: ignore[arg-type]
+    assert answers.real == 0

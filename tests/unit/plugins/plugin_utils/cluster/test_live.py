@@ -222,14 +222,14 @@ def test_a_node_that_is_not_the_host_is_refused(case: str) -> None:
 def test_absent_takes_ours_and_nothing_else() -> None:
     before = after(rendered(TWO))
     assert before.config_map is not None
-    plan = live.absent(before, [before.config_map, keeper("Argo CD")], hosts({"gpu1": native()}))
+    plan = live.absent(before, [before.config_map, keeper("Argo CD")], hosts({"gpu1": native()}), SETTINGS)
     assert doing(plan) == [
         "take the labels from the nodes",
         "remove the ConfigMap nvidia-device-plugin/gpufleet-device-plugin",
         "remove the RuntimeClass nvidia",
     ]
     foreign = empty("gpu1", classes={"nvidia": helm_class("nvidia")})
-    assert live.absent(foreign, [keeper("Argo CD")], hosts({"x": {}})) == live.Plan()
+    assert live.absent(foreign, [keeper("Argo CD")], hosts({"x": {}}), SETTINGS) == live.Plan()
 
 
 KEPT_SINCE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -247,7 +247,7 @@ def test_what_somebody_has_taken_over_is_theirs(case: str) -> None:
     there = copy.deepcopy(dict(before.classes["nvidia"]))
     there["metadata"].update(more)
     there["metadata"]["managedFields"].append(by(who, there))
-    plan = live.absent(empty(nodes=before.nodes, classes={"nvidia": there}), [], hosts({"gpu1": native()}))
+    plan = live.absent(empty(nodes=before.nodes, classes={"nvidia": there}), [], hosts({"gpu1": native()}), SETTINGS)
     assert doing(plan) == ["take the labels from the nodes"]
     there["handler"] = "another"
     plan = live.plan(
@@ -269,4 +269,4 @@ def test_another_cluster_is_not_taken_back(case: str) -> None:
     before = after(rendered({"gpu1": native()}))
     there = empty(nodes={**before.nodes, **more}, config_map=before.config_map, classes=before.classes)
     with pytest.raises(PlanError, match=words):
-        live.absent(there, [], hosts(of_run))
+        live.absent(there, [], hosts(of_run), SETTINGS)
