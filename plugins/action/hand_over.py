@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -57,7 +58,8 @@ class Step:
         if judged:
             drain_kubernetes.require_same_machine(node, str((self.result.get("work") or {}).get("boot_id") or ""))
         pods = self.api.pods(self.name, hand_over.SELECTOR)
-        return hand_over.of(self.name, node, pods, self.api.daemon_sets(hand_over.SELECTOR), self.result)
+        found = hand_over.of(self.name, node, pods, self.api.daemon_sets(hand_over.SELECTOR), self.result)
+        return dc.replace(found, held=drain_kubernetes.holder(node, self.args["rollout"]) == "held")
 
     def labelled(self, to: str) -> bool:
         return self.api.patched("set the node's label", self.name, lambda node: hand_over.patch(node, to), check=self.check)

@@ -52,6 +52,12 @@ options:
     description: Name of the node. Empty takes the name of the host in the inventory.
     type: str
     default: ""
+  rollout:
+    description:
+      - The id by which M(gpufleet.nvidia.drain) has taken the node out of service. A node that an earlier run has left so is handed over
+        again, whoever configures its engine by now, and is put back into service by that.
+    type: str
+    default: default
   timeout:
     description: Seconds for the toolkit's pod to end, or to become ready.
     type: int
@@ -76,7 +82,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 needed:
-  description: Whether the node is not yet where O(to) says.
+  description: Whether the node is not yet where O(to) says, or an earlier run has left it out of service.
   returned: success
   type: bool
   sample: true

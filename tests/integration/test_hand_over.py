@@ -20,6 +20,7 @@ import yaml
 from tests.integration.conftest import Boot
 from tests.lab.kubernetes import Cluster
 from tests.lab.lab import Lab
+from tests.tools.killed_at import killed_at
 from tests.tools.onlab import PROBE, Fleet, Run
 from tests.unit.tool_modules import imported
 
@@ -95,7 +96,7 @@ class Kube:
     def __init__(self, fleet: Fleet, cluster: Cluster, python: Path, collections: Path) -> None:
         self.fleet, self.cluster, self.python, self.collections = fleet, cluster, python, collections
 
-    def hand_over(self, to: str, *arguments: str, **settings: Any) -> Run:
+    def hand_over(self, to: str, *arguments: str, killed: str = "", **settings: Any) -> Run:
         controller = {"ansible_connection": "local", "ansible_python_interpreter": str(self.python)}
         inventory = self.cluster.place / "controller.yml"
         inventory.write_text(yaml.safe_dump({"all": {"hosts": {"localhost": controller}}}))
@@ -105,7 +106,7 @@ class Kube:
             variables={**SETTINGS, **access, **settings},
             arguments=["-i", str(inventory), *arguments],
             environment={"ANSIBLE_COLLECTIONS_PATH": f"{Path('.cache/collections').resolve()}:{self.collections}"},
-            around=self.fleet.lab.inside([]),
+            around=[*(killed_at(killed) if killed else ()), *self.fleet.lab.inside([])],
         )
 
     def stands(self) -> tuple[str, bool, int, str, bool]:
@@ -157,6 +158,24 @@ def test_a_node_goes_to_the_collection_and_back(kube: Kube) -> None:
     assert back.status == 0, back.words
     assert kube.stands() == OPERATORS
     assert kube.fleet.text(NODE, CONFIG) == before
+
+
+def test_a_run_that_was_killed_is_ended_by_the_next(kube: Kube) -> None:
+    """The host is converged by then, and its node is out of service."""
+    assert kube.stands() == OPERATORS
+    at = "TASK [See that the host was converged]"
+    killed = kube.hand_over("collection", killed=at)
+    assert killed.status != 0
+    assert at in killed.words
+    label, in_service, *_more = kube.stands()
+    assert (label, in_service) == ("false", False)
+    said = kube.hand_over("state")
+    assert "collection: the node kube1 is held out of service by this collection and has the label" in said.words
+    again = kube.hand_over("collection")
+    assert again.status == 0, again.words
+    assert kube.stands() == COLLECTIONS
+    back = kube.hand_over("operator")
+    assert (back.status, kube.stands()) == (0, OPERATORS), back.words
 
 
 def test_a_node_whose_proof_fails_is_handed_back(kube: Kube) -> None:

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tests.integration.conftest import Boot
+from tests.tools.killed_at import killed_at
 from tests.tools.onlab import Fleet, Run, repository
 
 pytestmark = pytest.mark.lab
@@ -19,19 +19,6 @@ NEW, OLD = ["new1", "new2"], ["old1", "old2"]  # two classes: another release of
 HOSTS = [*NEW, *OLD]
 DROP_IN = "/etc/systemd/system/containerd.service.d/trap.conf"
 TRAP = "[Service]\nExecStartPre=/bin/sh -c '! grep -rq nvidia /etc/containerd'\n"
-# Runs a command, and kills it with all of its children once it has printed a line for the n-th time.
-KILLED_AT = """
-import os, signal, subprocess, sys
-left, words = int(sys.argv[1]), sys.argv[2]
-run = subprocess.Popen(sys.argv[3:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
-for line in run.stdout:
-    print(line, end="", flush=True)
-    left -= words in line
-    if not left:
-        os.killpg(run.pid, signal.SIGKILL)
-        break
-sys.exit(run.wait() != 0)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +39,8 @@ def undone(fleet: Fleet) -> Iterator[Fleet]:
         fleet.shell(host, f"rm -f {DROP_IN}; systemctl daemon-reload")
 
 
-def rollout(fleet: Fleet, *, killed_at: tuple[int, str] | None = None, **settings: object) -> Run:
-    around = [sys.executable, "-c", KILLED_AT, *map(str, killed_at)] if killed_at else []
+def rollout(fleet: Fleet, *, at: str = "", **settings: object) -> Run:
+    around = killed_at(at) if at else []
     return fleet.play("rollout", HOSTS, variables={"gpufleet_rollout_canaries": 1, **settings}, around=around)
 
 
@@ -95,12 +82,12 @@ def test_with_a_budget_it_stops_its_class_and_a_later_run_goes_on(undone: Fleet)
     assert changing(again) == set(NEW), "hosts that are done take no part in it"
 
 
-@pytest.mark.parametrize("at", [(1, "TASK [End the batch]"), (1, "TASK [gpufleet.nvidia.node : Converge the host]")])
-def test_a_rollout_whose_controller_is_killed_goes_on(undone: Fleet, at: tuple[int, str]) -> None:
+@pytest.mark.parametrize("at", ["TASK [End the batch]", "TASK [gpufleet.nvidia.node : Converge the host]"])
+def test_a_rollout_whose_controller_is_killed_goes_on(undone: Fleet, at: str) -> None:
     before = {host: undone.starts(host, "containerd.service") for host in HOSTS}
-    killed = rollout(undone, killed_at=at)
+    killed = rollout(undone, at=at)
     assert killed.status != 0
-    assert at[1] in killed.words
+    assert at in killed.words
     run = rollout(undone)
     assert run.status == 0, run.words
     assert converged(undone) == set(HOSTS)

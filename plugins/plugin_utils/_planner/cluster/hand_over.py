@@ -36,6 +36,7 @@ class Node:
     there: bool  # the cluster has the toolkit's DaemonSet
     host: Mapping[str, Any]  # operator_toolkit of the look
     decided: bool  # this collection configures an engine there
+    held: bool = False  # an earlier run has taken it out of service, and was killed before it put it back
 
     @property
     def owner(self) -> str:
@@ -76,7 +77,8 @@ def described(node: Node) -> str:
     host = (
         f"on the host it is {fate} ({escape.line(str(node.host.get('why') or 'no trace of it'))}), handlers of it: {escape.line(handlers)}"
     )
-    return f"the node {node.name} has the label {TOOLKIT_LABEL}={node.label or '(none)'}; {pods}; {host}"
+    held = "is held out of service by this collection and " if node.held else ""
+    return f"the node {node.name} {held}has the label {TOOLKIT_LABEL}={node.label or '(none)'}; {pods}; {host}"
 
 
 def pod_words(pod: Mapping[str, Any]) -> str:
@@ -93,7 +95,10 @@ def ready(pod: Mapping[str, Any]) -> bool:
 
 
 def needed(node: Node, to: str) -> bool:
-    """Whether there is something to hand over. A node that is where it shall be is left as it is, whoever brought it there."""
+    """Whether there is something to hand over. A node that is where it shall be is left as it is, whoever brought it there.
+
+    One that an earlier run has left out of service is handed over once more: its host may not be proven yet, and it has to go back.
+    """
     if to == STATE:
         return False
     if to == COLLECTION:
@@ -104,7 +109,7 @@ def needed(node: Node, to: str) -> bool:
                 why="the cluster has no DaemonSet of it that can make pods",
                 next=step,
             )
-        return node.owner != COLLECTION
+        return node.held or node.owner != COLLECTION
     if not node.there:
         step = "Set toolkit.enabled: true in the operator's values first"
         raise PlanError(
@@ -112,7 +117,7 @@ def needed(node: Node, to: str) -> bool:
             why="the cluster has no DaemonSet of it that can make pods",
             next=step,
         )
-    return node.label != LABELS[OPERATOR] or not node.host.get("installed")
+    return node.held or node.label != LABELS[OPERATOR] or not node.host.get("installed")
 
 
 def patch(node: Mapping[str, Any], to: str) -> drain_kubernetes.Patch:

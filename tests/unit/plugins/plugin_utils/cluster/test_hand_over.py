@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from typing import Any
 
 import pytest
@@ -58,6 +59,22 @@ def test_a_pod_that_has_ended_keeps_no_node(phase: str) -> None:
     ended = {**pod(), "status": {"phase": phase}}
     assert hand_over.waiting(node("false", ended), hand_over.COLLECTION) == ""
     assert node("false", ended, **OURS).owner == hand_over.COLLECTION
+
+
+# Where it goes, and what a run that was killed before it put the node back has left.
+HELD = [
+    ("collection", node("false", **OURS), True),
+    ("operator", node("true", pod(READY), host=LIVE), True),
+    ("state", node("false", **OURS), False),
+]
+
+
+@pytest.mark.parametrize(("to", "found", "needed"), HELD)
+def test_a_node_that_was_left_out_of_service_is_handed_over_again(to: str, found: hand_over.Node, needed: bool) -> None:
+    assert hand_over.needed(found, to) is False
+    held = dc.replace(found, held=True)
+    assert hand_over.needed(held, to) is needed
+    assert "gpu1 is held out of service by this collection and has the label" in hand_over.described(held)
 
 
 @pytest.mark.parametrize("case", OWNERS)
