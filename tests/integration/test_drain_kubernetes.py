@@ -118,7 +118,8 @@ def test_a_node_in_other_hands_is_left_out_also_where_no_drain_is_needed(marks: 
     if "lock" in marks:
         lock = {"weave.works/kured-node-lock": json.dumps({"nodeID": marks["lock"], "created": "2026-11-22T10:00:00Z", "TTL": 0})}
         metadata = {"namespace": "kube-system", "name": "kured", "annotations": lock}
-        lab.cluster.daemon_sets = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata}]
+        template = {"spec": {"volumes": [{"hostPath": {"path": "/var/run"}}]}}  # by which kured sees that a host wants to reboot
+        lab.cluster.daemon_sets = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": {"template": template}}]
     lab.cluster.pods.pop("train")
     status, words, outcomes = lab.play("drain", gpufleet_drain=policy)
     assert status == (2 if owner else 0), words

@@ -169,7 +169,11 @@ class Client:
             if not pair:
                 raise self._status(401)
             return basic
-        if urllib.parse.urlsplit(wanted.realm).scheme != self.scheme:
+        try:
+            scheme = urllib.parse.urlsplit(wanted.realm).scheme
+        except ValueError:
+            raise Odd("it names a place for tokens that is no address") from None
+        if scheme != self.scheme:
             raise Odd("it names a place for tokens that is not asked: its address is of another kind than the registry's")
         asked = {"service": wanted.service, "scope": wanted.scope or f"repository:{self.of.repository}:pull"}
         query = urllib.parse.urlencode({key: value for key, value in asked.items() if value})

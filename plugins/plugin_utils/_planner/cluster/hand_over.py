@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import TOOLKIT_LABEL
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import daemon_sets, drain_kubernetes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 
@@ -48,25 +48,9 @@ class Node:
 def of(name: str, node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], sets: Sequence[Any], result: Mapping[str, Any]) -> Node:
     labels = (node.get("metadata") or {}).get("labels") or {}
     decided = bool((result.get("decision") or {}).get("decisions")) and not result.get("differences")
-    own = tuple(pod for pod in pods if may_write(pod) and (pod.get("status") or {}).get("phase") not in drain_kubernetes.ENDED)
-    there = any(may_write((one.get("spec") or {}).get("template") or {}) and not is_refused(one) for one in sets)
+    own = tuple(pod for pod in pods if daemon_sets.may_write(pod) and (pod.get("status") or {}).get("phase") not in drain_kubernetes.ENDED)
+    there = any(daemon_sets.may_change_hosts(one) for one in sets)
     return Node(name, str(labels.get(TOOLKIT_LABEL) or ""), own, there, result.get("operator_toolkit") or {}, decided)
-
-
-def may_write(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod, or a DaemonSet's template of one, can change its host: it is privileged, or mounts a directory of the host.
-
-    Any user of a cluster can make a pod with its label in a namespace of their own, and would decide by it whose a node is.
-    """
-    spec = pod.get("spec") or {}
-    privileged = any((container.get("securityContext") or {}).get("privileged") for container in spec.get("containers") or ())
-    return privileged or any(volume.get("hostPath") for volume in spec.get("volumes") or ())
-
-
-def is_refused(one: Mapping[str, Any]) -> bool:
-    """Whether none of the pods that a DaemonSet is to have can be made: what may change a host has to pass the namespace's pod security."""
-    status = one.get("status") or {}
-    return bool(status.get("desiredNumberScheduled")) and not status.get("currentNumberScheduled")
 
 
 def described(node: Node) -> str:

@@ -16,6 +16,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import daemon_sets as daemon_sets_
+
 
 @dc.dataclass(frozen=True)
 class Mark:
@@ -88,8 +90,11 @@ def sentence(node: str, mark: Mark, value: str) -> str:
 
 
 def locked(node: str, daemon_sets: Iterable[Mapping[str, Any]], now: datetime.datetime) -> str:
-    """Whether kured holds its lock for a node. Between the lock and the reboot kured cordons and drains it."""
-    for daemon_set in daemon_sets:
+    """Whether kured holds its lock for a node. Between the lock and the reboot kured cordons and drains it.
+
+    Its pods see the host's file that asks for a reboot, and reboot it. Any other DaemonSet may carry the annotation without being kured.
+    """
+    for daemon_set in filter(daemon_sets_.may_change_hosts, daemon_sets):
         metadata = daemon_set.get("metadata") or {}
         text = (metadata.get("annotations") or {}).get(KURED_LOCK)
         if text is not None and any(_holds(lock, node, now) for lock in _locks(str(text))):
@@ -115,5 +120,8 @@ def _holds(lock: Mapping[str, Any], node: str, now: datetime.datetime) -> bool:
     ttl, made = lock.get("TTL") or 0, re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)$", str(lock.get("created")))
     if not isinstance(ttl, int) or ttl <= 0 or not made:
         return True
-    created = datetime.datetime.fromisoformat(made[1] + made[2].replace("Z", "+00:00"))
+    try:
+        created = datetime.datetime.fromisoformat(made[1] + made[2].replace("Z", "+00:00"))
+    except ValueError:  # no time that there is, so none that is over
+        return True
     return (now - created).total_seconds() < ttl / 1e9

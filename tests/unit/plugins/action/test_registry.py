@@ -178,6 +178,7 @@ BAD = [
     (401, {"WWW-Authenticate": "Negotiate"}, b"", "it wants credentials that it accepts (HTTP 401)"),
     (401, {"WWW-Authenticate": 'Bearer realm="https://elsewhere.example.org/"'}, b"", "its address is of another kind"),
     (401, {"WWW-Authenticate": 'Bearer realm="file:///etc/passwd"'}, b"", "its address is of another kind"),
+    (401, {"WWW-Authenticate": 'Bearer realm="https://[::1"'}, b"", "it names a place for tokens that is no address"),
     (403, {}, b"", "these credentials may not read it (HTTP 403)"),
     (404, {}, b"", "it has no such image (HTTP 404)"),
     (429, {"Retry-After": "3600"}, b"", "it has had too many requests from here (HTTP 429)"),

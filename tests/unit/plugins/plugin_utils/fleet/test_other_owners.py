@@ -92,6 +92,15 @@ def test_our_own_hold_does_not_hide_who_came_since() -> None:
 
 NOW = datetime.datetime(2026, 11, 22, 12, 0, tzinfo=datetime.timezone.utc)
 HOUR = 3600 * 10**9  # a duration as Go writes it
+SENTINEL = {"hostPath": {"path": "/var/run", "type": "Directory"}}  # kured-1.17, where it sees the file that asks for a reboot
+
+
+def kured(annotation: str | None, **spec: Any) -> dict[str, Any]:
+    annotations = {} if annotation is None else {other_owners.KURED_LOCK: annotation}
+    metadata = {"namespace": "kube-system", "name": "kured", "annotations": annotations}
+    return {"metadata": metadata, "spec": {"template": {"spec": {"volumes": [SENTINEL], **spec}}}}
+
+
 LOCKS = [
     # what kured has written on its DaemonSet, whether it holds gpu1
     (None, False),
@@ -102,6 +111,8 @@ LOCKS = [
     ({"nodeID": "gpu1", "created": "2026-11-22T11:30:00Z", "TTL": HOUR}, True),
     ({"nodeID": "gpu1", "created": "2026-11-22T13:30:00+02:00", "TTL": HOUR}, True),
     ({"nodeID": "gpu1", "TTL": HOUR}, True),  # since when is not said
+    ({"nodeID": "gpu1", "TTL": 1, "created": "9999-99-99T99:99:99Z"}, True),
+    ({"nodeID": "gpu1", "TTL": 1, "created": "2020-01-01T00:00:00+99:99"}, True),
     ({"maxOwners": 2, "locks": [{"nodeID": "gpu3", "TTL": 0}, {"nodeID": "gpu1", "TTL": 0}]}, True),
     ({"maxOwners": 2, "locks": None}, False),
     ([1], False),
@@ -111,15 +122,22 @@ LOCKS = [
 
 @pytest.mark.parametrize(("lock", "held"), LOCKS)
 def test_the_lock_of_kured_holds_the_node_that_it_names(lock: Any, held: bool) -> None:
-    annotations = {} if lock is None else {other_owners.KURED_LOCK: json.dumps(lock)}
-    daemon_set = {"metadata": {"namespace": "kube-system", "name": "kured", "annotations": annotations}}
+    daemon_set = kured(None if lock is None else json.dumps(lock))
     found = other_owners.locked("gpu1", [{"metadata": {}}, daemon_set], NOW)
     assert ("the DaemonSet kube-system/kured" in found) is held
 
 
+def test_a_lock_on_a_daemon_set_that_can_reboot_no_host_holds_nothing() -> None:
+    """Any user of a cluster can annotate a DaemonSet of their own, and would keep every rollout from every node by it."""
+    lock = json.dumps({"nodeID": "gpu1", "TTL": 0})
+    refused = {**kured(lock), "status": {"desiredNumberScheduled": 3, "currentNumberScheduled": 0}}
+    assert other_owners.locked("gpu1", [kured(lock, volumes=[]), refused], NOW) == ""
+    assert other_owners.locked("gpu1", [kured(lock)], NOW)
+
+
 @given(st.text())
 def test_what_is_no_lock_holds_nothing_and_breaks_nothing(text: str) -> None:
-    assert other_owners.locked("gpu1", [{"metadata": {"annotations": {other_owners.KURED_LOCK: text}}}], NOW) == ""
+    assert other_owners.locked("gpu1", [kured(text)], NOW) == ""
 
 
 def test_a_host_in_other_hands_is_left_out_and_one_that_has_nothing_to_do_is_done() -> None:
@@ -132,4 +150,4 @@ def test_a_host_in_other_hands_is_left_out_and_one_that_has_nothing_to_do_is_don
 
 def test_an_annotation_that_no_json_reader_gets_through_holds_no_node() -> None:
     """Whoever may annotate a DaemonSet must not end a rollout by it."""
-    assert not other_owners.locked("gpu1", [{"metadata": {"annotations": {other_owners.KURED_LOCK: "[" * 200_000}}}], NOW)
+    assert not other_owners.locked("gpu1", [kured("[" * 200_000)], NOW)

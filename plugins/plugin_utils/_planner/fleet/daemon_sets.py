@@ -1,0 +1,30 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which DaemonSets of a cluster can change its hosts.
+
+Any user of a cluster can make a DaemonSet with the labels and annotations of another one in a namespace of their own, and would decide by
+them what this collection does with nodes. What may change a host has to pass the pod security of its namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def may_change_hosts(one: Mapping[str, Any]) -> bool:
+    return may_write((one.get("spec") or {}).get("template") or {}) and not is_refused(one)
+
+
+def may_write(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod, or a DaemonSet's template of one, can change its host: it is privileged, or mounts a directory of the host."""
+    spec = pod.get("spec") or {}
+    privileged = any((container.get("securityContext") or {}).get("privileged") for container in spec.get("containers") or ())
+    return privileged or any(volume.get("hostPath") for volume in spec.get("volumes") or ())
+
+
+def is_refused(one: Mapping[str, Any]) -> bool:
+    """Whether none of the pods that a DaemonSet is to have can be made."""
+    status = one.get("status") or {}
+    return bool(status.get("desiredNumberScheduled")) and not status.get("currentNumberScheduled")
