@@ -157,36 +157,38 @@ def groups(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
     found, cluster = {}, clusters(fleet)
     for name, host in hosts.items():
         partitions = (fleet.variables.get(name) or {}).get("gpufleet_slurm_partition") or ()
-        of_one = [f"cluster {cluster[name]}"]
+        of_one = [f"cluster {of}" for of in cluster[name]]
         of_one += [f"partition {p}" for p in ([partitions] if isinstance(partitions, str) else partitions)]
         found[name] = [*of_one, *([f"domain {host.domain}"] if host.domain else [])]
     return found
 
 
-def clusters(fleet: Fleet) -> dict[str, str]:
-    """Of each host, by the inventory, else by its CA; '' where neither says it: such hosts count as one cluster.
+def clusters(fleet: Fleet) -> dict[str, tuple[str, ...]]:
+    """Of each host those that it counts in, by the inventory, else by its CA; ('',) where neither says it: such hosts count as one.
 
-    Where the inventory names the cluster of some hosts with a CA only, and in one way, the others with that CA are of it as well.
+    A CA is a host's own word. Where hosts have it that the inventory gives no cluster, all with that CA count in it as well: so what one of
+    them says keeps others waiting at most, and never lets them go at the same time.
     """
     named = {host: str((fleet.variables.get(host) or {}).get("gpufleet_cluster") or "") for host in fleet.results}
     authority = {host: str((result.get("work") or {}).get("cluster") or "") for host, result in fleet.results.items()}
-    names_of: dict[str, set[str]] = {}
+    by_authority = {authority[host] for host, name in named.items() if not name}
+    found = {}
     for host, name in named.items():
-        if name and authority[host]:
-            names_of.setdefault(authority[host], set()).add(name)
-    alone = {digest: next(iter(of)) for digest, of in names_of.items() if len(of) == 1}
-    return {host: name or alone.get(authority[host], authority[host]) for host, name in named.items()}
+        both = authority[host] and authority[host] in by_authority
+        found[host] = ((name, authority[host]) if both else (name,)) if name else (authority[host],)
+    return found
 
 
-def servers(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, str]:
-    """The hosts whose change restarts a program that the cluster's API and its database run in, each with the group of its like.
+def servers(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
+    """The hosts whose change restarts a program that the cluster's API and its database run in, each with the groups of its like.
 
     Two of three members of etcd that restart at once have no quorum, so these go one after another, and the restart of one ends when its
     API serves again. A single node's cluster is a group of its own: a thousand such hosts do not wait for each other.
     """
     units, cluster = set(known.server_units()), clusters(fleet)
     restarts = {name: change.of(fleet.results[name], name)["restarts"] for name, host in hosts.items() if host.state == DO}
-    return {name: f"{room.SERVERS} of cluster {cluster[name]}".strip() for name, of_one in restarts.items() if units & set(of_one)}
+    found = [name for name, of_one in restarts.items() if units & set(of_one)]
+    return {name: [f"{room.SERVERS} of cluster {of}".strip() for of in cluster[name]] for name in found}
 
 
 def lines(rollout: Rollout, *, batches: bool = True) -> list[str]:

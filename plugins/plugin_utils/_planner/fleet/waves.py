@@ -98,11 +98,11 @@ class Limit:
 
 
 def limit(
-    most: Amount | None, groups: Mapping[str, Sequence[str]], drained: frozenset[str], single: Mapping[str, str] | None = None
+    most: Amount | None, groups: Mapping[str, Sequence[str]], drained: frozenset[str], single: Mapping[str, Sequence[str]] | None = None
 ) -> Limit:
     """One rule per group, of all its hosts in this run; at least one host. Without a setting, one of the hosts that are drained.
 
-    single: host -> a group of which one host may be changed at once, whatever the setting.
+    single: host -> groups of which one host each may be changed at once, whatever the setting.
     """
     if most is not None:
         sizes = Counter(group for of_one in groups.values() for group in of_one)
@@ -110,8 +110,9 @@ def limit(
     else:
         found = {host: of_one for host, of_one in groups.items() if host in drained}
         allowed = {group: 1 for of_one in found.values() for group in of_one}
-    for host, group in (single or {}).items():
-        found[host], allowed[group] = [*found.get(host, ()), group], 1
+    for host, alone in (single or {}).items():
+        found[host] = [*found.get(host, ()), *alone]
+        allowed.update(dict.fromkeys(alone, 1))
     return Limit(found, allowed)
 
 

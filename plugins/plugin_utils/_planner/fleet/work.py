@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
@@ -26,6 +27,7 @@ CLUSTER = queries.certificates(
         *("/var/lib/k0s/pki/ca.crt", "/etc/kubernetes/pki/ca.crt"),
     ),
 )
+DIGEST = re.compile("[0-9a-f]{12,64}")
 HOLDERS = queries.holders("GPUs", GPU_NODES, queries.WATCHERS)
 
 
@@ -45,8 +47,8 @@ def gpu_processes(obs: Observation) -> list[str]:
 
 def cluster(obs: Observation) -> str:
     """The name of the Kubernetes cluster by its CA; '' where there is none, or none that can be read: such hosts count together."""
-    digest = obs.attempt(CLUSTER).get("sha256")
-    return f"ca-{str(digest)[:12]}" if digest else ""
+    digest = str(obs.attempt(CLUSTER).get("sha256") or "")
+    return f"ca-{digest[:12]}" if DIGEST.fullmatch(digest) else ""
 
 
 def as_result(policy: Policy, obs: Observation, plan: Plan, *, kubelet: bool) -> dict[str, Any]:

@@ -30,15 +30,17 @@ def test_each_cluster_has_its_own_limit_and_the_name_in_the_inventory_counts_fir
 
 
 CLUSTERS = [
-    # each host as (what the inventory says, its CA), the cluster of each
+    # each host as (what the inventory says, its CA), the clusters that each counts in
     ([("", "ca-1"), ("", "ca-1"), ("", "ca-2")], ["ca-1", "ca-1", "ca-2"]),
     ([("", ""), ("", "")], ["", ""]),
     ([("prod", "ca-1"), ("prod", ""), ("", "ca-2")], ["prod", "prod", "ca-2"]),
     # named for one of them only: the CA says that the other is of the same
-    ([("prod", "ca-1"), ("", "ca-1")], ["prod", "prod"]),
+    ([("prod", "ca-1"), ("", "ca-1")], ["prod ca-1", "ca-1"]),
     ([("prod", ""), ("", "")], ["prod", ""]),
-    # one CA for two clusters: nobody knows which of them the third host is of
-    ([("prod", "ca-1"), ("test", "ca-1"), ("", "ca-1")], ["prod", "test", "ca-1"]),
+    # one CA for two clusters, which is what the inventory says
+    ([("prod", "ca-1"), ("test", "ca-1")], ["prod", "test"]),
+    # nobody knows which of them the third host is of
+    ([("prod", "ca-1"), ("test", "ca-1"), ("", "ca-1")], ["prod ca-1", "test ca-1", "ca-1"]),
 ]
 
 
@@ -46,7 +48,24 @@ CLUSTERS = [
 def test_the_cluster_of_a_host_is_what_the_inventory_says_of_its_like(hosts: list[tuple[str, str]], found: list[str]) -> None:
     results = {f"n{n}": {"work": {"cluster": digest}} for n, (_name, digest) in enumerate(hosts)}
     named = {f"n{n}": {"gpufleet_cluster": name} for n, (name, _digest) in enumerate(hosts)}
-    assert list(rollout.clusters(rollout.Fleet(results, named)).values()) == found
+    assert [" ".join(of) for of in rollout.clusters(rollout.Fleet(results, named)).values()] == found
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "prod", "test"]), st.sampled_from(["", "ca-1", "ca-2"])), min_size=2, max_size=8),
+    st.sampled_from(["ca-1", "ca-2", "ca-3"]),
+    st.sampled_from(["prod", "test", ""]),
+)
+def test_no_host_lets_two_others_go_at_the_same_time_by_the_ca_that_it_tells(hosts: list[tuple[str, str]], lie: str, name: str) -> None:
+    def together(own: str) -> set[tuple[int, int]]:
+        """Pairs of other hosts that are of no common cluster."""
+        every = [*hosts, (name, own)]
+        results = {f"n{n}": {"work": {"cluster": ca}} for n, (_name, ca) in enumerate(every)}
+        named = {f"n{n}": {"gpufleet_cluster": of} for n, (of, _ca) in enumerate(every)}
+        of = [set(one) for one in rollout.clusters(rollout.Fleet(results, named)).values()]
+        return {(a, b) for a in range(len(hosts)) for b in range(a) if not of[a] & of[b]}
+
+    assert together(lie) <= together("")
 
 
 # ---------------------------------------------------------------- servers
