@@ -31,6 +31,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 SOURCE, EXECUTABLE, RANKS_FIRST = "RUNTIME_CONFIG_SOURCE", "RUNTIME_EXECUTABLE_PATH", "NVIDIA_RUNTIME_SET_AS_DEFAULT"
 FILE = re.compile(r"/[A-Za-z0-9_./@+-]{1,4000}")
+# Where root alone makes files on every host. What one host says counts on all nodes, where the toolkit, which is privileged, runs the
+# program and writes the file: it must be none that a user of another host can put there.
+ROOTS_OWN = ("/usr/", "/opt/", "/etc/", "/bin/", "/sbin/", "/var/lib/", "/var/snap/", "/snap/", "/run/")
+USERS_OWN = ("/run/user/", "/run/lock/", "/run/shm/")
 HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 OWN_ENVIRONMENT = "toolkit.env"
 
@@ -55,7 +59,7 @@ class ToolkitSettings:
 
 
 def of_host(result: Mapping[str, Any]) -> ToolkitSettings | None:
-    """None where it is not known which engine the toolkit configures, or where a path of it is none that can be written down."""
+    """None where it is not known which engine the toolkit configures, or where a path of it is none that counts for other hosts."""
     engines = [name for name, one in traits.TRAITS.items() if one.kubernetes]
     able = [i for i in result.get("instances") or () if i.get("engine") in engines and i.get("cri")]
     found = [i for i in able if i.get("used_by_kubelet")] or able
@@ -65,9 +69,14 @@ def of_host(result: Mapping[str, Any]) -> ToolkitSettings | None:
     variables = traits.of(instance["engine"]).operator
     manager = known.of_name(str(instance.get("manager") or ""))
     environment = environment_of(instance, variables, manager.operator) if variables else ()
-    if not all(FILE.fullmatch(value.removeprefix("file=")) for _name, value in environment):
+    if not all(is_roots(value.removeprefix("file=")) for _name, value in environment):
         return None
     return ToolkitSettings(instance["engine"], environment, *handler_of(instance), manager.operator.why if environment else "")
+
+
+def is_roots(path: str) -> bool:
+    plain = FILE.fullmatch(path) and posixpath.normpath(path) == path
+    return bool(plain) and path.startswith(ROOTS_OWN) and not path.startswith(USERS_OWN)
 
 
 def environment_of(instance: Mapping[str, Any], variables: traits.OperatorVariables, place: OperatorToolkit) -> tuple[tuple[str, str], ...]:
@@ -102,7 +111,8 @@ def values(kept: Mapping[str, ToolkitSettings | None], *, cdi: bool, given: Mapp
     why = [f"{names.some(kept)}: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them."]
     silent = [host for host in kept if host not in known_of]
     if silent:
-        why.append(f"Which engine the toolkit configures on {names.some(silent)} is not known, so these values may not fit there.")
+        what = f"Which engine the toolkit configures on {names.some(silent)} is not known, or its files are where not only root makes any"
+        why.append(f"{what}: these values may not fit there.")
     own = given.get("toolkit")
     if isinstance(own, Mapping) and own.get("env") is not None:
         return {"enabled": True}, (*why, f"{OWN_ENVIRONMENT} is the one of gpufleet_kubernetes_values.")
@@ -110,6 +120,8 @@ def values(kept: Mapping[str, ToolkitSettings | None], *, cdi: bool, given: Mapp
     found = {**dict(pair for one in known_of.values() for pair in one.environment), **default_handler(known_of.values(), cdi=cdi)}
     if found:
         why.append("What the operator sets by itself is left out: a change here starts the toolkit, and so the engine, again on all nodes.")
+    said = [host for host, one in known_of.items() if one.environment]
+    why += [f"{names.some(said)}: the paths are those of these hosts, and count on all nodes."] if said else []
     why += dict.fromkeys(f"{one.why}." for one in known_of.values() if one.why)
     if RANKS_FIRST in found:
         why.append(f"{RANKS_FIRST}: the operator sets it with CDI on, and it ranks above CONTAINERD_SET_AS_DEFAULT.")

@@ -174,6 +174,11 @@ def test_a_host_on_which_it_has_written_nothing_yet_fits_the_others() -> None:
 UNKNOWN = {
     "two engines that a kubelet could use": kept(instance("crio"), used_by_kubelet=False),
     "a path that would be more than one": kept(socket="/run/a\n- name: EVIL"),
+    "a program where any user of another host may put one": kept(binary="/tmp/x/containerd"),
+    "a program that is in such a place after all": kept(binary="/opt/../tmp/containerd"),
+    "a file where any user may make one": kept(config_path="/var/tmp/config.toml"),
+    "a socket of a user": kept(socket="/run/user/1000/containerd.sock"),
+    "a program of a user": kept(binary="/home/somebody/containerd"),
 }
 
 
@@ -181,4 +186,5 @@ UNKNOWN = {
 def test_of_a_host_that_is_not_understood_nothing_is_said(case: str) -> None:
     found = rendered({"gpu1": UNKNOWN[case]}, profile="operator").values
     assert found.values == {"toolkit": {"enabled": True}}
-    assert "Which engine the toolkit configures on gpu1 is not known, so these values may not fit there." in found.why
+    what = "Which engine the toolkit configures on gpu1 is not known, or its files are where not only root makes any"
+    assert f"{what}: these values may not fit there." in found.why
