@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -71,6 +72,7 @@ LEFTOVERS = {traits.CRIO: crio.leftovers}
 REASONED = {traits.CONTAINERD: containerd}  # whose handlers have a cgroup driver each
 KUBERNETES = (*known_managers.with_kubernetes(), gpu_operator.TOOL)  # what comes with it, or needs it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
+OF_RELEASE = re.compile(r"[A-Za-z0-9._~+-]{1,64}")  # os-release(5): letters, digits and a few signs, for use in scripts
 ELSEWHERE = "set gpufleet_config_path and gpufleet_socket if it is in another place"
 # CRI-O's own packages put its runtimes outside PATH.
 LOW_LEVEL_PATHS = [*STANDARD_PATH, "/usr/libexec/crio"]
@@ -394,7 +396,8 @@ def files(plan: Plan) -> str:
 def system(obs: Observation) -> dict[str, str]:
     """The operating system's name and release, for classes of hosts."""
     release = obs.host.get("os_release") or {}
-    return {"id": str(release.get("ID") or ""), "version": str(release.get("VERSION_ID") or "")}
+    texts = {"id": str(release.get("ID") or ""), "version": str(release.get("VERSION_ID") or "")}
+    return {name: text if OF_RELEASE.fullmatch(text) else "" for name, text in texts.items()}
 
 
 def info(policy: Policy, obs: Observation, seen: Seen, plan: Plan) -> dict[str, Any]:

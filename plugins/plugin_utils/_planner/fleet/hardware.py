@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 
 CLASS = ("engine", "injection", "gpu.model", "driver.branch", "os.release")
 NONE = "-"
 PATH = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
+LONGEST = 200
 
 
 def view(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +82,8 @@ def at(path: str, seen: Mapping[str, Any], variables: Mapping[str, Any]) -> str 
             value = value[int(key)] if int(key) < len(value) else None
         else:
             return None
-    return None if value is None else str(value)
+    # A class is the key of an approval, which the next run gets as a variable.
+    return None if value is None else escape.no_template(str(value)[:LONGEST])
 
 
 @dc.dataclass(frozen=True)

@@ -172,7 +172,7 @@ def clusters(fleet: Fleet) -> dict[str, tuple[str, ...]]:
     named = {host: str((fleet.variables.get(host) or {}).get("gpufleet_cluster") or "") for host in fleet.results}
     authority = {host: str((result.get("work") or {}).get("cluster") or "") for host, result in fleet.results.items()}
     by_authority = {authority[host] for host, name in named.items() if not name}
-    found = {}
+    found: dict[str, tuple[str, ...]] = {}
     for host, name in named.items():
         both = authority[host] and authority[host] in by_authority
         found[host] = ((name, authority[host]) if both else (name,)) if name else (authority[host],)

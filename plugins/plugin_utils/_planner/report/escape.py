@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 _ODD = re.compile(r"[^\x20-\x7e]")
+ODD_KEYS = ("diff", "evidence", "ansible_stats")  # of a result
+_NO_TEMPLATE = str.maketrans("{}", "()")
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -44,14 +46,30 @@ def _escaped(found: re.Match[str]) -> str:
 
 def result(shaped: Mapping[str, Any]) -> dict[str, Any]:
     """A whole result of an action, keys and values, however deep. Line ends stay in the texts of --diff and in the evidence."""
-    return {line(str(key)): _texts(value, key) if key in ("diff", "evidence") else every(value, line) for key, value in shaped.items()}
+    return {line(str(key)): _texts(value, str(key)) if key in ODD_KEYS else every(value, line) for key, value in shaped.items()}
 
 
 def _texts(value: Any, key: str) -> Any:
+    if key == "ansible_stats":
+        return _no_templates(value)
     if key == "evidence" or not isinstance(value, list):
         return every(value, lines)
     several = ("before", "after", "prepared")
     return [{k: every(v, lines if k in several else line) for k, v in entry.items()} for entry in value]
+
+
+def no_template(text: str) -> str:
+    """Without braces: what a run hands to the next one as a variable, by AWX or on the command line, is a template with them."""
+    return text.translate(_NO_TEMPLATE)
+
+
+def _no_templates(value: Any) -> Any:
+    """Statistics, keys and values."""
+    if isinstance(value, str):
+        return no_template(line(value))
+    if isinstance(value, Mapping):
+        return {no_template(line(str(key))): _no_templates(of) for key, of in value.items()}
+    return [_no_templates(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def every(value: Any, escaped: Callable[[str], str]) -> Any:

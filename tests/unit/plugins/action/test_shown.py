@@ -28,6 +28,13 @@ def test_a_result_leaves_an_action_escaped() -> None:
     assert run() == {"msg": SHOWN, "warnings": [SHOWN], "decision": {SHOWN: [SHOWN]}, "changed": False}
 
 
+def test_no_statistic_is_a_template_for_the_next_run() -> None:
+    """AWX hands the statistics of a job to the next one as variables, and a person may on the command line."""
+    data = {"approved": {"L4, debian{{ lookup('pipe', 'id') }}": ["{% raw %}"]}, "hosts": 3}
+    found = base.shown(lambda: {"ansible_stats": {"data": data, "per_host": False}, "changed": False})()["ansible_stats"]
+    assert found == {"data": {"approved": {"L4, debian(( lookup('pipe', 'id') ))": ["(% raw %)"]}, "hosts": 3}, "per_host": False}
+
+
 def test_an_error_leaves_an_action_escaped_and_without_its_cause() -> None:
     def run() -> dict[str, Any]:
         try:

@@ -62,6 +62,13 @@ def test_a_class_is_the_values_at_key_paths(paths: Any, text: str) -> None:
     assert found.hosts["a"].hardware == text
 
 
+def test_no_class_is_a_template_for_the_run_that_gets_its_approval() -> None:
+    forged = {**looked(CHANGE), "os": {"id": "debian{{ lookup('pipe', 'id') }}", "version": "12" * 500}}
+    text = rollout.plan(fleet(a=forged), settings.of({})).hosts["a"].hardware
+    assert text.startswith("containerd 1.7 (package), native-cdi, L4, 550, debian(( lookup('pipe', 'id') )) 12")
+    assert len(text) < 300
+
+
 def test_a_key_path_that_no_host_has_is_an_error_and_one_that_some_have_is_not() -> None:
     hosts = {"a": looked(CHANGE), "b": looked(CHANGE)}
     with pytest.raises(PlanError, match=r"gpufleet_rollout_domain names the key path rak \(no host of this run has it\)"):
