@@ -28,29 +28,30 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 MODULE = "gpufleet.nvidia.host_program"
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils._node"
 SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils", "_node")
-# What each program is made of: the part that is run, what that imports, and what that imports.
+# What each program is made of: the part that is run, what that imports, and what that imports. In the order in which they compress best
+# (`zlib` sees 32 kB at a time), which saves a kilobyte and a half of a look.
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     name: tuple(parts.split())
     for name, parts in {
         "observe": (
-            "projection.selection failures host_files trust commands projection.yaml_scalars projection.placeholders "
-            "projection.yaml_scan projection.documents keyed projection.json_places projection.toml_places "
-            "projection.projector projection.contents rpc.grpc_wire rpc.cri rpc.cri_queries rpc.unix_http system process_trust "
-            "process_queries journal journal_queries projection.leaves file_queries observe"
+            "projection.yaml_scan projection.toml_places projection.json_places projection.projector projection.documents "
+            "projection.yaml_scalars projection.leaves projection.placeholders rpc.unix_http failures projection.selection rpc.grpc_wire "
+            "rpc.cri commands system rpc.cri_queries keyed process_trust observe process_queries host_files trust file_queries "
+            "journal_queries journal projection.contents"
         ),
         "transaction": (
-            "host_files trust commands keyed projection.selection causes failures rpc.unix_http system journal rpc.grpc_wire "
-            "rpc.cri transaction.health transaction.journal_writer transaction.deadline transaction.container_snapshot "
-            "projection.placeholders projection.json_places projection.toml_places projection.projector transaction.edits "
-            "transaction.preconditions transaction.staging transaction.swap transaction.rollback transaction.executor "
-            "transaction.launcher transaction.request transaction.entry"
+            "trust commands host_files journal transaction.container_snapshot keyed failures transaction.preconditions rpc.unix_http "
+            "rpc.grpc_wire rpc.cri causes projection.placeholders system projection.projector projection.toml_places transaction.request "
+            "projection.selection projection.json_places transaction.edits transaction.staging transaction.swap "
+            "transaction.journal_writer transaction.executor transaction.launcher transaction.entry transaction.rollback "
+            "transaction.health transaction.deadline"
         ),
         "acknowledge": (
-            "host_files trust commands keyed failures rpc.unix_http system journal transaction.journal_writer transaction.acknowledge"
+            "system failures trust rpc.unix_http commands host_files keyed journal transaction.journal_writer transaction.acknowledge"
         ),
         "container_check": (
-            "host_files trust rpc.unix_http container_test.http_api container_test.cri_messages projection.selection causes failures "
-            "commands rpc.grpc_wire rpc.cri container_test.entry"
+            "trust projection.selection rpc.unix_http host_files commands container_test.http_api causes failures rpc.grpc_wire rpc.cri "
+            "container_test.entry container_test.cri_messages"
         ),
     }.items()
 }
@@ -133,7 +134,7 @@ def sources(program: str) -> tuple[tuple[str, str], ...]:
 
 @functools.cache
 def packed(program: str) -> bytes:
-    return zlib.compress(json.dumps(sources(program)).encode("utf-8"), 9)
+    return zlib.compress("\0".join(word for part in sources(program) for word in part).encode("utf-8"), 9)
 
 
 @functools.cache

@@ -146,7 +146,10 @@ class Unused(_Module):
 
 
 class Parts(object):
-    """Finds and loads the parts of a program. packed: the sources as they were sent; own: the source of this file; kept: a Compiled."""
+    """Finds and loads the parts of a program. own: the source of this file; kept: a Compiled.
+
+    packed: the parts as they were sent, each its name and its source, with a zero between any two of these, compressed together.
+    """
 
     def __init__(self, package, packed, own, kept=None):
         self.package, self.packed, self.own, self.kept = package, packed, own, kept
@@ -161,7 +164,8 @@ class Parts(object):
 
     def sources(self):
         if not self._sources:
-            self._sources = dict(unpack(self.packed))
+            words = zlib.decompress(self.packed).decode("utf-8").split("\0")
+            self._sources = {words[at]: words[at + 1] for at in range(0, len(words), 2)}
         return self._sources
 
     def find_spec(self, name, _path=None, _target=None):

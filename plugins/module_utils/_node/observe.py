@@ -46,7 +46,9 @@ def run(request):
     answers, room = {}, limits["bytes"]
     commands.asked_for[:] = request.get("environment") or []
     look_system.forget()
-    questions = [_with_list(question, request.get("keeps") or ()) for question in request["questions"]]
+    # Who asks without ids gets answers by numbers.
+    asked = [dict(question, id=question.get("id", str(at))) for at, question in enumerate(request["questions"])]
+    questions = [_with_list(question, request.get("keeps") or ()) for question in asked]
     with host_files.remembering(), _Alarm(deadline) as alarm:
         units = _units_together(root, questions, alarm)
         # Who holds a device comes last: it takes as long as anybody's processes have files open, and is to leave the others their time.

@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 
 Question = dict[str, Any]
+USUAL = {"content": True, "max": 1 << 20}  # what the node takes where a question says nothing
 # Of files from before our first change, by how their names end: what is asked of them where they cannot be given back whole.
 ORIGINALS = [
     {"ends": ".toml", "keep": containerd_places.keep()},
@@ -47,9 +48,9 @@ def together(questions: list[Question]) -> list[Question]:
 
 
 def sent(questions: Sequence[Question]) -> dict[str, Any]:
-    """Questions as they travel: each by its number, which its answer comes back with (`named`), and each list of what may travel once.
+    """Questions as they travel: each by its place, whose number its answer comes back with (`named`), each list of what may travel once.
 
-    An id says in words what a question says in its keys, and would travel in both directions.
+    An id says in words what a question says in its keys, and would travel in both directions. What is usual is not said.
     """
     lists: list[Any] = []
 
@@ -58,15 +59,15 @@ def sent(questions: Sequence[Question]) -> dict[str, Any]:
             lists.append(keep)
         return lists.index(keep)
 
-    def numbered(at: int, question: Question) -> Question:
-        short = {**question, "id": str(at)}
+    def short_form(question: Question) -> Question:
+        short = {key: value for key, value in question.items() if key != "id" and USUAL.get(key) != value}
         if "keep" not in question:
             return short
         if question["kind"] == "originals":
             return {**short, "keep": [{**entry, "keep": number(entry["keep"])} for entry in question["keep"]]}
         return {**short, "keep": number(question["keep"])}
 
-    return {"questions": [numbered(at, question) for at, question in enumerate(questions)], "keeps": lists}
+    return {"questions": [short_form(question) for question in questions], "keeps": lists}
 
 
 def named(answers: Mapping[str, Any], questions: Sequence[Question]) -> dict[str, Any]:

@@ -55,7 +55,8 @@ def program():
     """The executor as one file: the loader, and the parts as they were sent, where they were."""
     own, packed = getattr(__spec__.loader, "own", None), getattr(__spec__.loader, "packed", None)
     if packed is None:
-        own, packed = source("loader"), zlib.compress(json.dumps([(part, source(part)) for part in PARTS]).encode("utf-8"), 9)
+        own = source("loader")
+        packed = zlib.compress("\0".join(word for part in PARTS for word in (part, source(part))).encode("utf-8"), 9)
     return (_BEGIN + own + _END % (PACKAGE, binascii.b2a_base64(packed).decode("ascii"), own)).encode("utf-8")
 
 

@@ -24,12 +24,16 @@ PARTS = [
 ]
 
 
+def joined(parts):
+    return "\0".join(word for part in parts for word in part)
+
+
 def run(main, asked="x", base=None, keep=False):
     """What a host does with what is sent."""
     with open(loader.__file__) as stream:
         own = stream.read()
     job = {"package": "far.away", "main": main, "request": asked, "marker": "M:", "base": base, "keep": keep}
-    blobs = [zlib.compress(data.encode()) for data in (own, json.dumps(PARTS), json.dumps(job))]
+    blobs = [zlib.compress(data.encode()) for data in (own, joined(PARTS), json.dumps(job))]
     start = (
         "import sys,zlib;s=sys.stdin.buffer;n=[int(w) for w in s.readline().split()];"
         "o=zlib.decompress(s.read(n[0]));exec(o);sent(s,o.decode('utf-8'),n[1:])"
@@ -59,7 +63,7 @@ def test_a_part_that_is_not_sent_is_an_error():
 
 
 def test_a_sources_text_can_be_had_again():
-    parts = loader.Parts("far.away", zlib.compress(json.dumps(PARTS).encode()), "")
+    parts = loader.Parts("far.away", zlib.compress(joined(PARTS).encode()), "")
     assert parts.get_source("far.away.unused") == PARTS[1][1]
     assert parts.packages == {"far", "far.away", "far.away.inner"}
     assert parts.find_spec("far.elsewhere") is None
@@ -67,7 +71,7 @@ def test_a_sources_text_can_be_had_again():
 
 # --- the compiled form --------------------------------------------------------------------------------------------------
 
-PACKED = zlib.compress(json.dumps(PARTS).encode())
+PACKED = zlib.compress(joined(PARTS).encode())
 OTHER = 12345
 
 

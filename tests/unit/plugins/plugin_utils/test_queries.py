@@ -46,9 +46,15 @@ def test_a_host_reads_the_questions_that_were_asked() -> None:
     asked = node.questions(Policy())
     sent = json.loads(json.dumps(queries.sent(asked)))
     read = [observe._with_list(question, sent["keeps"]) for question in sent["questions"]]
-    assert [{**question, "id": known["id"]} for question, known in zip(read, asked, strict=True)] == json.loads(json.dumps(asked))
+    unsaid = [{key: value for key, value in queries.USUAL.items() if known.get(key) == value} for known in asked]
+    whole = [{**more, **question, "id": known["id"]} for question, known, more in zip(read, asked, unsaid, strict=True)]
+    assert whole == json.loads(json.dumps(asked))
     assert len({json.dumps(keep) for keep in sent["keeps"]}) == len(sent["keeps"]), "each list once"
     assert 3 * len(json.dumps(sent)) < 2 * len(json.dumps(asked))
+
+
+def test_what_is_not_said_is_what_the_node_takes() -> None:
+    assert observe._file_options({}) == {"content": queries.USUAL["content"], "cap": queries.USUAL["max"], "keep": None}
 
 
 def test_an_answer_is_that_of_the_question_which_was_sent_with_its_number(tmp_path: Path) -> None:
