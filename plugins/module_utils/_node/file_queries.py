@@ -7,7 +7,7 @@ import os
 import re
 import stat
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, keyed, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, journal_queries, keyed, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents, placeholders
 
 
@@ -55,7 +55,7 @@ def describe(root, path, content=True, cap=host_files.MIB, keep=None):
         return answer
     answer["sha256"] = keyed.digest(host_files.sha256(data))
     if content:
-        answer.update(contents.shown(data, keep, real))
+        answer.update(contents.shown(data, keep, real, whole=journal_queries.wrote(root, path, data, keep)))
     return answer
 
 
@@ -198,7 +198,8 @@ def mentioned(root, pattern, finds, cap=host_files.MIB, readable=None, keep=None
             if readable is not None and not readable(path):  # the glob question says so
                 continue
             data = host_files.read_regular(root, host_files.resolve(root, path)[0], cap)
-            text = (contents.projected(data, keep).data if keep else data).decode("utf-8", "replace")
+            whole = not keep or journal_queries.wrote(root, path, data, keep)
+            text = (data if whole else contents.projected(data, keep).data).decode("utf-8", "replace")
         except placeholders.Unreadable:
             continue
         except host_files.NodeError:  # a directory, something too large: the glob question says so

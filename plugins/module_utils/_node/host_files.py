@@ -69,7 +69,7 @@ def full(root, path):
     return (root + path) or "/"
 
 
-_remembered = None  # {(root, path): (real, links)} and names of ids during a look
+_remembered = None  # {(root, path): (real, links)} and what is found out once during a look
 
 
 @contextlib.contextmanager
@@ -81,6 +81,14 @@ def remembering():
         yield
     finally:
         _remembered = before
+
+
+def once(key, make):
+    """What `make` gives, which a look asks for once."""
+    known = _remembered if _remembered is not None else {}
+    if key not in known:
+        known[key] = make()
+    return known[key]
 
 
 def resolve(root, path):
@@ -223,10 +231,7 @@ def _ids(path, _mtime):
 
 def id_names(root, database):
     """{number: name} of "passwd" or "group" as the host's own file says."""
-    known = _remembered if _remembered is not None else {}
-    if (root, database) not in known:
-        known[root, database] = _id_names(root, database)
-    return known[root, database]
+    return once((root, database), lambda: _id_names(root, database))
 
 
 def _id_names(root, database):

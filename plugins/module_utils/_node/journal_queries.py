@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection i
 
 def look(root, directory, cap=host_files.MIB, keep=(), listing=False, stray_globs=()):
     """The answer to an `originals` question; with listing, the journal as people read it. stray_globs: where strays may be."""
-    base, originals, broken = journal.place(root, directory), {}, []
+    base, originals, broken = _place(root, directory), {}, []
     for name in journal.names(base, "originals"):
         kept_in = os.path.join(base, "originals", name)
         try:
@@ -62,6 +62,22 @@ def _original_shown(root, base, meta, cap, keep):
     except host_files.NodeError as exc:
         shown["trouble"] = exc.message
     return shown
+
+
+def _place(root, directory):
+    return host_files.once((root, "journal " + directory), lambda: journal.place(root, directory))  # it looks at all that lies there
+
+
+def wrote(root, path, data, keep):
+    """Whether all of a file may travel, since a transaction left it there with just these bytes, and a controller sent those.
+
+    keep: its `journal` is the directory to ask, where such a file is never an edit of what somebody else has written.
+    """
+    try:
+        meta = journal.original_meta(_place(root, keep["journal"]), path) if keep and "journal" in keep else None
+    except host_files.NodeError:  # then what is listed travels
+        return False
+    return bool(meta) and not meta.get("forget") and meta["sha256_after"] == host_files.sha256(data)
 
 
 def _at_work(base, meta):

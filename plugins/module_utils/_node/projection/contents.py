@@ -10,8 +10,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import keyed
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import documents, projector
 
 
-def shown(data, keep, path):
-    """The answer keys that carry what may travel of a file's bytes. Not UTF-8 travels as base64.
+def shown(data, keep, path, whole=False):
+    """The answer keys that carry what may travel of a file's bytes. Not UTF-8 travels as base64. whole: all of it may.
 
     fault: what is wrong with a text that has not its format, by code and line, and the listed comment that it begins with, if it does;
     then nothing of it travels. withheld: what stands at
@@ -21,7 +21,7 @@ def shown(data, keep, path):
         raise ValueError("%s: its content was queried without `keep`, the list of what may be sent" % path)
     answer = {"content": None, "encoding": "utf-8", "fault": None, "withheld": [], "foreign_bytes": _foreign_bytes(data)}
     try:
-        found = projected(data, keep)
+        found = projector.Projection(data, [], []) if whole else projected(data, keep)
     except projector.Unreadable as exc:
         begins = documents.first_comment(data, keep.get("comments") or ())
         return dict(answer, fault=dict({"code": exc.code, "line": exc.line}, **({"begins": begins} if begins else {})))

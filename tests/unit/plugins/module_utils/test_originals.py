@@ -8,6 +8,7 @@ import hmac
 import json
 import os
 import re
+import shutil
 import time
 import urllib.parse
 
@@ -339,3 +340,45 @@ def test_the_name_of_an_original_is_as_of_the_standard_library(path):
 def test_a_keyed_digest_is_the_hmac_of_the_standard_library():
     for data in (b"", b"x", b"y" * 1000):
         assert keyed._keyed(b"kind", data) == hmac.new(keyed._key(), b"kind:" + data, hashlib.sha256).hexdigest()
+
+
+SPEC = "# theirs\nkind: x/y\npassword: /hunter2\n"
+# What became of a spec that a transaction wrote -> whether all of it may travel.
+WRITTEN = {
+    "as it was written": (lambda node: None, True),
+    "edited since": (lambda node: put(str(node.dropin), (SPEC + "more: 1\n").encode("utf-8")), False),
+    "no longer ours": (lambda node: told_of(node, forget=True), False),
+    "another file's digest": (lambda node: told_of(node, sha256_after="0" * 64), False),
+    "damaged": (lambda node: put(told_in(node), b"[]"), False),
+    "anybody may write to the journal": (lambda node: os.chmod(node.journal, 0o777), False),
+    "no journal": (lambda node: shutil.rmtree(node.journal), False),
+}
+
+
+def told_in(node):
+    return os.path.join(journal.original_dir(node.journal, str(node.dropin)), "meta.json")
+
+
+def told_of(node, **more):
+    put(told_in(node), json.dumps(dict(journal.read_json(told_in(node)), **more)).encode("utf-8"))
+
+
+@pytest.mark.parametrize("case", sorted(WRITTEN))
+def test_a_spec_travels_whole_only_as_a_transaction_wrote_it(node, case):
+    """Whatever else it is, it is read place by place, by name, by pattern and for what it points at."""
+    node.run([node.write(node.dropin, SPEC)])
+    WRITTEN[case][0](node)
+    keep = {"format": "document", "places": [[["kind"], ["split", "/", "name", {"*": "name"}]]], "journal": node.journal}
+    path = str(node.dropin)
+    questions = [
+        {"id": "file", "kind": "file", "path": path, "keep": keep},
+        {"id": "glob", "kind": "glob", "pattern": path, "keep": keep},
+        {"id": "paths", "kind": "mentioned", "pattern": path, "find": [r"(/hunter2)"], "keep": keep},
+        {"id": "elsewhere", "kind": "file", "path": path, "keep": {"format": "document", "places": []}},
+    ]
+    found = observe.run({"schema": 1, "root": "/", "questions": questions})["answers"]
+    shown = [found["file"]["content"], found["glob"]["files"][0]["content"]]
+    assert [content == SPEC for content in shown] == [WRITTEN[case][1]] * 2
+    assert ["hunter2" in content for content in shown] == [WRITTEN[case][1]] * 2
+    assert "hunter2" not in found["elsewhere"]["content"]
+    assert sorted(found["paths"]["paths"]) == (["/hunter2"] if WRITTEN[case][1] else [])

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.lookup import SUFFIXES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import document_rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR
 
 # Variables whose values are judged or written by us; of others only the name and whether there is a value travel.
 VARIABLES = {
@@ -69,6 +70,7 @@ KEEP: Mapping[str, Any] = {
     "format": "document",
     "places": [[list(path), shape] for path, shape in PLACES.items()],
     "comments": [writer.HEADER.rstrip("\n")],
+    "journal": JOURNAL_DIR,  # a spec that is as this collection wrote it is shown as it is, without being read place by place
 }
 
 
