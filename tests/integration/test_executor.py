@@ -119,6 +119,22 @@ def test_an_executor_that_is_killed_is_followed_by_another_that_takes_back(fleet
     assert any("its process died in the middle (state swapped)" in line for line in told(fleet))
 
 
+def test_a_command_that_outlives_its_executor_is_undone_once_it_has_ended(fleet: Fleet, before: Tree) -> None:
+    """As `nvidia-smi` with a driver that takes its time: undone before it acts, what it does would stay."""
+    late, go = "/etc/made-late", "/run/go"
+    command = {"argv": ["sh", "-c", f"until [ -e {go} ]; do sleep 0.1; done; touch {late}"], "undo": ["rm", "-f", late]}
+    wanted = request(fleet, commands_before=[command])
+    caller = begin(fleet, wanted)
+    fleet.shell(HOST, "timeout 60 sh -c 'until pgrep -f \"^sh -c until .*[m]ade-late\"; do sleep 0.1; done'")
+    fleet.shell(HOST, f"systemctl kill --kill-who=main --signal=KILL gpufleet-{wanted['id']}.service")
+    entry = f"/var/lib/gpufleet/journal/*-{wanted['id']}/states"
+    fleet.shell(HOST, f"timeout 60 sh -c 'until grep -q undoing {entry} 2>/dev/null; do sleep 0.1; done'; touch {go}")
+    found = answer(caller)
+    fleet.shell(HOST, f"{SETTLED}; rm {go}")
+    assert (found["error"]["phase"], found["rolled_back"], found["changed"]) == ("executor", True, False)
+    assert differing(before, fleet.tree(HOST)) == {}
+
+
 def test_a_caller_that_vanishes_changes_nothing(fleet: Fleet, before: Tree) -> None:
     """One vanishes and all is well; one vanishes and the engine does not come up."""
     wanted = request(fleet)

@@ -126,5 +126,10 @@ def disarm_boot():
             journal_writer.fsync_dir(os.path.dirname(path))
 
 
+def unit(token):
+    """What a transaction runs in."""
+    return "gpufleet-%s.service" % token
+
+
 def _timer(token):
     return "gpufleet-undo-" + token

@@ -368,7 +368,7 @@ class Transaction(object):
             self._require_entry()
             meta = journal.read(self.base, self.name)
             early = meta["state"] in ("prepared", "armed")
-            return rollback.take_back(self.root, self.base, meta, first, "the executor", evidence=self.answer["health"]), early
+            return rollback.take_back(self.root, self.base, meta, first, rollback.EXECUTOR, evidence=self.answer["health"]), early
         except Exception as again:
             return {"trouble": str(again), "ran": [], "health": [], "foreign": []}, early
 

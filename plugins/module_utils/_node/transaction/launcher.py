@@ -29,7 +29,7 @@ PARTS = (
     "host_files trust commands keyed projection.selection causes failures rpc.unix_http system journal rpc.grpc_wire rpc.cri "
     "transaction.health transaction.journal_writer transaction.deadline transaction.container_snapshot "
     "projection.placeholders projection.json_places projection.toml_places projection.projector transaction.edits "
-    "transaction.preconditions transaction.staging transaction.swap transaction.rollback transaction.executor "
+    "transaction.preconditions transaction.staging transaction.swap transaction.leftovers transaction.rollback transaction.executor "
     "transaction.launcher transaction.request transaction.entry"
 ).split()
 KEPT = 3  # versions of the executor
@@ -127,14 +127,10 @@ def away(request):
         shutil.rmtree(job, ignore_errors=True)
 
 
-def _unit(token):
-    return "gpufleet-%s.service" % token
-
-
 def _start(base, program, request, job):
     """Set the executor to work."""
     after = deadline.line(deadline.command(program, "after", base, request["id"]))
-    unit = ["--unit=" + _unit(request["id"]), "--description=gpufleet.nvidia: " + request.get("reason", "")]
+    unit = ["--unit=" + deadline.unit(request["id"]), "--description=gpufleet.nvidia: " + request.get("reason", "")]
     # KillMode: a package manager that the executor started must not be killed in the middle because it was.
     unit += ["--property=KillMode=process", "--property=ExecStopPost=" + after, "--property=CollectMode=inactive-or-failed"]
     unit += ["--property=TimeoutStopSec=%d" % deadline.seconds(request)]
@@ -172,10 +168,13 @@ def _listen(fd, job, request):
         heard += data
         if events and not data:  # the other end is closed
             return heard.strip().decode("ascii")
-        if not events and not heard and not _runs(_unit(request["id"])):  # it died before it opened its end
+        if not events and not heard and not _runs(deadline.unit(request["id"])):  # it died before it opened its end
             return ""
         if not heard and time.monotonic() - began > START and _withdrawn(job):
-            why = "the transaction's process did not begin within %d s; `journalctl --unit %s` may say why" % (START, _unit(request["id"]))
+            why = "the transaction's process did not begin within %d s; `journalctl --unit %s` may say why" % (
+                START,
+                deadline.unit(request["id"]),
+            )
             raise host_files.NodeError("timeout", why)
         if time.monotonic() - began > limit:
             raise host_files.NodeError("timeout", "its process still runs after %d s; the next run reports how it ended" % limit)

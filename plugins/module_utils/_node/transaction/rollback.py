@@ -23,10 +23,11 @@ import shutil
 import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, journal, system
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, health, journal_writer, swap
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, health, journal_writer, leftovers, swap
 
 _JOB_KEPT = 24 * 3600  # another caller may just be waiting for its turn
 QUICK = 10  # seconds that someone who judges a transaction on probation waits for an answer
+EXECUTOR = "the executor"  # itself, which takes back what it has done
 _DONE = ("committed", "rolled_back")
 _EARLY = ("prepared", "armed")
 
@@ -148,6 +149,9 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
             for before in reversed(meta["disabled"]):
                 with _noting(outcome):
                     health.enable(before, wait=not booting)
+        if by != EXECUTOR and meta["commands"]:
+            with _noting(outcome):
+                leftovers.require_ended(deadline.unit(meta["id"]), health.ENDS_WITHIN)
         _undo_commands(meta, was, outcome, booting)
         if not booting:
             _units_back(meta, acted, checks, outcome)

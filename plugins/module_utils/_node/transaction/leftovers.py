@@ -1,0 +1,41 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands that outlive the process that had started them. Node side: standard library only, Python 3.6.
+
+An executor's unit has KillMode=process, so a command that it waited for goes on when it is killed: a package manager must not be cut short.
+What such a command does once it was undone would stay.
+"""
+
+import os
+import time
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, trust
+
+PAUSE = 0.1
+
+
+def require_ended(unit, within):
+    """Wait until no command of a unit runs any more; NodeError where one still does after so many seconds."""
+    until = time.monotonic() + within
+    while True:
+        left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_command(pid, unit)]
+        if not left:
+            return
+        if time.monotonic() > until:
+            raise host_files.NodeError(
+                "failed", "a command still runs after %d s (process %d), so what it does may stay" % (within, left[0])
+            )
+        # The pause between two looks, until the time is over: its parent is dead, so nobody is told when a process ends.
+        time.sleep(PAUSE)
+
+
+def _is_command(pid, unit):
+    """Whether a process is a command of the unit: by its control group, and by its output, a pipe, which a package's daemon has not."""
+    try:
+        groups = trust.proc_text("/proc/%d/cgroup" % pid).splitlines()
+        if pid == os.getpid() or not any(line.endswith("/" + unit) for line in groups):
+            return False
+        return os.readlink("/proc/%d/fd/1" % pid).startswith("pipe:")
+    except OSError:  # it has ended
+        return False

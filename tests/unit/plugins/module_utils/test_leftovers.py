@@ -1,0 +1,49 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A command of a dead executor is waited for; its unit's other processes, and those of other units, are nobody's concern."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import leftovers
+
+UNIT = "gpufleet-1.service"
+GROUPS = {
+    # the control groups of a process, its output, and whether it is waited for
+    "version 2": ("0::/system.slice/" + UNIT + "\n", subprocess.PIPE, True),
+    "version 1": ("12:pids:/x\n1:name=systemd:/system.slice/" + UNIT + "\n", subprocess.PIPE, True),
+    "a daemon that a package has started": ("0::/system.slice/" + UNIT + "\n", subprocess.DEVNULL, False),
+    "of another transaction": ("0::/system.slice/gpufleet-2.service\n", subprocess.PIPE, False),
+    "of a name that ends alike": ("0::/system.slice/x-" + UNIT + "\n", subprocess.PIPE, False),
+}
+
+
+@pytest.mark.parametrize("case", sorted(GROUPS))
+def test_a_command_is_waited_for(case, monkeypatch):
+    groups, output, waited = GROUPS[case]
+    program = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    child = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=output)
+    known = "/proc/%d/cgroup" % child.pid
+    monkeypatch.setattr(leftovers.trust, "proc_text", lambda name: groups if name == known else "0::/init.scope\n")
+    try:
+        if waited:
+            with pytest.raises(host_files.NodeError) as raised:
+                leftovers.require_ended(UNIT, 0)
+            assert "process %d" % child.pid in raised.value.message
+        else:
+            leftovers.require_ended(UNIT, 0)
+    finally:
+        child.communicate()
+    leftovers.require_ended(UNIT, 0)
+
+
+def test_this_process_is_none_of_them(monkeypatch):
+    """systemd runs what takes a transaction back in the unit of the transaction."""
+    monkeypatch.setattr(
+        leftovers.trust, "proc_text", lambda name: "0::/system.slice/" + UNIT if name == "/proc/%d/cgroup" % os.getpid() else ""
+    )
+    leftovers.require_ended(UNIT, 0)
