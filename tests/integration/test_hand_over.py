@@ -166,7 +166,7 @@ def test_a_run_that_was_killed_is_ended_by_the_next(kube: Kube) -> None:
     at = "TASK [See that the host was converged]"
     killed = kube.hand_over("collection", killed=at)
     assert killed.status != 0
-    assert at in killed.words
+    assert at in killed.words, killed.words
     label, in_service, *_more = kube.stands()
     assert (label, in_service) == ("false", False)
     said = kube.hand_over("state")

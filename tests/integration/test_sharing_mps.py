@@ -189,6 +189,7 @@ def test_what_does_not_serve_changes_nothing(fleet: Fleet) -> None:
         HOST, f"journalctl -b -o cat -u gpufleet-mps@{uuid}"
     )
     assert fleet.shell(HOST, MODES).split()[0] == "Default"
+    fleet.shell(HOST, "[ ! -e /run/gpufleet-mps ] && [ ! -e /var/lib/gpufleet-mps ] && ! grep gpufleet-mps /proc/mounts")
     fleet.shell(HOST, f"rm {program}")
     missing = fleet.task("node", [HOST], {**OPTIONS, "sharing": sharing}).failed
     assert "gpufleet_sharing has mps (nvidia-cuda-mps-control is not on this host" in missing[HOST]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -57,6 +58,8 @@ AT_BOOT, PATIENCE = 60, 90  # seconds
 # 64 MiB (k8s-device-plugin, cmd/mps-control-daemon/mount), as much as Docker gives to one container; here it is for all of a GPU.
 MOUNTED = "rw,nosuid,nodev,noexec"
 TMPFS: Mapping[str, tuple[str, str]] = {"pipe": ("size=1m,nr_inodes=1k", "0755"), "shm": ("size=1g", "1777")}
+MAKE = ("install", "--directory", "--mode=0755", "--")
+NOT_MOUNTED = (32, 64)  # mount(8): nothing of it, some of it
 NOT_LOADED = 5  # systemctl: there is no such unit, so nothing to stop
 STAYS = f"{OPTION} has GPUs that processes share by MPS, whose daemon has to be there before their containers"
 GONE = "no process is to share this GPU by MPS any more"
@@ -114,7 +117,26 @@ def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, Wante
     files = host_service.plan(policy, obs, resident)
     said = (*others_advice(obs), *unit_advice(obs))
     units_act = Plan(differences=began, restarts=tuple(acts), pending=tuple(map(service, left)), advice=said)
-    return merge([ending(obs, gone), files, units_act])
+    first = making(gpu for gpu in open_ if gpu not in before and not running(obs, gpu))
+    return merge([ending(obs, gone), first, files, units_act])
+
+
+def making(gpus: Iterable[str]) -> Plan:
+    """The directories of daemons that are new, so that a transaction that is taken back removes them, with what is mounted there by then.
+
+    The program that removes them at other times comes with the same transaction, and is gone before its commands are undone.
+    """
+    commands: list[transaction.Command] = []
+    for gpu in gpus:
+        pipe, shm, log = (mps_places.of(gpu, kind) for kind in ("pipe", "shm", "log"))
+        remove = ["rm", "-rf", "--one-file-system", "--", posixpath.dirname(pipe), log]
+        commands.append({"argv": [*MAKE, log], "timeout": 30, "why": STAYS, "undo": remove})
+        away = ["umount", "--lazy", "--", pipe, shm]
+        accepts = list(NOT_MOUNTED)
+        commands.append({"argv": [*MAKE, pipe, shm], "timeout": 30, "why": STAYS, "undo": away, "undo_accepts": accepts})
+    tops = ["rmdir", "--ignore-fail-on-non-empty", "--", *mps_places.TOPS]
+    first: list[transaction.Command] = [{"argv": [*MAKE, *mps_places.TOPS], "timeout": 30, "why": STAYS, "undo": tops}]
+    return Plan(commands=tuple([*first, *commands] if commands else ()))
 
 
 def running(obs: Observation, gpu: str) -> bool:

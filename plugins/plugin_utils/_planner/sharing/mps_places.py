@@ -14,6 +14,7 @@ KINDS: Mapping[str, str] = {
     # Not in /var/log, which Ubuntu's rsyslog gives to the group syslog (mode 0775, 00rsyslog.conf): root would follow what that puts there.
     "log": "/var/lib/gpufleet-mps/{gpu}",
 }
+TOPS = ("/run/gpufleet-mps", "/var/lib/gpufleet-mps")
 
 
 def of(gpu: str, kind: str) -> str:

@@ -66,7 +66,9 @@ def limits(plan: Plan) -> dict[str, list[str]]:
 def test_a_daemon_for_each_gpu_after_its_mode() -> None:
     """As NVIDIA's device plugin does it: nobody goes past the daemon, and clients have equal parts."""
     plan = planned(TWO, look())
-    assert [c["argv"] for c in plan.commands] == [["nvidia-smi", "-i", uuid, "-c", "EXCLUSIVE_PROCESS"] for uuid in UUIDS[:2]]
+    made = ["install", *("install", "install") * 2]
+    assert [c["argv"][0] for c in plan.commands] == [*made, "nvidia-smi", "nvidia-smi"]
+    assert [c["argv"] for c in plan.commands[5:]] == [["nvidia-smi", "-i", uuid, "-c", "EXCLUSIVE_PROCESS"] for uuid in UUIDS[:2]]
     assert acts(plan) == [("start", resource.SERVICE), ("start", UNITS[0]), ("start", UNITS[1])]
     assert {*FILES, *TEXTS} <= written(plan).keys()
     assert limits(plan) == {
@@ -76,6 +78,17 @@ def test_a_daemon_for_each_gpu_after_its_mode() -> None:
     assert f"Wants={UNITS[0]} {UNITS[1]}\n" in written(plan)[TEXTS[2]]
     again = planned(TWO, look(mode="Exclusive_Process", files=written(plan), active=(0, 1)))
     assert again == Plan()
+
+
+def test_a_daemon_that_is_taken_back_leaves_nothing_behind() -> None:
+    """What is mounted goes first, then what it was mounted on, then what is above it if nobody else has anything there."""
+    undone = [c["undo"] for c in reversed(planned(ONE, look()).commands) if c["argv"][0] == "install"]
+    place, log = f"/run/gpufleet-mps/{UUIDS[0]}", f"/var/lib/gpufleet-mps/{UUIDS[0]}"
+    assert undone == [
+        ["umount", "--lazy", "--", f"{place}/pipe", f"{place}/shm"],
+        ["rm", "-rf", "--one-file-system", "--", place, log],
+        ["rmdir", "--ignore-fail-on-non-empty", "--", "/run/gpufleet-mps", "/var/lib/gpufleet-mps"],
+    ]
 
 
 def test_the_daemons_see_their_gpu_alone_and_begin_before_engines() -> None:
