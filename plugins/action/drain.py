@@ -170,11 +170,20 @@ class Run:
         return self._end("in_service" if asked else "not_needed", left or (done if asked else "nobody was asked"), changed=bool(held))
 
     def keep(self) -> dict[str, Any]:
+        """A node that is broken may be held as well: who holds it is seen by the one that keeps it."""
         why = drain.text_of(self.args["reason"], "a change of this host failed")
-        held = drain.held(self.standings)
-        for who in held:
-            self.every[who].keep(why, try_only=self.check)
+        held = [who for who in drain.held(self.standings) if self._kept(who, why)]
+        held += [who for who, standing in self.standings.items() if standing.state == "broken" and self._kept(who, why, may_fail=True)]
         return self._end("kept" if held else "not_needed", why if held else "this rollout does not hold it", changed=bool(held))
+
+    def _kept(self, who: str, why: str, *, may_fail: bool = False) -> bool:
+        try:
+            self.every[who].keep(why, try_only=self.check)
+        except draining.Refused:
+            if not may_fail:
+                raise
+            return False
+        return True
 
     def _end(self, outcome: str, why: str, *, failed: bool = False, changed: bool = False, seconds: int = 0) -> dict[str, Any]:
         found = shaped(outcome, "; ".join([why, *self.silent]), self.standings, seconds, changed=changed)

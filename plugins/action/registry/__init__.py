@@ -32,6 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 SECONDS = 30  # that one answer may take
 PAGES = 20  # of tags
+MOST_TAGS = 100_000
 LARGEST = 8 << 20  # bytes of a document
 PART = 1 << 16  # of it that one reading takes
 Found = TypeVar("Found")
@@ -59,13 +60,13 @@ class Access:
 def read(name: str, digest: str, access: Access) -> inspected.Inspected:
     """What an image says. PlanError with one sentence where that cannot be read."""
     of = _reference(name, digest)
-    return _shared(of, str(of), lambda: _parts(Client(of, access), of), lambda parts: distribution.said(*parts))
+    return _shared(of, f"{of} {access}", lambda: _parts(Client(of, access), of), lambda parts: distribution.said(*parts))
 
 
 def tags(name: str, access: Access) -> list[str]:
     """The tags of a repository."""
     of = _reference(name, "")
-    return _shared(of, f"tags of {of}", lambda: Client(of, access).tags(), lambda found: [str(tag) for tag in found])
+    return _shared(of, f"tags of {of} {access}", lambda: Client(of, access).tags(), lambda found: [str(tag) for tag in found])
 
 
 def _reference(name: str, digest: str) -> Reference:
@@ -139,6 +140,8 @@ class Client:
         for _page in range(PAGES):
             body, link = self._allowed(f"{self.scheme}://{self.of.host}{path}")
             found += distribution.tags(_parsed(body))
+            if len(found) > MOST_TAGS:
+                raise Odd(f"it has more than {MOST_TAGS} tags")
             path = distribution.following(link, self.of.repository)
             if not path:
                 return found
@@ -248,6 +251,8 @@ def _why(error: Exception) -> str:
         return "its certificate or its TLS is not accepted" if isinstance(reason, ssl.SSLCertVerificationError) else "it speaks no TLS"
     if isinstance(reason, TimeoutError):
         return f"it did not answer within {SECONDS} s"
+    if isinstance(reason, str):
+        return reason[:200]
     return str(getattr(reason, "strerror", "") or type(reason).__name__)
 
 

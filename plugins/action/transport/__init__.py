@@ -68,6 +68,8 @@ INTERPRETERS = (
 )
 NO_PYTHON = "gpufleet-no-python"
 LONGEST = 1 << 27  # bytes of an answer: eight times what a look may hold
+MOST_VALUES = 1 << 20  # of an answer: each takes some hundred bytes here, however short it was
+SOMEBODY_ELSES = "Check what this host runs as its Python"
 INSTALL = "install python3 (3.6 or newer), or set ansible_python_interpreter to the one that exists"
 # Nothing is imported but the standard library: -I leaves out the directory that the connection stands in, the environment and the user's
 # own packages, -S the site's packages and what their .pth files run. All of these may be written by an account that becomes root here.
@@ -83,6 +85,7 @@ START = (
 # (f-strings are newer than 3.6).
 _DOCSTRING = r'(?P<indent>^[ \t]*)(?P<doc>"""(?:[^"\\]|\\.|"(?!""))*""")(?=[ \t]*$)'
 _STRING = r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)  # of JSON
 _WORDS = re.compile(rf"{_DOCSTRING}|(?P<string>{_STRING})|(?P<comment>[ \t]*#[^\n]*)|(?P<begin>^ +(?=[^ \n]))", re.MULTILINE | re.DOTALL)
 
 
@@ -94,10 +97,25 @@ def pack(value: Any) -> str:
 def unpack(text: str) -> Any:
     """What a host has packed. Bounded, since a host that is someone else's could answer with gigabytes of nothing in a megabyte."""
     stream = zlib.decompressobj()
-    data = stream.decompress(base64.b64decode(text), LONGEST)
-    if stream.unconsumed_tail:
-        raise AnsibleActionFail(f"the output of the node has more than {LONGEST >> 20} MiB. Check what this host runs as its Python")
-    return json.loads(data.decode("utf-8"))
+    try:
+        data = stream.decompress(base64.b64decode(text), LONGEST)
+        if stream.unconsumed_tail:
+            raise AnsibleActionFail(f"the output of the node has more than {LONGEST >> 20} MiB. {SOMEBODY_ELSES}")
+        if len(data) > MOST_VALUES and sum(map(_STRINGS.sub(b"", data).count, (b",", b"[", b"{"))) > MOST_VALUES:
+            raise AnsibleActionFail(f"the output of the node has more than {MOST_VALUES} values. {SOMEBODY_ELSES}")
+        if not stream.eof:
+            raise ValueError("cut short")
+        return json.loads(data.decode("utf-8"))
+    except (ValueError, zlib.error, RecursionError):
+        raise AnsibleActionFail(f"the output of the node is not what this collection's programs print. {SOMEBODY_ELSES}") from None
+
+
+def answered(text: str) -> dict[str, Any]:
+    """The answer of a program."""
+    found = unpack(text)
+    if not isinstance(found, dict):
+        raise AnsibleActionFail(f"the output of the node is not what this collection's programs print. {SOMEBODY_ELSES}")
+    return found
 
 
 def text(name: str) -> str:
@@ -218,8 +236,7 @@ def by_stdin(action: ActionBase, program: str, request: Mapping[str, Any], task_
     result = action._low_level_execute_command(line, in_data=script(program, request, marker, keep=keep))
     for row in str(result.get("stdout") or "").splitlines():
         if row.startswith(marker):
-            answer: dict[str, Any] = unpack(row[len(marker) :])
-            return answer
+            return answered(row[len(marker) :])
     raise AnsibleActionFail(lost(program, result, python))
 
 
@@ -241,9 +258,11 @@ def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task
     result = action._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
     if result.get("failed") or "answer" not in result:
         said = result.get("msg") or result.get("module_stderr") or "no answer"
-        raise AnsibleActionFail(f"the module {MODULE} ({program}) failed on the node: {said}", result=result)
-    answer: dict[str, Any] = unpack(result["answer"])
-    return answer
+        shown = {
+            key: result[key] for key in ("module_stdout", "module_stderr", "exception", "rc") if key in result
+        }  # not its own words for ours
+        raise AnsibleActionFail(f"the module {MODULE} ({program}) failed on the node: {said}", result=shown)
+    return answered(str(result["answer"]))
 
 
 # Once for a run, and not for every host: Ansible loads its action plugins before it makes a process for each host's task.

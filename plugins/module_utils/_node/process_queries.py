@@ -168,6 +168,8 @@ def _no_device(link, exc):
     fuse_statfs), also where they are mounted no longer.
     """
     with contextlib.suppress(OSError):
+        if exc.errno == errno.ENAMETOOLONG:  # of a path that anybody may make, to a file of any kind
+            return not stat.S_ISCHR(os.stat(link).st_mode)
         return exc.errno == errno.EACCES and not os.statvfs(link).f_bsize
     return False
 

@@ -41,12 +41,17 @@ def write_durably(path, data, mode=0o600):
     with contextlib.suppress(FileNotFoundError):  # of someone who died: never written to, since it need not be as we would make it
         os.unlink(spare)
     fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    with os.fdopen(fd, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fchmod(stream.fileno(), mode)  # whatever the umask
-        os.fsync(stream.fileno())
-    os.rename(spare, path)
+    try:
+        with os.fdopen(fd, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)  # whatever the umask
+            os.fsync(stream.fileno())
+        os.rename(spare, path)
+    except OSError:  # of a full disk, for example
+        with contextlib.suppress(OSError):
+            os.unlink(spare)
+        raise
     fsync_dir(os.path.dirname(path))
 
 

@@ -248,6 +248,33 @@ def test_a_node_that_an_earlier_run_holds_stays_out_of_service_when_its_work_doe
     assert "in service again" not in found["msg"]
 
 
+KEPT = [
+    # how the node stands, whether it refuses since this run does not hold it, how keeping it ends
+    ("held", False, "kept"),
+    ("broken", False, "kept"),
+    ("broken", True, "not_needed"),
+    ("others", False, "not_needed"),
+    ("in_service", False, "not_needed"),
+]
+
+
+@pytest.mark.parametrize(("state", "refuses", "outcome"), KEPT)
+def test_a_node_that_is_not_ready_gets_its_reason_as_well(state: str, refuses: bool, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that was lost in the middle of its change is not Ready, and people look there for why it is out of service."""
+    one, said = Played(state), []
+
+    def keep(_self: Played, why: str, *, try_only: bool = False) -> None:
+        if refuses:
+            raise draining.Refused("it is somebody else's")
+        said.append(why)
+
+    monkeypatch.setattr(Played, "keep", keep)
+    args = {**ARGS, "reason": "it was lost"}
+    run = action.Run(args, drain.DrainDecision(True, "why"), {"kubernetes": one}, False, {"kubernetes": Standing(state)}, ())
+    assert run.keep()["outcome"] == outcome
+    assert said == (["it was lost"] if outcome == "kept" else [])
+
+
 def test_a_node_that_could_not_be_put_back_is_named() -> None:
     one = Played("broken")
     found = drained(one, "in_service")

@@ -109,6 +109,17 @@ def test_an_image_is_read_once_for_a_run(played: Played) -> None:
     assert read(played, digest_=wanted) == found
 
 
+def test_what_was_read_another_way_is_read_again(played: Played, tmp_path: Path) -> None:
+    """By plain text for one task, or with credentials, and not so for another one of the same run."""
+    played.image()
+    read(played)
+    before = len(played.asked)
+    read(played, auth_file=auth(tmp_path, {}))
+    assert len(played.asked) == 2 * before
+    with pytest.raises(PlanError):
+        registry.read(f"{played.name}/team/app:1", "", registry.Access())  # by TLS
+
+
 def test_an_index_says_its_platforms(played: Played) -> None:
     own = played.image()
     entries = [("arm64", ""), ("amd64", "v3")]
@@ -344,6 +355,7 @@ BAD_TAGS = [
     ([], "*", "it gives no list of tags"),
     ({"tags": [f"t{n}" for n in range(201)]}, "*", "201 tags are *"),
     ({"tags": ["x" * 100]}, "*", "is too long for a name"),
+    ({"tags": [str(n) for n in range(registry.MOST_TAGS + 1)]}, "1", "it has more than 100000 tags"),
 ]
 
 

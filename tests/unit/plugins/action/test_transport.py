@@ -215,6 +215,37 @@ def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> Non
         transport.unpack(base64.b64encode(zlib.compress(bytes(transport.LONGEST + 1))).decode("ascii"))
 
 
+def packed(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data)).decode("ascii")
+
+
+NO_ANSWERS = {
+    "no base64": "*",
+    "not compressed": base64.b64encode(b"{}").decode("ascii"),
+    "cut short": packed(b"{}")[:8],
+    "no JSON": packed(b"{"),
+    "no UTF-8": packed(b'"\xff"'),
+    "too deep for a reader": packed(b"[" * 200_000),
+    "a number that is too long": packed(b"1" * 200_000),
+    "a list": packed(b"[]"),
+    "nothing": packed(b"null"),
+}
+
+
+@pytest.mark.parametrize("case", NO_ANSWERS)
+def test_what_is_no_answer_of_a_program_is_one_sentence(case: str) -> None:
+    with pytest.raises(AnsibleActionFail, match="is not what this collection's programs print. Check what this host runs as its Python"):
+        transport.answered(NO_ANSWERS[case])
+
+
+def test_an_answer_of_more_values_than_memory_has_room_for_is_refused() -> None:
+    """Each empty list is two bytes on the wire, before they are compressed, and half a hundred in memory."""
+    text = json.dumps({"file": "[],{}" * transport.MOST_VALUES, "quoted": '"[\\', "more": [1, {}]}).encode()
+    assert transport.answered(packed(text))["more"] == [1, {}]
+    with pytest.raises(AnsibleActionFail, match="has more than 1048576 values"):
+        transport.answered(packed(b"[" + b"[]," * transport.MOST_VALUES + b"[]]"))
+
+
 def test_every_start_of_python_on_a_host_is_isolated() -> None:
     assert deadline.command("/x.py", "run", "/base")[1:3] == ["-I", "-S"]
     assert "exec $p -I -S /" in host_service.command("x")[2]

@@ -121,6 +121,33 @@ def test_processes_that_cannot_be_looked_into_are_counted(monkeypatch):
     assert found["closed"] > 0
 
 
+LONG = """
+import os, sys
+for number in range(30):
+    os.mkdir("x" * 200)
+    os.chdir("x" * 200)
+stream = open("file", "w")
+print()
+sys.stdin.read()
+"""
+
+
+def test_a_path_that_is_too_long_to_be_told_hides_no_device(tmp_path):
+    """Anybody may make one, and the kernel says of a file there no more than what it is."""
+    before = ask(kind="holders", pattern=r".*/device7$")["closed"]
+    child = subprocess.Popen([sys.executable, "-c", LONG], cwd=str(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        child.stdout.readline()
+        paths = ["/proc/%d/fd/%s" % (child.pid, name) for name in os.listdir("/proc/%d/fd" % child.pid)]
+        with pytest.raises(OSError) as raised:
+            [os.readlink(path) for path in paths]
+        assert raised.value.errno == errno.ENAMETOOLONG
+        assert ask(kind="holders", pattern=r".*/device7$")["closed"] <= before
+    finally:
+        child.communicate()
+        subprocess.run(["rm", "-rf", str(tmp_path / ("x" * 200))], check=True)
+
+
 @pytest.mark.parametrize(("block", "closed"), [(0, False), (4096, True)])
 def test_a_file_system_of_a_user_s_own_hides_no_device(monkeypatch, tmp_path, block, closed):
     """Anybody may mount one by FUSE, which then refuses root. It has no devices."""
