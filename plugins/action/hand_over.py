@@ -34,7 +34,7 @@ class ActionModule(ActionBase):
             return {"changed": False}
         access = {key: args[key] for key in ("kubeconfig", "context") if args[key]}
         api = cluster_api.Api(draining.Calls(self, variables, cluster_api.DELEGATE), access)
-        name = members.node_name(host, members.Wanted(node=args["kubernetes_node"]))
+        name = members.node_name(host, members.OfInventory(node=args["kubernetes_node"]))
         return Step(api, args, name, variables.get(args["results"]) or {}, bool(self._task.check_mode)).run()
 
 

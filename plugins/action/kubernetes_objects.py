@@ -27,7 +27,7 @@ OF_CLUSTER = (
     *("state", "dir", "apply", "kubeconfig", "context"),
     *("profile", "namespace", "config_map", "taints", "values", "operator_environment"),
 )
-# Field of Wanted -> variable of a host.
+# Field of OfInventory -> variable of a host.
 OF_HOST = {
     "cluster": "gpufleet_cluster",
     "node": "gpufleet_kubernetes_node",
@@ -237,10 +237,10 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def wanted_of(variables: Mapping[str, Any]) -> members.Wanted:
+def wanted_of(variables: Mapping[str, Any]) -> members.OfInventory:
     given = {field: variables.get(name) for field, name in OF_HOST.items()}
     sharing = variables.get("gpufleet_sharing") or {}
-    return members.Wanted(
+    return members.OfInventory(
         **{field: str(value) for field, value in given.items() if value not in (None, "")},
         sharing=plain(sharing) if isinstance(sharing, Mapping) else {},
     )

@@ -44,8 +44,8 @@ def hook(**policy: Any) -> dict[str, Any]:
     return looked("crio", "1.34.2", cdi="disabled", **policy)
 
 
-def hosts(results: dict[str, dict[str, Any]], **wanted: members.Wanted) -> tuple[members.Host, ...]:
-    return members.of(results, {host: wanted.get(host, members.Wanted()) for host in results})
+def hosts(results: dict[str, dict[str, Any]], **wanted: members.OfInventory) -> tuple[members.Host, ...]:
+    return members.of(results, {host: wanted.get(host, members.OfInventory()) for host in results})
 
 
 def rendered(results: dict[str, dict[str, Any]], kept: objects.Kept | None = None, **settings: Any) -> objects.Rendered:

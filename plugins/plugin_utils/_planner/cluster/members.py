@@ -38,7 +38,7 @@ OPERATOR = "gpu-operator"  # as a leftover of a host names it
 
 
 @dc.dataclass(frozen=True)
-class Wanted:
+class OfInventory:
     """What the inventory says of one host."""
 
     cluster: str = ""
@@ -116,7 +116,7 @@ class LeftOut:
 Host = Member | LeftOut
 
 
-def of(results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, Wanted]) -> tuple[Host, ...]:
+def of(results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, OfInventory]) -> tuple[Host, ...]:
     """All hosts of a run, each as a member of its cluster or with the reason why it is none."""
     found = tuple(one(host, result, wanted[host]) for host, result in results.items())
     require_own_names(found)
@@ -124,7 +124,7 @@ def of(results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, Wanted]) -
     return found
 
 
-def one(host: str, result: Mapping[str, Any], wanted: Wanted) -> Host:
+def one(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Host:
     out = LeftOut(host, node_name(host, wanted), cluster_name(result, wanted), "")
     why = outcomes.trouble(result)
     if why:
@@ -145,7 +145,7 @@ def one(host: str, result: Mapping[str, Any], wanted: Wanted) -> Host:
     return member(out, result, chosen, wanted)
 
 
-def is_node(result: Mapping[str, Any], wanted: Wanted) -> bool:
+def is_node(result: Mapping[str, Any], wanted: OfInventory) -> bool:
     """A kubelet runs or is installed. An image may get its kubelet later, so there the inventory's word is enough."""
     kubelet = result.get("kubelet") or {}
     return bool(kubelet.get("present") or kubelet.get("installed") or (is_image(result) and wanted.declared))
@@ -173,7 +173,7 @@ def with_operator(result: Mapping[str, Any]) -> bool:
     return any(left.get("tool") == OPERATOR and left.get("fate") == "live" for left in result.get("leftovers") or ())
 
 
-def member(out: LeftOut, result: Mapping[str, Any], decision: Mapping[str, Any], wanted: Wanted) -> Host:
+def member(out: LeftOut, result: Mapping[str, Any], decision: Mapping[str, Any], wanted: OfInventory) -> Host:
     strategies = tuple(str(name) for name in decision.get("device_list_strategy") or ())
     prefix, handler = str(decision.get("plugin_annotation_prefix") or ""), str(decision.get("runtime_class") or "")
     odd = [name for name in strategies if name not in device_plugin.KNOWN] or [p for p in [prefix] if p not in PREFIXES]
@@ -231,7 +231,7 @@ def record(result: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
     return json.dumps({"schema": 1, **said}, sort_keys=True, separators=(",", ":"))
 
 
-def mig_strategy(host: str, result: Mapping[str, Any], wanted: Wanted) -> str:
+def mig_strategy(host: str, result: Mapping[str, Any], wanted: OfInventory) -> str:
     """Which resources the MIG devices of a host become is the user's to say: pods ask for them by name."""
     said = choice(host, "gpufleet_kubernetes_mig_strategy", wanted.mig or "none", MIG)
     gpus = (result.get("driver") or {}).get("gpus") or ()
@@ -242,7 +242,7 @@ def mig_strategy(host: str, result: Mapping[str, Any], wanted: Wanted) -> str:
     raise PlanError(f"gpufleet_kubernetes_mig_strategy is not set for {host}", why=why, next=step)
 
 
-def replicas_of(host: str, result: Mapping[str, Any], wanted: Wanted, mig: str) -> by_plugin.Replicas | None:
+def replicas_of(host: str, result: Mapping[str, Any], wanted: OfInventory, mig: str) -> by_plugin.Replicas | None:
     """How the plugin shares the GPUs of a host. Nothing else can share what the plugin hands out."""
     option = f"{shared.OPTION}{of_host(host)}"
     entries = shared.parse(wanted.sharing)
@@ -270,7 +270,7 @@ def of_host(host: str) -> str:
     return f" for {host}" if host else ""
 
 
-def node_name(host: str, wanted: Wanted) -> str:
+def node_name(host: str, wanted: OfInventory) -> str:
     """By the inventory alone: what a host calls itself is its own word, and could be the name of another node."""
     name = wanted.node or host
     if NODE_NAME.fullmatch(name):
@@ -280,7 +280,7 @@ def node_name(host: str, wanted: Wanted) -> str:
     raise PlanError(what, why=f"{name!r} is no name that a node can have", next=step)
 
 
-def cluster_name(result: Mapping[str, Any], wanted: Wanted) -> str:
+def cluster_name(result: Mapping[str, Any], wanted: OfInventory) -> str:
     """By the inventory, else by the CA that its kubelet trusts."""
     found = str((result.get("work") or {}).get("cluster") or "")
     if wanted.cluster and not CLUSTER_NAME.fullmatch(wanted.cluster):

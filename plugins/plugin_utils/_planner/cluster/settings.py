@@ -13,11 +13,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 
 def _cluster(value: Any) -> None:
-    members.cluster_name({}, members.Wanted(cluster=str(value)))
+    members.cluster_name({}, members.OfInventory(cluster=str(value)))
 
 
 def _node(value: Any) -> None:
-    members.node_name("", members.Wanted(node=str(value)))
+    members.node_name("", members.OfInventory(node=str(value)))
 
 
 def _device_ids(value: Any) -> None:

@@ -48,7 +48,7 @@ WHY = "the driver's device nodes have to exist before containers start, with the
 
 
 @dc.dataclass(frozen=True)
-class Wanted:
+class DesiredNode:
     """A node as it has to be. major: None where the module that gets it is not loaded yet."""
 
     path: str
@@ -98,7 +98,7 @@ def questions(policy: Policy) -> list[queries.Question]:
     return [*host_service.questions(NAME, (SERVICE,)), *globs, *marks, queries.directory(LINKS)]
 
 
-def wanted(policy: Policy, obs: Observation) -> tuple[Wanted, ...]:
+def wanted(policy: Policy, obs: Observation) -> tuple[DesiredNode, ...]:
     """Every node that there has to be. Those of modules that get loaded are wanted as well; their majors are the kernel's affair."""
     known = gpu.majors(policy, obs)
     parameters = gpu.fields(gpu.text(obs.file(gpu.paths(policy).params)))
@@ -112,7 +112,7 @@ def wanted(policy: Policy, obs: Observation) -> tuple[Wanted, ...]:
             mode = setting_or(own.get(rule.get("mode", "")), setting_or(parameters.get(PARAMS["mode"]), 0o666))
             owner = [setting_or(parameters.get(PARAMS[key]), 0) for key in ("uid", "gid")]
             path = rule["path"].replace("{minor}", str(minor))
-            found.append(Wanted(path, known.get(driver), minor, mode, owner[0], owner[1], driver or rule["drivers"][0]))
+            found.append(DesiredNode(path, known.get(driver), minor, mode, owner[0], owner[1], driver or rule["drivers"][0]))
     return tuple(found)
 
 
@@ -150,7 +150,7 @@ def differences(policy: Policy, obs: Observation) -> list[Difference]:
     return found
 
 
-def of_node(want: Wanted, file: File | None) -> list[Difference]:
+def of_node(want: DesiredNode, file: File | None) -> list[Difference]:
     if file is None:
         return [Difference("node", want.path, "", None, want.text, f"containers with a GPU need it; {want.driver} reports its number")]
     if file.type != "char" or file.rdev is None:
@@ -164,7 +164,7 @@ def of_node(want: Wanted, file: File | None) -> list[Difference]:
     return []
 
 
-def of_link(want: Wanted, links: Mapping[str, str]) -> list[Difference]:
+def of_link(want: DesiredNode, links: Mapping[str, str]) -> list[Difference]:
     if want.major is None:
         return []  # comes with its node
     name = f"{want.major}:{want.minor}"
@@ -232,6 +232,6 @@ def coming(policy: Policy, obs: Observation, driver: Driver) -> Observation:
     return Observation(obs.host, ChainMap(answers, obs.answers))  # type: ignore[arg-type]
 
 
-def as_answer(want: Wanted) -> dict[str, Any]:
+def as_answer(want: DesiredNode) -> dict[str, Any]:
     rdev = None if want.major is None else [want.major, want.minor]
     return {"path": want.path, "exists": True, "type": "char", "rdev": rdev, "mode": want.mode, "uid": want.uid, "gid": want.gid}

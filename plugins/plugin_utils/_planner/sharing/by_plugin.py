@@ -35,8 +35,8 @@ class Replicas:
     fail: bool | None = None
 
 
-class Entry(Protocol):
-    """One entry of the option (wanted.Wanted)."""
+class NamesGpus(Protocol):
+    """One entry of the option (wanted.GpuEntry, which reads this module)."""
 
     @property
     def key(self) -> str: ...
@@ -75,7 +75,7 @@ def parsed(where: str, settings: Mapping[str, Any]) -> Replicas:
     return Replicas(flavor, number, rename, fail)
 
 
-def of_all(option: str, entries: Sequence[Entry]) -> Replicas | None:
+def of_all(option: str, entries: Sequence[NamesGpus]) -> Replicas | None:
     """What all entries say, as they are of one node; None where none is for the plugin."""
     ours = [entry for entry in entries if entry.replicas]
     for entry in entries if ours else ():
@@ -85,7 +85,7 @@ def of_all(option: str, entries: Sequence[Entry]) -> Replicas | None:
     return ours[0].replicas if ours else None
 
 
-def require_all(option: str, entries: Sequence[Entry], gpus: Sequence[Gpu]) -> None:
+def require_all(option: str, entries: Sequence[NamesGpus], gpus: Sequence[Gpu]) -> None:
     """The plugin shares each whole GPU of a node, named or not. gpus: none are known of a directory tree."""
     for gpu in gpus:
         named = any(entry.names(gpu.uuid, gpu.bus_id, gpu.model, gpu.index) for entry in entries)

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, modes, mps, resource, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.gpu_holders import HOLDERS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import Modes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import Wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import GpuEntry
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -49,16 +49,16 @@ def as_result(policy: Policy, obs: Observation, driver: Driver) -> list[dict[str
     return found
 
 
-def resolved(entries: tuple[Wanted, ...], gpus: tuple[Modes, ...]) -> list[tuple[Modes, Wanted]]:
-    """Entry by entry: one that names no GPU, which is the result's `problem`, takes no word from the others."""
-    found: dict[str, tuple[Modes, Wanted]] = {}
+def resolved(entries: tuple[GpuEntry, ...], gpus: tuple[Modes, ...]) -> list[tuple[Modes, GpuEntry]]:
+    """GpuEntry by entry: one that names no GPU, which is the result's `problem`, takes no word from the others."""
+    found: dict[str, tuple[Modes, GpuEntry]] = {}
     for entry in entries:
         with contextlib.suppress(PlanError):
             found.update({gpu.uuid: (gpu, of) for gpu, of in modes.resolve((entry,), gpus)[0]})
     return list(found.values())
 
 
-def violations(gpu: Modes, entry: Wanted, users: list[str], state: str) -> list[str]:
+def violations(gpu: Modes, entry: GpuEntry, users: list[str], state: str) -> list[str]:
     """What the policy does not allow. A GPU that somebody has closed is left alone."""
     found = []
     if entry.policy == "dedicated" and len(users) > 1:

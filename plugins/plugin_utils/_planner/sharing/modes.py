@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Command, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_names, wanted
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION, Interval, Wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION, GpuEntry, Interval
 
 SERVICE = "gpufleet-sharing.service"  # sets them at boot and whenever the driver is loaded
 AFTER = "nvidia-persistenced.service gpufleet-device-nodes.service"  # with these a GPU is there, and keeps its modes
@@ -97,9 +97,9 @@ def require_known(gpu: Modes) -> None:
         raise PlanError(what, next=f"Leave interval out of {OPTION} for it; drivers know time slices from R455 on, for Volta and later")
 
 
-def resolve(entries: tuple[Wanted, ...], gpus: tuple[Modes, ...]) -> tuple[tuple[tuple[Modes, Wanted], ...], tuple[str, ...]]:
+def resolve(entries: tuple[GpuEntry, ...], gpus: tuple[Modes, ...]) -> tuple[tuple[tuple[Modes, GpuEntry], ...], tuple[str, ...]]:
     """Which GPU has which entry, and the warnings; PlanError where an entry names none, two name one, or MIG is on."""
-    found: dict[str, tuple[Modes, Wanted]] = {}
+    found: dict[str, tuple[Modes, GpuEntry]] = {}
     advice = []
     for entry in entries:
         named = [gpu for gpu in gpus if entry.names(gpu.uuid, gpu.bus, gpu.model, gpu.index)]

@@ -36,7 +36,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.gpu_holders import HOLDERS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import PROHIBITED, Modes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.mps_limits import Limits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION, Wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION, GpuEntry
 
 NAME = "mps"
 PROGRAM_NAME = "mps"  # of the program that stays on the host (module_utils/_node/resident)
@@ -69,11 +69,11 @@ def service(gpu: str) -> str:
     return TEMPLATE.replace("@", f"@{gpu}")
 
 
-def entries(policy: Policy) -> tuple[Wanted, ...]:
+def entries(policy: Policy) -> tuple[GpuEntry, ...]:
     return tuple(entry for entry in wanted.on_host(policy.sharing) if entry.limits)
 
 
-def needs_memory(every: Iterable[Wanted]) -> bool:
+def needs_memory(every: Iterable[GpuEntry]) -> bool:
     return any(entry.limits and entry.limits.clients and not entry.limits.memory for entry in every)
 
 
@@ -91,7 +91,7 @@ def own_files() -> list[queries.Question]:
     return [q for q in host_service.questions(NAME, TEMPLATES) if q["kind"] != "units"]  # a template has no state
 
 
-def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, Wanted]], minors: Mapping[str, int], program: str) -> Plan:
+def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, GpuEntry]], minors: Mapping[str, int], program: str) -> Plan:
     """Daemons that are lacking or have other limits, and the end of those that nobody wants any more. minors: of each GPU, by UUID."""
     before = kept(obs)
     closed = {gpu.uuid for gpu, _entry in resolved if gpu.compute_mode == PROHIBITED}  # left alone, with the daemon that it may have

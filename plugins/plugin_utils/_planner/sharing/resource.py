@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_UNIT, WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin, gpu_holders, modes, mps, owners, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import Modes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import INTERVALS, OPTION, Wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import INTERVALS, OPTION, GpuEntry
 
 NAME = "sharing"
 SERVICE = modes.SERVICE
@@ -138,12 +138,12 @@ def unit() -> str:
     return host_service.service(NAME, "Set compute modes and time slices of GPUs", after=modes.AFTER, seconds=AT_BOOT)
 
 
-def asks(entry: Wanted) -> str:
+def asks(entry: GpuEntry) -> str:
     """The compute mode that an entry asks for. A GPU that is dedicated by agreement alone keeps its own."""
     return "EXCLUSIVE_PROCESS" if entry.exclusive or entry.limits else "DEFAULT" if entry.policy == "time_slicing" else ""
 
 
-def desired(gpu: Modes, entry: Wanted) -> Iterable[Setting]:
+def desired(gpu: Modes, entry: GpuEntry) -> Iterable[Setting]:
     mode = asks(entry)
     if mode:
         yield Setting(gpu.uuid, MODE, gpu.compute_mode, mode, WHY[MODE][mode])  # type: ignore[index]
@@ -236,7 +236,7 @@ def reader(setting: Setting) -> tuple[list[str], str]:
     return [modes.PROGRAM, "compute-policy", "-i", setting.gpu, "--list"], modes.VALUE
 
 
-def text(settings: list[Setting], before: Mapping[tuple[str, str], str], resolved: Iterable[tuple[Modes, Wanted]]) -> str:
+def text(settings: list[Setting], before: Mapping[tuple[str, str], str], resolved: Iterable[tuple[Modes, GpuEntry]]) -> str:
     """What the program on the host obeys, and what is given back one day."""
     rows = []
     for setting in settings:

@@ -27,8 +27,8 @@ KEYS = "Write a GPU's UUID, its PCI address (0000:17:00.0), its product name or 
 
 
 @dc.dataclass(frozen=True)
-class Wanted:
-    """One entry. kind: what its key is. exclusive: a second process on the GPU is refused. interval: '' leaves it as it is.
+class GpuEntry:
+    """One entry of the option. kind: what its key is. exclusive: a second process on the GPU is refused. interval: '' leaves it as it is.
     replicas: a device plugin shares the GPU, and nothing is set on the host. limits: what each MPS client of the host's own daemon may use.
     """
 
@@ -58,12 +58,12 @@ class Wanted:
         return f"{self.policy} ({more})" if more else self.policy
 
 
-def parse(given: Mapping[str, Any]) -> tuple[Wanted, ...]:
+def parse(given: Mapping[str, Any]) -> tuple[GpuEntry, ...]:
     """Every entry of the option, or PlanError for the first that no host could be given."""
     return tuple(_entry(str(key), value) for key, value in given.items())
 
 
-def on_host(given: Mapping[str, Any] | None) -> tuple[Wanted, ...]:
+def on_host(given: Mapping[str, Any] | None) -> tuple[GpuEntry, ...]:
     """The entries that are set on the host itself."""
     return tuple(entry for entry in parse(given or {}) if not entry.replicas)
 
@@ -93,11 +93,11 @@ def _twice(one: str, other: str, what: str) -> PlanError:
     return PlanError(f"{OPTION} has two entries for one GPU, {other} and {one}", why=what, next="Leave out one of the two")
 
 
-def two_entries(one: Wanted, other: Wanted, gpu: str) -> PlanError:
+def two_entries(one: GpuEntry, other: GpuEntry, gpu: str) -> PlanError:
     return _twice(other.key, one.key, f"both are {gpu}")
 
 
-def _entry(key: str, value: object) -> Wanted:
+def _entry(key: str, value: object) -> GpuEntry:
     kind = _kind(key)
     where = f"{OPTION}.{key}"
     settings = {value: None} if isinstance(value, str) else value
@@ -105,7 +105,7 @@ def _entry(key: str, value: object) -> Wanted:
         raise PlanError(f"{OPTION} has for {key} the value {value!r}, which is no policy", next=f"Give it one of {', '.join(POLICIES)}")
     if by_plugin.meant(settings):
         replicas = by_plugin.parsed(where, settings)
-        return Wanted(key, kind, replicas.flavor, replicas=replicas)
+        return GpuEntry(key, kind, replicas.flavor, replicas=replicas)
     unknown = sorted(str(name) for name in settings if name not in POLICIES)
     if unknown:
         step = "MIG is set up by nvidia-mig-parted" if unknown[0] == "mig" else f"Known policies are {', '.join(POLICIES)}"
@@ -115,10 +115,10 @@ def _entry(key: str, value: object) -> Wanted:
         raise PlanError(f"{OPTION} has for {key} {said}", why="a GPU has one policy", next=f"Give it one of {', '.join(POLICIES)}")
     ((policy, more),) = settings.items()
     if policy == "dedicated":
-        return Wanted(key, kind, "dedicated", exclusive=_exclusive(where, more))
+        return GpuEntry(key, kind, "dedicated", exclusive=_exclusive(where, more))
     if policy == "mps":
-        return Wanted(key, kind, "mps", limits=mps_limits.parsed(where, more))
-    return Wanted(key, kind, "time_slicing", interval=_interval(where, more))
+        return GpuEntry(key, kind, "mps", limits=mps_limits.parsed(where, more))
+    return GpuEntry(key, kind, "time_slicing", interval=_interval(where, more))
 
 
 def _kind(key: str) -> Literal["uuid", "bus", "product", "index"]:

@@ -69,7 +69,7 @@ def test_hosts_with_equal_decisions_are_one_group() -> None:
 def test_a_group_is_called_by_its_content() -> None:
     """The plugin's sidecar looks at the label alone: other content under the same name would never be read."""
     one, same = rendered({"gpu1": native()}).groups[0], rendered({"other": native()}).groups[0]
-    (another,) = objects.render("north", hosts({"gpu1": native()}, gpu1=members.Wanted(device_ids="index")), objects.Settings()).groups
+    (another,) = objects.render("north", hosts({"gpu1": native()}, gpu1=members.OfInventory(device_ids="index")), objects.Settings()).groups
     assert one.name == same.name
     assert one.name != another.name
     assert all(len(group.name) <= objects.LONGEST_LABEL for group in (one, another))
@@ -125,7 +125,7 @@ def test_a_host_that_is_no_node_with_gpus_has_its_row(case: str) -> None:
 def test_an_image_is_a_node_where_the_inventory_says_so() -> None:
     """A kubelet may come into an image later; on a host that runs there is one, or there is none."""
     image = {**looked(kubelet=NO_KUBELET), "work": {"hostname": ""}}
-    declared = members.Wanted(cluster="north")
+    declared = members.OfInventory(cluster="north")
     assert isinstance(hosts({"gpu1": image}, gpu1=declared)[0], members.Member)
     assert isinstance(hosts({"gpu1": looked(kubelet=NO_KUBELET)}, gpu1=declared)[0], members.LeftOut)
     assert isinstance(hosts({"gpu1": {**image, "kubelet": INSTALLED.__dict__}})[0], members.Member)
@@ -262,20 +262,22 @@ def test_names_that_cannot_be_are_refused() -> None:
     with pytest.raises(PlanError, match="Set gpufleet_kubernetes_node for GPU_1"):
         hosts({"GPU_1": native()})
     with pytest.raises(PlanError, match="gpu1 and gpu2 would both be the node same of the cluster default"):
-        hosts({"gpu1": native(), "gpu2": native()}, gpu1=members.Wanted(node="same"), gpu2=members.Wanted(node="same"))
+        hosts({"gpu1": native(), "gpu2": native()}, gpu1=members.OfInventory(node="same"), gpu2=members.OfInventory(node="same"))
     with pytest.raises(PlanError, match="it names a directory"):
-        hosts({"gpu1": native()}, gpu1=members.Wanted(cluster="../etc"))
+        hosts({"gpu1": native()}, gpu1=members.OfInventory(cluster="../etc"))
     with pytest.raises(PlanError, match="gpufleet_cluster is North for gpu1 and north for gpu2") as refused:
-        hosts({"gpu1": native(), "gpu2": {}}, gpu1=members.Wanted(cluster="North"), gpu2=members.Wanted(cluster="north"))
+        hosts({"gpu1": native(), "gpu2": {}}, gpu1=members.OfInventory(cluster="North"), gpu2=members.OfInventory(cluster="north"))
     assert "one directory" in str(refused.value)
     with pytest.raises(PlanError, match="gpufleet_cluster is Default for gpu1 and default for gpu2"):
-        hosts({"gpu1": native(), "gpu2": native()}, gpu1=members.Wanted(cluster="Default"))
+        hosts({"gpu1": native(), "gpu2": native()}, gpu1=members.OfInventory(cluster="Default"))
 
 
 def test_a_host_without_a_cluster_gets_no_node_of_the_one_cluster_twice() -> None:
     """Without GPUs, it would take the labels from a node that another host has."""
     none = {**native(), "decision": {"skipped": "no GPU"}}
-    found = hosts({"gpu1": native(), "gpu2": none}, gpu1=members.Wanted(cluster="north", node="same"), gpu2=members.Wanted(node="same"))
+    found = hosts(
+        {"gpu1": native(), "gpu2": none}, gpu1=members.OfInventory(cluster="north", node="same"), gpu2=members.OfInventory(node="same")
+    )
     with pytest.raises(PlanError, match="gpu1 and gpu2 would both be the node same of the cluster north"):
         objects.clusters(found)
 
@@ -324,6 +326,6 @@ def test_mig_devices_need_a_word_of_the_user() -> None:
     divided["driver"]["gpus"][0]["migs"] = 2
     with pytest.raises(PlanError, match="gpufleet_kubernetes_mig_strategy is not set for gpu1"):
         hosts({"gpu1": divided})
-    (m,) = hosts({"gpu1": divided}, gpu1=members.Wanted(mig="mixed"))
+    (m,) = hosts({"gpu1": divided}, gpu1=members.OfInventory(mig="mixed"))
     assert isinstance(m, members.Member)
     assert m.setting.mig == "mixed"

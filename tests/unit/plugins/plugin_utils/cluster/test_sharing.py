@@ -32,7 +32,7 @@ def looked(*migs: int) -> dict[str, Any]:
 
 
 def rendered(sharing: dict[str, Any], *migs: int, mig: str = "", **settings: Any) -> objects.Rendered:
-    wanted = members.Wanted(sharing=sharing, mig=mig)
+    wanted = members.OfInventory(sharing=sharing, mig=mig)
     return objects.render("north", hosts({"gpu1": looked(*(migs or (0, 0)))}, gpu1=wanted), objects.Settings(**settings))
 
 
@@ -58,7 +58,7 @@ def test_the_policy_of_a_node_is_in_the_file_of_its_group(case: str, profile: st
 
 
 def test_hosts_that_share_are_a_group_of_their_own() -> None:
-    wanted = {"gpu1": members.Wanted(sharing={MODEL: FOUR}), "gpu3": members.Wanted(sharing={MODEL: {"mps": {"replicas": 2}}})}
+    wanted = {"gpu1": members.OfInventory(sharing={MODEL: FOUR}), "gpu3": members.OfInventory(sharing={MODEL: {"mps": {"replicas": 2}}})}
     found = objects.render("north", hosts({f"gpu{n}": looked(0) for n in (1, 2, 3)}, **wanted), objects.Settings())
     assert sorted(([m.host for m in group.members], "sharing" in group.text) for group in found.groups) == [
         (["gpu1"], True),
@@ -72,7 +72,7 @@ def test_hosts_that_share_are_a_group_of_their_own() -> None:
 
 
 def test_no_gpu_is_known_of_a_directory_tree() -> None:
-    (group,) = objects.render("north", hosts({"gpu1": looked()}, gpu1=members.Wanted(sharing={"0": FOUR})), objects.Settings()).groups
+    (group,) = objects.render("north", hosts({"gpu1": looked()}, gpu1=members.OfInventory(sharing={"0": FOUR})), objects.Settings()).groups
     assert "replicas: 4" in group.text
 
 

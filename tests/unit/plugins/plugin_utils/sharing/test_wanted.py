@@ -13,47 +13,47 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import WAYS, Replicas
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.mps_limits import Limits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import Wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import GpuEntry
 
 UUID = "GPU-11111111-0000-5000-8000-000000000001"
 HAS, OF_MPS = f"gpufleet_sharing has for {UUID}", f"gpufleet_sharing.{UUID}.mps"
 NO_DICTIONARY = "gpufleet_sharing is ['GPU-1'], which is no dictionary"
-GOOD: list[tuple[str, dict[str, Any], Wanted]] = [
-    ("dedicated by agreement", {UUID: {"dedicated": {}}}, Wanted(UUID, "uuid", "dedicated")),
-    ("in one word", {UUID: "dedicated"}, Wanted(UUID, "uuid", "dedicated")),
-    ("exclusive", {UUID: {"dedicated": {"exclusive": True}}}, Wanted(UUID, "uuid", "dedicated", exclusive=True)),
-    ("a PCI address", {"0000:17:00.0": "time_slicing"}, Wanted("0000:17:00.0", "bus", "time_slicing")),
-    ("a PCI address as nvidia-smi writes it", {"00000000:9D:00.0": "dedicated"}, Wanted("00000000:9D:00.0", "bus", "dedicated")),
-    ("without its domain", {"17:00.0": "dedicated"}, Wanted("17:00.0", "bus", "dedicated")),
+GOOD: list[tuple[str, dict[str, Any], GpuEntry]] = [
+    ("dedicated by agreement", {UUID: {"dedicated": {}}}, GpuEntry(UUID, "uuid", "dedicated")),
+    ("in one word", {UUID: "dedicated"}, GpuEntry(UUID, "uuid", "dedicated")),
+    ("exclusive", {UUID: {"dedicated": {"exclusive": True}}}, GpuEntry(UUID, "uuid", "dedicated", exclusive=True)),
+    ("a PCI address", {"0000:17:00.0": "time_slicing"}, GpuEntry("0000:17:00.0", "bus", "time_slicing")),
+    ("a PCI address as nvidia-smi writes it", {"00000000:9D:00.0": "dedicated"}, GpuEntry("00000000:9D:00.0", "bus", "dedicated")),
+    ("without its domain", {"17:00.0": "dedicated"}, GpuEntry("17:00.0", "bus", "dedicated")),
     (
         "a product",
         {"NVIDIA H100 80GB HBM3": {"time_slicing": {"interval": "long"}}},
-        Wanted("NVIDIA H100 80GB HBM3", "product", "time_slicing", interval="long"),
+        GpuEntry("NVIDIA H100 80GB HBM3", "product", "time_slicing", interval="long"),
     ),
     (
         "by a device plugin",
         {UUID: {"time_slicing": {"replicas": 4, "rename_by_default": True, "fail_requests_greater_than_one": True}}},
-        Wanted(UUID, "uuid", "time_slicing", replicas=Replicas("time_slicing", 4, rename=True, fail=True)),
+        GpuEntry(UUID, "uuid", "time_slicing", replicas=Replicas("time_slicing", 4, rename=True, fail=True)),
     ),
     (
         "by its MPS daemon, and nothing runs beneath that root",
         {UUID: {"mps": {"replicas": 48}}},
-        Wanted(UUID, "uuid", "mps", replicas=Replicas("mps", 48)),
+        GpuEntry(UUID, "uuid", "mps", replicas=Replicas("mps", 48)),
     ),
-    ("by MPS, without limits", {UUID: "mps"}, Wanted(UUID, "uuid", "mps", limits=Limits())),
-    ("for so many clients", {UUID: {"mps": {"clients": 4}}}, Wanted(UUID, "uuid", "mps", limits=Limits(4))),
+    ("by MPS, without limits", {UUID: "mps"}, GpuEntry(UUID, "uuid", "mps", limits=Limits())),
+    ("for so many clients", {UUID: {"mps": {"clients": 4}}}, GpuEntry(UUID, "uuid", "mps", limits=Limits(4))),
     (
         "with limits of its own",
         {UUID: {"mps": {"memory": "8Gi", "threads": 25}}},
-        Wanted(UUID, "uuid", "mps", limits=Limits(memory=8192, threads=25)),
+        GpuEntry(UUID, "uuid", "mps", limits=Limits(memory=8192, threads=25)),
     ),
-    ("in megabytes", {UUID: {"mps": {"memory": "512M"}}}, Wanted(UUID, "uuid", "mps", limits=Limits(memory=512))),
-    ("an index, which YAML reads as a number", {2: {"dedicated": None}}, Wanted("2", "index", "dedicated")),
+    ("in megabytes", {UUID: {"mps": {"memory": "512M"}}}, GpuEntry(UUID, "uuid", "mps", limits=Limits(memory=512))),
+    ("an index, which YAML reads as a number", {2: {"dedicated": None}}, GpuEntry("2", "index", "dedicated")),
 ]
 
 
 @pytest.mark.parametrize(("given", "expected"), [c[1:] for c in GOOD], ids=[c[0] for c in GOOD])
-def test_what_it_may_say(given: dict[str, Any], expected: Wanted) -> None:
+def test_what_it_may_say(given: dict[str, Any], expected: GpuEntry) -> None:
     options.check({"sharing": given})
     assert wanted.parse(given) == (expected,)
 
