@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing i
 
 DIGITS = 8
 RESOURCE = "nvidia.com/gpu"
-FLAVORS: dict[by_plugin.Flavor, str] = {"time_slicing": "timeSlicing", "mps": "mps"}
+POLICIES: dict[by_plugin.PluginPolicy, str] = {"time_slicing": "timeSlicing", "mps": "mps"}
 # The reason as it stands in the plugin's file: true of all hosts of a group, and of those that this run knows nothing of.
 ABOUT = {
     "native-cdi": "the engine resolves CDI devices itself",
@@ -68,12 +68,19 @@ def of(members: Iterable[Member], fixed: Collection[str] = ()) -> tuple[Group, .
 def _group(same: list[Member], fixed: Collection[str]) -> Group:
     first = same[0]
     text = f"# {ABOUT[first.injection]}\n{document(first.setting, fixed)}"
-    # The whole decision, so that groups whose files are equal have names of their own: their RuntimeClass may differ. Names of fields are
-    # in it as well: whoever gives one of Setting or Replicas another name gives all groups other names, and so all nodes other labels.
-    content = json.dumps([first.injection, first.handler, first.default, dc.asdict(first.setting), text], sort_keys=True)
+    # The whole decision, so that groups whose files are equal have names of their own: their RuntimeClass may differ.
+    content = json.dumps([first.injection, first.handler, first.default, in_name(first.setting), text], sort_keys=True)
     name = f"{first.injection}-{hashlib.sha256(content.encode()).hexdigest()[:DIGITS]}"
     members = tuple(sorted(same, key=lambda m: names.natural(m.host)))
     return Group(name, first.setting, first.injection, first.handler, first.default, text, members)
+
+
+def in_name(setting: Setting) -> dict[str, Any]:
+    """A setting as it goes into the name of a group, by names of fields that stay: with another one all nodes would get other labels."""
+    found = dc.asdict(setting)
+    if found["replicas"]:
+        found["replicas"]["flavor"] = found["replicas"].pop("policy")
+    return found
 
 
 def document(setting: Setting, fixed: Collection[str] = ()) -> str:
@@ -112,4 +119,4 @@ def sharing(setting: Setting) -> dict[str, Any]:
         return {}
     known = {"renameByDefault": of.rename or None, "failRequestsGreaterThanOne": of.fail}
     said = {key: value for key, value in known.items() if value is not None}
-    return {"sharing": {FLAVORS[of.flavor]: {**said, "resources": [{"name": RESOURCE, "replicas": of.number}]}}}
+    return {"sharing": {POLICIES[of.policy]: {**said, "resources": [{"name": RESOURCE, "replicas": of.number}]}}}

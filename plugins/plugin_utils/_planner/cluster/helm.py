@@ -128,7 +128,7 @@ def chart(groups: Sequence[Group], config_map: str) -> Values:
 
 
 def by_mps(groups: Iterable[Group]) -> bool:
-    return any(group.setting.replicas and group.setting.replicas.flavor == "mps" for group in groups)
+    return any(group.setting.replicas and group.setting.replicas.policy == "mps" for group in groups)
 
 
 def root_of_all(groups: Sequence[Group]) -> str | None:

@@ -27,7 +27,7 @@ def lines(rendered: Rendered) -> list[str]:
 
 def shared(group: Group) -> str:
     of = group.setting.replicas
-    return f"; each GPU for {of.number} pods ({of.flavor})" if of else ""
+    return f"; each GPU for {of.number} pods ({of.policy})" if of else ""
 
 
 def of_no_cluster(hosts: Iterable[Host]) -> list[str]:

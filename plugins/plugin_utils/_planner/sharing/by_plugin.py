@@ -16,8 +16,8 @@ from typing import Any, Literal, Protocol
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_names
 
-Flavor = Literal["time_slicing", "mps"]
-FLAVORS: tuple[Flavor, ...] = ("time_slicing", "mps")
+PluginPolicy = Literal["time_slicing", "mps"]
+POLICIES: tuple[PluginPolicy, ...] = ("time_slicing", "mps")
 NUMBER, RENAME, FAIL = KEYS = ("replicas", "rename_by_default", "fail_requests_greater_than_one")
 # Clients of an MPS server from Volta on; before that 16. The plugin's own daemon refuses more, and takes Volta (7.0) for an older one: it
 # compares the compute capability with 7.5 (cmd/mps-control-daemon/mps/device.go).
@@ -29,7 +29,7 @@ WAYS = "Give such GPUs nodes of their own (gpufleet_sharing per group of hosts),
 class Replicas:
     """So many pods get each GPU of a node. fail: a container that wants more than one is refused; None: as the plugin has it."""
 
-    flavor: Flavor
+    policy: PluginPolicy
     number: int
     rename: bool = False
     fail: bool | None = None
@@ -47,16 +47,16 @@ class NamesGpus(Protocol):
 
 def meant(settings: Mapping[str, Any]) -> bool:
     """Whether an entry is for the plugin: it alone makes replicas."""
-    return any(isinstance(settings.get(flavor), Mapping) and NUMBER in settings[flavor] for flavor in FLAVORS)
+    return any(isinstance(settings.get(policy), Mapping) and NUMBER in settings[policy] for policy in POLICIES)
 
 
 def parsed(where: str, settings: Mapping[str, Any]) -> Replicas:
     """The entry, or PlanError for what the plugin would refuse or read over."""
     if len(settings) != 1:
         said = " and ".join(str(name) for name in settings)
-        raise PlanError(f"{where} has {said}", why="the device plugin has one policy for a node", next=f"Keep one of {', '.join(FLAVORS)}")
-    ((flavor, more),) = ((name, more) for name, more in settings.items() if name in FLAVORS)
-    where = f"{where}.{flavor}"
+        raise PlanError(f"{where} has {said}", why="the device plugin has one policy for a node", next=f"Keep one of {', '.join(POLICIES)}")
+    ((policy, more),) = ((name, more) for name, more in settings.items() if name in POLICIES)
+    where = f"{where}.{policy}"
     unknown = sorted(str(name) for name in more if name not in KEYS)
     if unknown:
         why = "with replicas it is the device plugin that shares GPUs, which has no such setting"
@@ -64,15 +64,15 @@ def parsed(where: str, settings: Mapping[str, Any]) -> Replicas:
     number, rename, fail = more[NUMBER], more.get(RENAME, False), more.get(FAIL)
     if isinstance(number, bool) or not isinstance(number, int) or number < 2:
         raise PlanError(f"{where}: {NUMBER} is {number!r}", next="Write how many pods may have each GPU, which is 2 or more")
-    if flavor == "mps" and number > MOST_CLIENTS:
+    if policy == "mps" and number > MOST_CLIENTS:
         raise PlanError(f"{where}: {NUMBER} is {number}", why=f"an MPS server has at most {MOST_CLIENTS} clients", next="Write fewer")
     for name, value in ((RENAME, rename), (FAIL, False if fail is None else fail)):
         if not isinstance(value, bool):
             raise PlanError(f"{where}: {name} is {value!r}", next="Write true or false")
-    if flavor == "mps" and fail is False:
+    if policy == "mps" and fail is False:
         why = "with MPS the device plugin refuses such requests whatever is said, up to 0.19"
         raise PlanError(f"{where}: {FAIL} is false", why=why, next="Leave it out")
-    return Replicas(flavor, number, rename, fail)
+    return Replicas(policy, number, rename, fail)
 
 
 def of_all(option: str, entries: Sequence[NamesGpus]) -> Replicas | None:
@@ -104,7 +104,7 @@ def require_all(option: str, entries: Sequence[NamesGpus], gpus: Sequence[Gpu]) 
 def require_mig(option: str, replicas: Replicas, gpus: Sequence[Gpu], strategy: str) -> None:
     """MPS goes with no MIG at all; time slices go where whole GPUs have a resource of their own."""
     divided = [gpu.bus_id for gpu in gpus if gpu.migs]
-    if replicas.flavor == "mps" and (divided or strategy == "mixed"):
+    if replicas.policy == "mps" and (divided or strategy == "mixed"):
         said = f"GPU {divided[0]} is divided into MIG devices" if divided else "gpufleet_kubernetes_mig_strategy is mixed"
         step = f"Leave out one of the two. {WAYS}"
         raise PlanError(f"{option} has mps, and {said}", why="the device plugin does not start with both", next=step)

@@ -105,7 +105,7 @@ def _entry(key: str, value: object) -> GpuEntry:
         raise PlanError(f"{OPTION} has for {key} the value {value!r}, which is no policy", next=f"Give it one of {', '.join(POLICIES)}")
     if by_plugin.meant(settings):
         replicas = by_plugin.parsed(where, settings)
-        return GpuEntry(key, kind, replicas.flavor, replicas=replicas)
+        return GpuEntry(key, kind, replicas.policy, replicas=replicas)
     unknown = sorted(str(name) for name in settings if name not in POLICIES)
     if unknown:
         step = "MIG is set up by nvidia-mig-parted" if unknown[0] == "mig" else f"Known policies are {', '.join(POLICIES)}"

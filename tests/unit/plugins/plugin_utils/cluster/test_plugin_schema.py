@@ -12,7 +12,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups, helm, members
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import FLAVORS, MOST_CLIENTS, Replicas
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import MOST_CLIENTS, POLICIES, Replicas
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ SETTINGS = st.builds(
     replicas=st.none()
     | st.builds(
         Replicas,
-        flavor=st.sampled_from(FLAVORS),
+        policy=st.sampled_from(POLICIES),
         number=st.integers(2, MOST_CLIENTS),
         rename=st.booleans(),
         fail=st.sampled_from([None, True, False]),

@@ -208,11 +208,11 @@ NO_PLUGIN = "(the device plugin of a Kubernetes node makes replicas, and no kube
 BY_PLUGIN: list[tuple[dict[str, Any], Kubelet, str]] = [
     *(
         (
-            {MODEL: {flavor: {"replicas": 4}}},
+            {MODEL: {policy: {"replicas": 4}}},
             NO_KUBELET,
             f"gpufleet_sharing has replicas {NO_PLUGIN}. Leave replicas out, or this host",
         )
-        for flavor in ("time_slicing", "mps")
+        for policy in ("time_slicing", "mps")
     ),
     ({UUIDS[0]: SHARED[MODEL]}, Kubelet(present=True), f"gpufleet_sharing leaves out GPU {BUSES[1]} ({MODEL})"),
     ({**SHARED, "Tesla T4": SHARED[MODEL]}, Kubelet(installed=True), "gpufleet_sharing names Tesla T4, and this host has no such GPU"),
