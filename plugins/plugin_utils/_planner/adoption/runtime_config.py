@@ -26,7 +26,7 @@ DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "nvidia-container-runtime-hook.skip-mode-detection": (False,),
 }
 WHY = "the value was changed from the toolkit's default, and the decision for this host needs another one; every other key stays"
-STEP = "the options injection, isolation and cdi_spec_dirs decide on these keys"
+STEP = "gpufleet_injection, gpufleet_isolation and gpufleet_cdi_spec_dirs decide on these keys"
 
 
 def changed(path: str, differences: Iterable[Difference]) -> tuple[Leftover, ...]:

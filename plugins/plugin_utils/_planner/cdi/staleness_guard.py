@@ -64,7 +64,7 @@ def withdrawn(obs: Observation, path: str) -> bool:
 def plan(policy: Policy, obs: Observation, owner: str, specs: Mapping[str, tuple[str, Spec]], program: str) -> Plan:
     """specs: path -> (hash, spec) of the files as they are after this run."""
     if policy.cdi_refresh != "watch" or owner == "none":
-        return without(policy, obs, "cdi_refresh: converge", NAME, REFRESH_NAME)
+        return without(policy, obs, "gpufleet_cdi_refresh: converge", NAME, REFRESH_NAME)
     if owner == "toolkit":
         unit = {REFRESH_UNITS[0]: path_unit(cdi_refresh.SERVICE)}
         there = host_service.plan(policy, obs, host_service.Resident(REFRESH_NAME, unit, REFRESH_UNITS, WHY))

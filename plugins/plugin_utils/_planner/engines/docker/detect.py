@@ -229,7 +229,8 @@ def leftovers(policy: Policy, obs: Observation, doc: json_text.JsonDocument) -> 
 
 def advice(policy: Policy, instance: Instance) -> tuple[str, ...]:
     if policy.cdi_spec_dirs and docker_plan.series(instance) < CDI_SINCE:
-        return (f"Docker {instance.version} does not know cdi-spec-dirs and would not start with it: cdi_spec_dirs is not written there",)
+        lacks = f"Docker {instance.version} does not know cdi-spec-dirs and would not start with it"
+        return (f"{lacks}: gpufleet_cdi_spec_dirs is not written there",)
     return ()
 
 
