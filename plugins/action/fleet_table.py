@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 )
 
 SPEC = arguments.spec("fleet_table")
+COLUMN = "Name a value by words with dots, as decision.injection, or correct the expression (jmespath.org)"
 MACHINES = ("json", "jsonl", "null")  # stdout callbacks whose output a program parses
 # Measured when the action is loaded, which is before Ansible forks: its workers have no terminal.
 TERMINAL = int(Display().columns) if os.isatty(1) else fleet_hosts.WIDTH
@@ -99,13 +100,15 @@ def searcher(wanted: tuple[columns.Column, ...]) -> columns.Compile | None:
         try:
             expression = library.compile(path)
         except library.exceptions.JMESPathError as error:
-            raise PlanError(f"gpufleet_table_columns: {path!r} is not a JMESPath expression", why=str(error).splitlines()[0]) from None
+            what, why = f"gpufleet_table_columns: {path!r} is not a JMESPath expression", str(error).splitlines()[0]
+            raise PlanError(what, why=why, next=COLUMN) from None
 
         def found(value: Any) -> Any:
             try:
                 return expression.search(value)
             except library.exceptions.JMESPathError as error:
-                raise PlanError(f"gpufleet_table_columns: {path!r} cannot be evaluated", why=str(error).splitlines()[0]) from None
+                what, why = f"gpufleet_table_columns: {path!r} cannot be evaluated", str(error).splitlines()[0]
+                raise PlanError(what, why=why, next=COLUMN) from None
 
         return found
 

@@ -280,7 +280,8 @@ def validated(options: Mapping[str, Any]) -> dict[str, Any]:
     given = {PREFIX + name: value for name, value in options.items()}
     result = ArgumentSpecValidator({PREFIX + name: SPEC[name] for name in OF_CLUSTER}).validate(given)
     if result.error_messages:
-        raise PlanError("; ".join(arguments.with_choice(message, given) for message in result.error_messages))
+        said = "; ".join(arguments.with_choice(message, given) for message in result.error_messages)
+        raise PlanError(said, next="Set it in the variables of all hosts of the cluster, or in the task")
     return {name.removeprefix(PREFIX): plain(value) for name, value in result.validated_parameters.items()}
 
 

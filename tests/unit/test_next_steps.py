@@ -69,6 +69,32 @@ def fault(said: str) -> str:
     return "ends with a full stop" if said.endswith(".") else ""
 
 
+def without_step(tree: ast.Module) -> Iterator[ast.Call]:
+    """Errors that say what is wrong, and not what to do about it. `**` may hand a step on."""
+    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
+        if ast.unparse(call.func).rpartition(".")[2] in ERRORS and not any(word.arg in ("next", None) for word in call.keywords):
+            yield call
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PLUGINS)))
+def test_every_error_has_a_next_step(path: Path) -> None:
+    assert [f"{path.name}:{call.lineno}" for call in without_step(ast.parse(path.read_text()))] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('raise PlanError("x", why="y")', 1),
+        ('raise model.TooMuch("x")', 1),
+        ('raise PlanError("x", next="Do this")', 0),
+        ('raise PlanError("x", **more)', 0),
+        ('raise KeyError("x")', 0),
+    ],
+)
+def test_the_search_finds_what_has_none(source: str, found: int) -> None:
+    assert len([*without_step(ast.parse(source))]) == found
+
+
 def test_every_next_step_is_passed_as_it_is_shown() -> None:
     found = [(path, value, text(value)) for path in SOURCES for value in steps(ast.parse(path.read_text()))]
     assert len([said for *_place, said in found if said]) > 150, "fewer than there are: the search looks past them"

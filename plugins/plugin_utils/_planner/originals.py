@@ -118,7 +118,7 @@ def whole(
 def refuse(left: Iterable[str]) -> None:
     sentences = tuple(left)
     if sentences:
-        raise PlanError(f"not everything can be restored, so nothing was changed: {'; '.join(sentences)}")
+        raise PlanError(f"not everything can be restored, so nothing was changed: {'; '.join(sentences)}", next="Then run again")
 
 
 def _left(one: Original, obstacle: str) -> str:

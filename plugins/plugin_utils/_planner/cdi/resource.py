@@ -291,7 +291,8 @@ def one_spec(policy: Policy, host: HostDecision, of: OfDriver, look: inventory.H
     made = build.generate(look, options, of.common, of.of_drm)
     too_new = version.above(made.spec, host.cdi_version_cap)
     if too_new:
-        raise PlanError(f"no CDI spec for consumers up to version {host.cdi_version_cap}", why="; ".join(too_new))
+        what = f"no CDI spec for consumers up to version {host.cdi_version_cap}"
+        raise PlanError(what, why="; ".join(too_new), next="Leave out the option that asks for it, or update who reads CDI specs here")
     return made
 
 

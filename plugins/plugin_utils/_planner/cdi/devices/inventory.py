@@ -195,7 +195,8 @@ def add(seen: Board, reported: GpuFacts) -> Board:
     for what, one, other in (("minor", seen.gpu.minor, reported.minor), ("UUID", seen.gpu.uuid, reported.uuid)):
         if one not in ("", None) and other not in ("", None) and one != other:
             why = "a GPU was exchanged or reset during the observation, or /proc does not belong to this driver"
-            raise PlanError(f"GPU {seen.gpu.bus_id} has {what} {one} in /proc and {other} by the driver's library", why=why)
+            both = f"GPU {seen.gpu.bus_id} has {what} {one} in /proc and {other} by the driver's library"
+            raise PlanError(both, why=why, next="Run again; where it stays like that, load the driver again or boot the host")
     named = dc.replace(seen.gpu, index=reported.index, uuid=seen.gpu.uuid or reported.uuid, model=seen.gpu.model or reported.model)
     return dc.replace(seen, gpu=named, mig=reported.mig if reported.mig is not None else seen.mig, devices=mig_devices(seen, reported))
 
