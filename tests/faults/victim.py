@@ -33,17 +33,17 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 from tests.lab import artefacts, hosts, kinds, roots
 from tests.lab.lab import Lab
 from tests.tools import wire
+from tests.tools.onlab import NVIDIA_RUNTIME, stand_in
 
 POLICY = Policy(packages="ignore", proc_root="/opt/fakegpu/proc", sys_root="/opt/fakegpu/sys")
 ABSENT = dc.replace(POLICY, state="absent")
 PROBATION = 1  # seconds, instead of the action's own: a try is over when the hands have judged
 CRICTL = "/opt/lab/bin/crictl"
 # Stands for the packages: the sweeps are about files and restarts, and install nothing.
-PACKAGED = "/usr/bin/nvidia-container-runtime"
-RUNTIME = "; ".join(f"printf '#!/bin/sh\\nexec runc \"$@\"\\n' >{it}; chmod 755 {it}" for it in (PACKAGED, f"{PACKAGED}.cdi"))
+RUNTIME = "; ".join(stand_in(path) for path in (NVIDIA_RUNTIME, f"{NVIDIA_RUNTIME}.cdi"))
 # How the real nvidia-ctk is called on a host that is to be adopted: with another program than ours, which shows whose handler is in force.
 CTK = "/root/nvidia-ctk"
-CONFIGURE = f"{CTK} --quiet runtime configure --nvidia-runtime-path={PACKAGED}.cdi --runtime="
+CONFIGURE = f"{CTK} --quiet runtime configure --nvidia-runtime-path={NVIDIA_RUNTIME}.cdi --runtime="
 VARIABLES = {"ansible_python_interpreter": "/usr/bin/python3"}
 PLACES = ("/etc", "/run/cdi", "/var/lib/gpufleet", "/usr/local")
 KEPT = "/root/kept"
@@ -326,7 +326,9 @@ class Victim:
     def look(self, *, settled: bool = True) -> State:
         """The host as it is when nobody of ours is at work any more; settled=False: as it is now."""
         patience = "150" if settled else "0"
-        done = self.lab.exec(self.name, ["python3", "-I", "-", self.engine.client, self.unit, PACKAGED, patience, *self.places], stdin=LOOK)
+        done = self.lab.exec(
+            self.name, ["python3", "-I", "-", self.engine.client, self.unit, NVIDIA_RUNTIME, patience, *self.places], stdin=LOOK
+        )
         assert done.returncode == 0, done.stderr
         return State(**json.loads(done.stdout))
 

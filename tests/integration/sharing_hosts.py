@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.tools.onlab import Fleet, Run
+from tests.tools.onlab import RUNTIME, Fleet, Run
 
 OPTIONS = {"packages": "ignore", "cdi_owner": "collection"}
 MODES = "nvidia-smi --query-gpu=compute_mode --format=csv,noheader"
-RUNTIME = "/usr/bin/nvidia-container-runtime"
 
 
 def stand_in_for_the_toolkit(fleet: Fleet, host: str) -> None:
     """Docker's handler needs the program of its package; devices are asked for by CDI here, so it is never run."""
-    fleet.shell(host, f"printf '#!/bin/sh\\n' >{RUNTIME}; chmod 755 {RUNTIME}")
+    fleet.shell(host, RUNTIME)
+
+
+def uuids_of(fleet: Fleet, host: str) -> list[str]:
+    return fleet.shell(host, "nvidia-smi --query-gpu=uuid --format=csv,noheader").split()
 
 
 def run(fleet: Fleet, host: str, *arguments: str, **options: Any) -> Run:

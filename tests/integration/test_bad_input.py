@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.lab import inventory
-from tests.tools.onlab import WATCHED, Fleet, differing
+from tests.tools.onlab import RUNTIME, WATCHED, Fleet, differing
 
 pytestmark = pytest.mark.lab
 
@@ -23,8 +23,6 @@ HOSTS = {
     "bad-23": "containerd-2.3",
     "bad-crio": "crio-1.34",
 }
-# Stands for the packages: these tests are about configuration, and install nothing.
-RUNTIME = "printf '#!/bin/sh\\nexec runc \"$@\"\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime"
 KEEP = "mkdir -p /root/kept; for d in containerd crio; do mkdir -p /etc/$d; cp -a /etc/$d /root/kept/; done"
 FORGET = "rm -rf /var/lib/gpufleet /etc/cdi; /usr/bin/mkdir -p /etc/cdi"
 BACK = "for d in containerd crio; do rm -rf /etc/$d; cp -a /root/kept/$d /etc/$d; done"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools.onlab import PROBE, Fleet, differing
+from tests.tools.onlab import PROBE, RUNTIME, Fleet, differing
 
 pytestmark = pytest.mark.lab
 
@@ -22,8 +22,6 @@ SERVES_CRI = """version = 2
   bin_dir = "/usr/lib/cni"
 """
 CONFIG = "/etc/docker/daemon.json"
-# Stands for the packages: these tests are about configuration, and install nothing.
-RUNTIME = "printf '#!/bin/sh\\nexec runc \"$@\"\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime"
 OURS = f"{CONFIG} /var/lib/gpufleet /etc/cdi/nvidia.yaml /etc/nvidia-container-runtime /etc/ansible/facts.d"
 RUN = "docker run --pull=never --network=none"
 BYSTANDERS = f"for name in web db; do {RUN} -d --stop-signal=KILL --name $name {PROBE} sleep 100000; done"

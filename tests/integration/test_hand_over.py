@@ -21,7 +21,7 @@ from tests.integration.conftest import Boot
 from tests.lab.kubernetes import Cluster
 from tests.lab.lab import Lab
 from tests.tools.killed_at import killed_at
-from tests.tools.onlab import PROBE, Fleet, Run
+from tests.tools.onlab import PROBE, RUNTIME, Fleet, Run
 from tests.unit.tool_modules import imported
 
 pytestmark = pytest.mark.lab
@@ -128,9 +128,7 @@ OPERATORS, COLLECTIONS = ("true", True, 1, "operator", False), ("false", True, 0
 def kube(lab: Lab, boot: Boot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kube]:
     cluster = Cluster(lab, tmp_path_factory.mktemp("kubernetes"))
     fleet = boot({NODE: {"kind": "containerd-1.7", "gpus": 1, "driver": "ok", "files": cluster.files(NODE)}})
-    fleet.shell(
-        NODE, "printf '#!/bin/sh\\nexec runc \"$@\"\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime"
-    )
+    fleet.shell(NODE, RUNTIME)
     cluster.start([NODE])
     cluster.apply(daemon_set())
     cluster.kubectl("label", "node", NODE, f"{LABEL}=true")

@@ -13,11 +13,10 @@ import zlib
 import pytest
 
 from tests.integration.conftest import Boot
-from tests.tools.onlab import Fleet, Run
+from tests.tools.onlab import RUNTIME, Fleet, Run
 
 pytestmark = pytest.mark.lab
 
-RUNTIME = "printf '#!/bin/sh\\nexec runc \"$@\"\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime"
 V2 = 'plugins."io.containerd.grpc.v1.cri"'
 # SECRETn is what must stay on the host; the mirrors and proxies are such as engines serve with.
 REGISTRY = f"""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.sharing_hosts import MODES, OPTIONS, run, stand_in_for_the_toolkit
+from tests.integration.sharing_hosts import MODES, OPTIONS, run, stand_in_for_the_toolkit, uuids_of
 from tests.lab import images, roots
 from tests.tools.onlab import Fleet
 
@@ -36,7 +36,7 @@ def modes(fleet: Fleet) -> tuple[list[str], list[str]]:
 def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
     """GPUs 0, 1 and 3 are shared, 2 is dedicated; 3 was exclusive before."""
     run(fleet, HOST)
-    uuids = fleet.shell(HOST, "nvidia-smi --query-gpu=uuid --format=csv,noheader").split()
+    uuids = uuids_of(fleet, HOST)
     fleet.shell(HOST, "nvidia-smi -i 3 -c EXCLUSIVE_PROCESS")
     found = modes(fleet)
     before = fleet.tree(HOST)

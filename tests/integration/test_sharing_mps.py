@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.sharing_hosts import MODES, OPTIONS, run, stand_in_for_the_toolkit
+from tests.integration.sharing_hosts import MODES, OPTIONS, run, stand_in_for_the_toolkit, uuids_of
 from tests.lab import images
 from tests.tools.onlab import HERE, Fleet
 
@@ -37,7 +37,8 @@ def fleet(boot: Any) -> Fleet:
     return found
 
 
-def told(fleet: Fleet, gpu: str, command: str) -> str:
+def answer_of(fleet: Fleet, gpu: str, command: str) -> str:
+    """What the GPU's daemon answers to a command of its control program."""
     return fleet.shell(HOST, CONTROL.format(command=command, gpu=gpu)).strip()
 
 
@@ -46,7 +47,7 @@ def state(fleet: Fleet, gpu: str) -> str:
 
 
 def limits(fleet: Fleet, gpu: str) -> list[str]:
-    return [told(fleet, gpu, f"get_default_{limit}") for limit in ("active_thread_percentage", "device_pinned_mem_limit 0")]
+    return [answer_of(fleet, gpu, f"get_default_{limit}") for limit in ("active_thread_percentage", "device_pinned_mem_limit 0")]
 
 
 def process(fleet: Fleet, gpu: str) -> str:
@@ -69,7 +70,7 @@ def until(fleet: Fleet, condition: str) -> None:
 def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
     run(fleet, HOST)
     before = fleet.tree(HOST)
-    uuids = fleet.shell(HOST, "nvidia-smi --query-gpu=uuid --format=csv,noheader").split()
+    uuids = uuids_of(fleet, HOST)
     sharing: dict[str, Any] = {
         uuids[0]: {"mps": {"clients": 4}},
         uuids[1]: {"mps": {"memory": "8Gi", "threads": 50}},
@@ -178,7 +179,7 @@ def test_daemons_serve_containers_and_go(fleet: Fleet) -> None:
 
 def test_what_does_not_serve_changes_nothing(fleet: Fleet) -> None:
     """A control program that takes no limit, and a host without one."""
-    uuid = fleet.shell(HOST, "nvidia-smi --query-gpu=uuid --format=csv,noheader").split()[0]
+    uuid = uuids_of(fleet, HOST)[0]
     program = "/usr/bin/nvidia-cuda-mps-control"
     before = fleet.tree(HOST)
     sharing = {uuid: {"mps": {"clients": 4}}}
@@ -202,7 +203,7 @@ def test_podman_asks_by_the_kind(fleet: Fleet) -> None:
     sharing = {"0": "dedicated", "0000:43:00.0": {"mps": {"threads": 30}}}
     done = fleet.task("node", [PODMAN], {**OPTIONS, "sharing": sharing})
     assert done.failed == {}, done.words
-    uuid = fleet.shell(PODMAN, "nvidia-smi --query-gpu=uuid --format=csv,noheader").split()[1]
+    uuid = uuids_of(fleet, PODMAN)[1]
     command = f"podman run --rm --pull=never --network=none --device nvidia.com/mps=1 {images.PROBE} sh -c '{SHOW}'"
     shown = fleet.shell(PODMAN, command)
     assert f"CUDA_MPS_PIPE_DIRECTORY=/run/gpufleet-mps/{uuid}/pipe\n" in shown

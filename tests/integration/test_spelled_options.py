@@ -12,15 +12,13 @@ import pytest
 
 from tests.fixtures import earlier_content as earlier
 from tests.integration.containers import CRICTL
-from tests.tools.onlab import differing
+from tests.tools.onlab import NVIDIA_RUNTIME, RUNTIME, differing
 
 pytestmark = pytest.mark.lab
 
 HOST, CONFIG = "lower17", "/etc/containerd/config.toml"
-RUNTIME = "/usr/bin/nvidia-container-runtime"
 SETUP = f"""
-printf '#!/bin/sh\\nexec runc "$@"\\n' >{RUNTIME}
-chmod 755 {RUNTIME}
+{RUNTIME}
 ctr oci spec >/etc/containerd/cri-base.json
 systemctl restart containerd
 timeout 60 sh -c 'until {CRICTL} info >/dev/null 2>&1; do :; done'
@@ -37,7 +35,7 @@ def test_it_is_configured_in_its_spelling_and_given_back(boot: Any) -> None:
     assert run.failed == {}, run.words
     assert run.of("containerd_runtime")[HOST]["restarted"] == ["containerd.service"]
     handler = json.loads(fleet.shell(HOST, f"{CRICTL} info"))["config"]["containerd"]["runtimes"]["nvidia"]
-    assert handler["options"] == {"binaryName": RUNTIME, "systemdCgroup": True}
+    assert handler["options"] == {"binaryName": NVIDIA_RUNTIME, "systemdCgroup": True}
     assert handler["ContainerAnnotations"] == ["nvidia.cdi.k8s.io/*"]
     assert fleet.task("containerd_runtime", [HOST]).changed == {}
 

@@ -25,6 +25,7 @@ from tests.lab.lab import Lab
 
 HERE = "gpufleet.nvidia."
 PROBE = images.PROBE
+NVIDIA_RUNTIME = "/usr/bin/nvidia-container-runtime"
 
 # Runs inside a host: everything below the given directories, as path -> [type, mode, uid, gid, content's hash or link's target].
 TREE = """
@@ -49,6 +50,14 @@ WATCHED = ("/etc", "/run/cdi", "/usr/share/containers", "/usr/local")
 VOLATILE = re.compile(r"/etc/(ld\.so\.cache|mtab|resolv\.conf|\.pwd\.lock|apt/.*|.*\.(dpkg-\w+))$")
 
 Tree = dict[str, list[Any]]
+
+
+def stand_in(path: str) -> str:
+    """A command that puts a program there which stands for the NVIDIA runtime: it runs containers as runc does."""
+    return f"printf '#!/bin/sh\\nexec runc \"$@\"\\n' >{path}; chmod 755 {path}"
+
+
+RUNTIME = stand_in(NVIDIA_RUNTIME)  # for the packages' own, where a test is about configuration and installs nothing
 
 
 @dc.dataclass(frozen=True)

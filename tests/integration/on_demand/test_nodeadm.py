@@ -17,7 +17,7 @@ import pytest
 
 from tests.integration.conftest import Boot
 from tests.lab import artefacts
-from tests.tools.onlab import Fleet, differing
+from tests.tools.onlab import RUNTIME, Fleet, differing
 
 pytestmark = pytest.mark.lab
 
@@ -96,9 +96,7 @@ def fleet(boot: Boot) -> Fleet:
     more = {"/usr/local/lib/metadata.py": METADATA, NODE: PLAIN}
     up = boot({HOST: {"kind": "containerd-2.3", "gpus": 1, "driver": "ok", "files": {**files, **more}}})
     up.bring(HOST, artefacts.go_tool("nodeadm") / "nodeadm", "/usr/bin/nodeadm")
-    up.shell(
-        HOST, "printf '#!/bin/sh\\nexec runc \"$@\"\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime"
-    )
+    up.shell(HOST, RUNTIME)
     up.shell(HOST, "systemctl daemon-reload; systemctl enable nodeadm-config.service")
     booted(up)
     return up
