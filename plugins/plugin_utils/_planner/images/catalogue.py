@@ -12,7 +12,7 @@ import dataclasses as dc
 import difflib
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, dotted, requires
@@ -34,6 +34,8 @@ DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 MARCH = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}", re.ASCII)
 QUOTES = "Write it in quotes: 12.10 and 12.1 are the same number, and two versions"
 FLOATS = "a number and no text"
+ONE_OF_THEM = "Leave one of them out"
+SET_CUDA = "Set requires.cuda to the CUDA of the image"
 
 
 def parsed(document: Document, targets: cpu.Targets) -> tuple[Image, ...]:
@@ -186,51 +188,42 @@ def _weight(document: Document, path: Path, table: Mapping[str, Any]) -> int:
     return value
 
 
+Fault = tuple[tuple[str, ...], str, str]  # where below the image, what is wrong, what to do
+
+
 def _require_possible(document: Document, path: Path, image: Image) -> None:
     """What no host can satisfy is a mistake of the catalogue's, and would look like one of the hosts'."""
+    for below, what, step in (*_cpu_faults(image.requires), *_driver_faults(image), *_cuda_faults(image), *_name_faults(image)):
+        raise document.wrong((*path, *below), what, step)
+
+
+def _cpu_faults(wanted: Requires) -> Iterator[Fault]:
+    if wanted.cpu_level and wanted.cpu_arch and cpu.LEVEL_ARCHITECTURE not in wanted.cpu_arch:
+        what = f"{wanted.cpu_level} is a level of {cpu.LEVEL_ARCHITECTURE}, and cpu_arch is {', '.join(wanted.cpu_arch)}"
+        yield ("requires", "cpu_level"), what, ONE_OF_THEM
+
+
+def _driver_faults(image: Image) -> Iterator[Fault]:
+    exact = dotted.parse(image.requires.exact_driver)
+    if exact and not requires.within(exact, image.requires.driver):
+        yield ("requires", "exact_driver"), f"{image.requires.exact_driver} is not within requires.driver", ONE_OF_THEM
+    if exact and image.compat:
+        yield ("forward_compat",), "an image with requires.exact_driver uses its own driver only", ONE_OF_THEM
+
+
+def _cuda_faults(image: Image) -> Iterator[Fault]:
     wanted = image.requires
-    exact = dotted.parse(wanted.exact_driver)
-    wrong: Iterable[tuple[bool, tuple[str, ...], str, str]] = (
-        (
-            bool(wanted.cpu_level and wanted.cpu_arch and cpu.LEVEL_ARCHITECTURE not in wanted.cpu_arch),
-            ("requires", "cpu_level"),
-            f"{wanted.cpu_level} is a level of {cpu.LEVEL_ARCHITECTURE}, and cpu_arch is {', '.join(wanted.cpu_arch)}",
-            "Leave one of them out",
-        ),
-        (
-            bool(exact and not requires.within(exact, wanted.driver)),
-            ("requires", "exact_driver"),
-            f"{wanted.exact_driver} is not within requires.driver",
-            "Leave one of them out",
-        ),
-        (
-            bool(exact and image.compat),
-            ("forward_compat",),
-            "an image with requires.exact_driver uses its own driver only",
-            "Leave one of them out",
-        ),
-        (
-            bool(image.compat and not wanted.cuda),
-            ("forward_compat",),
-            "which CUDA its libcuda is for is not said",
-            "Set requires.cuda to the CUDA of the image",
-        ),
-        (
-            bool(image.tags and (image.digest or image.inspected or ":" in image.reference.rpartition("/")[2])),
-            ("tags",),
-            "the image has a tag, a digest or a file of its own as well",
-            "Name the image without them, or leave tags out",
-        ),
-        (
-            bool(wanted.compute and wanted.compute.ptx and not wanted.cuda),
-            ("requires", "compute_capability", "ptx"),
-            "only a driver that brings the CUDA of the PTX compiles it, and that is not said",
-            "Set requires.cuda to the CUDA of the image",
-        ),
-    )
-    for found, below, what, step in wrong:
-        if found:
-            raise document.wrong((*path, *below), what, step)
+    if image.compat and not wanted.cuda:
+        yield ("forward_compat",), "which CUDA its libcuda is for is not said", SET_CUDA
+    if wanted.compute and wanted.compute.ptx and not wanted.cuda:
+        what = "only a driver that brings the CUDA of the PTX compiles it, and that is not said"
+        yield ("requires", "compute_capability", "ptx"), what, SET_CUDA
+
+
+def _name_faults(image: Image) -> Iterator[Fault]:
+    if image.tags and (image.digest or image.inspected or ":" in image.reference.rpartition("/")[2]):
+        what = "the image has a tag, a digest or a file of its own as well"
+        yield ("tags",), what, "Name the image without them, or leave tags out"
 
 
 # ---------------------------------------------------------------- values
