@@ -42,48 +42,90 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = arguments.of_task(self, SPEC)
         variables, plan, wanted = task_vars or {}, args["plan"], settings.of(args["settings"])
-        number = batch_of(plan, variables)
         check = bool(self._task.check_mode)
-        found = before(plan, number, variables["hostvars"])
-        classes = {host: str(plan["hosts"][host]["class"]) for host in plan["batches"][number]["hosts"]}
+        number = batch_of(plan, variables)
         writer = EventWriter(self, variables, wanted.events if not check else ())
-        earlier = reached(plan, variables["hostvars"], number)  # what has been reported by now; that a batch is not known is found out here
-        if args["point"] != "end":
-            found = as_planned(found, classes, variables.get("ansible_play_batch") or ())
-            found = as_far_as(found, wanted, plan["batches"][number]["wave"])
-            found = found if check else within_window(found, wanted)
-            most = room.limits(plan)
-            found = room.begun(found, out_of_service(plan, number, variables["hostvars"], most.groups), rest(plan, number), most)
-            found = progress.ended(found, args["refused"]) if args["refused"] else found
-            found = progress.ended(found, DECLINED, paused=True) if args["declined"] else found
-            if args["point"] == "ready":
-                return shaped(args, found, {})
-            found = found if check else before_first(found, wanted, number)
-            fleet_table.show([*(predicted(wanted, number) if check else ()), begun(plan, number, found)])
-            found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
-            found = stopped(writer, earlier, found) if found.ended else writer.write(found, events.BATCH, events.place(plan, number))
-            soaks, clusters = wanted.soak > 0 and not check, bool(plan.get("clusters"))
-            looks = {"soaks": soaks, "clusters": clusters, "looks": soaks or (clusters and not check)}
-            return {**shaped(args, found, progress.held(found, classes)), **looks, **writer.result}
-        started = {host: c for host, c in classes.items() if host not in progress.held(found, classes)}
-        known = {host: base.Once(variables["hostvars"][host]) for host in started}
-        words = {host: word(known[host], check) for host in started}
-        second = wanted.soak > 0 and not check
-        well = [host for host, said in words.items() if said in ("yes", "no")] if second else []
-        sick = {host: health.why(second_look(host, plan, known[host])) for host in well}
-        canaries = plan["batches"][number]["wave"] == rollout.CANARY
-        total = sum(len(batch["hosts"]) for batch in plan["batches"])
-        ended = progress.Ended(words, classes, canaries, {host: why for host, why in sick.items() if why})
-        found = progress.after(found, ended, total, wanted.max_failed)
-        found = progress.ended(found, args["refused"]) if args["refused"] else found
-        came = [host for host, said in words.items() if said in ("yes", "no") and not sick.get(host)]
-        warnings = [] if check else noted(lambda: claims.ended(came))
-        found = found if check or found.ended else asked(found, wanted)
-        by_host = {host: about(host, words[host], sick.get(host, ""), plan, known[host]) for host in events.ordered(words)}
-        fleet_table.show([*(events.of_host(host, one) for host, one in by_host.items()), events.of_batch(number, plan, words, found)])
-        found = writer.write(found, events.GATE, {**events.place(plan, number), **events.gate(words, found, total)})
-        found = stopped(writer, earlier, found)
-        return {**shaped(args, found, {}), "warnings": [*warnings, *writer.result.get("warnings", ())]}
+        gate = Gate(args, plan, wanted, number, variables["hostvars"], check, writer)
+        found = before(plan, number, variables["hostvars"])
+        return end(gate, found) if args["point"] == "end" else begin(gate, found, variables.get("ansible_play_batch") or ())
+
+
+@dc.dataclass(frozen=True)
+class Gate:
+    """One batch at its gate: what the task was given, and what is known of the hosts."""
+
+    args: Mapping[str, Any]
+    plan: Mapping[str, Any]
+    wanted: settings.Settings
+    number: int
+    hostvars: Mapping[str, Any]
+    check: bool
+    writer: EventWriter
+
+    @property
+    def batch(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.plan["batches"][self.number]
+        return found
+
+    @property
+    def classes(self) -> dict[str, str]:
+        return {host: str(self.plan["hosts"][host]["class"]) for host in self.batch["hosts"]}
+
+    @property
+    def earlier(self) -> progress.Progress:
+        """What has been reported by now; that a batch is not known is found out by this one."""
+        return reached(self.plan, self.hostvars, self.number)
+
+    def refused(self, found: progress.Progress) -> progress.Progress:
+        return progress.ended(found, self.args["refused"]) if self.args["refused"] else found
+
+
+def begin(gate: Gate, found: progress.Progress, batch: Collection[str]) -> dict[str, Any]:
+    """Before a batch, or `ready` for the question whether it may begin. batch: the hosts that Ansible has in it."""
+    found = admitted(gate, found, batch)
+    if gate.args["point"] == "ready":
+        return shaped(gate.args, found, {})
+    plan, wanted, number, check = gate.plan, gate.wanted, gate.number, gate.check
+    found = found if check else before_first(found, wanted, number)
+    fleet_table.show([*(predicted(wanted, number) if check else ()), begun(plan, number, found)])
+    found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
+    found = stopped(gate.writer, gate.earlier, found) if found.ended else gate.writer.write(found, events.BATCH, events.place(plan, number))
+    soaks, clusters = wanted.soak > 0 and not check, bool(plan.get("clusters"))
+    looks = {"soaks": soaks, "clusters": clusters, "looks": soaks or (clusters and not check)}
+    return {**shaped(gate.args, found, progress.held(found, gate.classes)), **looks, **gate.writer.result}
+
+
+def admitted(gate: Gate, found: progress.Progress, batch: Collection[str]) -> progress.Progress:
+    """Which hosts of the batch may start, or why the rollout ends before it."""
+    plan, number = gate.plan, gate.number
+    found = as_planned(found, gate.classes, batch)
+    found = as_far_as(found, gate.wanted, gate.batch["wave"])
+    found = found if gate.check else within_window(found, gate.wanted)
+    most = room.limits(plan)
+    found = room.begun(found, out_of_service(plan, number, gate.hostvars, most.groups), rest(plan, number), most)
+    found = gate.refused(found)
+    return progress.ended(found, DECLINED, paused=True) if gate.args["declined"] else found
+
+
+def end(gate: Gate, found: progress.Progress) -> dict[str, Any]:
+    """After a batch: what became of its hosts, and whether the rollout goes on."""
+    plan, check, classes = gate.plan, gate.check, gate.classes
+    held = progress.held(found, classes)
+    known = {host: base.Once(gate.hostvars[host]) for host in classes if host not in held}
+    words = {host: word(variables, check) for host, variables in known.items()}
+    came = [host for host, said in words.items() if said in ("yes", "no")]
+    looked = came if gate.wanted.soak > 0 and not check else ()
+    sick = {host: why for host in looked if (why := health.why(second_look(host, plan, known[host])))}
+    total = sum(len(batch["hosts"]) for batch in plan["batches"])
+    ended = progress.Ended(words, classes, gate.batch["wave"] == rollout.CANARY, sick)
+    found = gate.refused(progress.after(found, ended, total, gate.wanted.max_failed))
+    warnings = [] if check else noted(lambda: claims.ended([host for host in came if host not in sick]))
+    found = found if check or found.ended else asked(found, gate.wanted)
+    by_host = {host: about(host, words[host], sick.get(host, ""), plan, known[host]) for host in events.ordered(words)}
+    fleet_table.show([*(events.of_host(host, one) for host, one in by_host.items()), events.of_batch(gate.number, plan, words, found)])
+    found = gate.writer.write(found, events.GATE, {**events.place(plan, gate.number), **events.gate(words, found, total)})
+    found = stopped(gate.writer, gate.earlier, found)
+    return {**shaped(gate.args, found, {}), "warnings": [*warnings, *gate.writer.result.get("warnings", ())]}
 
 
 class EventWriter:
