@@ -15,8 +15,8 @@ from ansible_collections.gpufleet.nvidia.plugins.action import (
     arguments,
     base,
     cluster_api,
+    clusters,
     fleet_table,
-    kubernetes_objects,
     rollout_batch,
     rollout_plan,
 )
@@ -40,7 +40,7 @@ class Asked:
     """One cluster, judged: what is to be done there."""
 
     name: str
-    todo: kubernetes_objects.InApi
+    todo: clusters.InApi
     api: cluster_api.Api
 
     @property
@@ -79,7 +79,7 @@ class ActionModule(ActionBase):
             "refused": refused,
             "waits": any(asked.calls and asked.todo.which.ahead for asked in done),
             "differences": [dc.asdict(d) for call in calls for d in call.differences],
-            "diff": [kubernetes_objects.api_diff(*change) for call in calls for change in call.changes],
+            "diff": [clusters.api_diff(*change) for call in calls for change in call.changes],
             "lines": lines,
         }
 
@@ -87,16 +87,16 @@ class ActionModule(ActionBase):
         """All clusters are judged before anything is done in one."""
         if not names:
             return []
-        given = {name: option.get("default") for name, option in kubernetes_objects.SPEC.items()}
+        given = {name: option.get("default") for name, option in clusters.SPEC.items()}
         given["results"] = args["results"]
-        found, _others = kubernetes_objects.clusters({**variables, "ansible_play_hosts_all": list(names)}, given)
+        found, _others = clusters.of_play({**variables, "ansible_play_hosts_all": list(names)}, given)
         wanted = [one for one in found if one.options["apply"] and one.options["state"] == "present"]
-        kubernetes_objects.require_own_access(wanted)
+        clusters.require_own_access(wanted)
         return [self._of_one(one, given, variables) for one in wanted]
 
-    def _of_one(self, one: kubernetes_objects.OneCluster, given: Mapping[str, Any], variables: Mapping[str, Any]) -> Asked:
-        api = kubernetes_objects.api_of(self, one, variables)
-        return Asked(one.name, kubernetes_objects.in_api(one, api, kubernetes_objects.settings_of(one.options, given)), api)
+    def _of_one(self, one: clusters.OneCluster, given: Mapping[str, Any], variables: Mapping[str, Any]) -> Asked:
+        api = clusters.api_of(self, one, variables)
+        return Asked(one.name, clusters.in_api(one, api, clusters.settings_of(one.options, given)), api)
 
 
 def hosts(args: Mapping[str, Any], variables: Mapping[str, Any], check: bool) -> list[str]:

@@ -1,0 +1,182 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The clusters of a play: their hosts, the options that count for each, and what has to be done in its API."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files, live, members, objects, order
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
+
+SPEC = arguments.spec("kubernetes_objects")
+PREFIX = "gpufleet_kubernetes_"
+# Options that each cluster may have of its own, by variables of its hosts; what a task is given counts for the others.
+OF_CLUSTER = (
+    *("state", "dir", "apply", "kubeconfig", "context"),
+    *("profile", "namespace", "config_map", "taints", "values", "operator_environment"),
+)
+# Field of OfInventory -> variable of a host.
+OF_HOST = {
+    "cluster": "gpufleet_cluster",
+    "node": "gpufleet_kubernetes_node",
+    "device_ids": "gpufleet_kubernetes_device_ids",
+    "mig": "gpufleet_kubernetes_mig_strategy",
+    "hook": "gpufleet_kubernetes_hook",
+    "driver_root": "gpufleet_cdi_driver_root",
+    "dev_root": "gpufleet_cdi_dev_root",
+}
+READ = ("decision", "kubelet", "instances", "driver", "work", "leftovers", "differences")
+TROUBLE = ("failed", "unreachable", "problem", "msg", "rolled_back")
+
+
+@dc.dataclass(frozen=True)
+class OneCluster:
+    """A cluster with its hosts, and with the options that count for it."""
+
+    name: str
+    hosts: tuple[members.Host, ...]
+    options: Mapping[str, Any]
+
+
+@dc.dataclass(frozen=True)
+class InApi:
+    """What has to be done in a cluster. which: in which order; stays: nodes that stay as an earlier run has left them."""
+
+    rendered: objects.Rendered
+    plan: live.Plan
+    which: order.Ordered
+    stays: frozenset[str]
+
+
+def of_play(variables: Mapping[str, Any], args: Mapping[str, Any]) -> tuple[list[OneCluster], Sequence[members.Host]]:
+    """The clusters of the play, and hosts of which nobody knows which of several is theirs."""
+    hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
+    known = {host: base.Once(variables["hostvars"][host]) for host in hosts}
+    results = {host: result_of(known[host].get(args["results"])) for host in hosts}
+    if hosts and not any(results.values()):
+        registered.require_known(args["results"], sorted({str(name) for v in known.values() for name in v}))
+    found = members.of(results, {host: wanted_of(known[host]) for host in hosts})
+    by_name = objects.clusters(found)
+    others = by_name.pop(members.DEFAULT_CLUSTER) if objects.without_cluster(by_name) else ()
+    given = of_task(args, known.get(str(variables.get("inventory_hostname")), {}))
+    return [OneCluster(name, of, options_of(name, of, known, given)) for name, of in by_name.items()], others
+
+
+def result_of(result: Any) -> dict[str, Any]:
+    """What is read of a result, as plain values: since ansible-core 2.19 they are tagged, and YAML has no words for those."""
+    return plain({name: result[name] for name in (*READ, *TROUBLE) if name in result}) if result else {}
+
+
+def plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))
+
+
+def wanted_of(variables: Mapping[str, Any]) -> members.OfInventory:
+    given = {field: variables.get(name) for field, name in OF_HOST.items()}
+    sharing = variables.get("gpufleet_sharing") or {}
+    return members.OfInventory(
+        **{field: str(value) for field, value in given.items() if value not in (None, "")},
+        sharing=plain(sharing) if isinstance(sharing, Mapping) else {},
+    )
+
+
+def of_task(args: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
+    """What counts for a cluster whose hosts say nothing. The role hands on what its first host says, which is of that host's cluster."""
+    own = {option: value for option in OF_CLUSTER if (value := first.get(PREFIX + option)) is not None}
+    handed_on = validated(own)
+    return {o: SPEC[o]["default"] if o in own and args[o] == handed_on[o] else args[o] for o in OF_CLUSTER}
+
+
+def options_of(
+    name: str, hosts: Sequence[members.Host], known: Mapping[str, Mapping[str, Any]], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The options of one cluster. Its hosts have to agree on each, as they share it: what one alone says would change the others' nodes."""
+    # Of a host that is out of the cluster anyway nobody expects a word.
+    asked = [one.host for one in hosts if not (isinstance(one, members.LeftOut) and one.gone)] or [one.host for one in hosts]
+    found = {}
+    for option in OF_CLUSTER:
+        said: dict[str, list[str]] = {}
+        for host in (one.host for one in hosts):
+            value = known[host].get(PREFIX + option)
+            if value is not None or host in asked:
+                said.setdefault("" if value is None else json.dumps(plain(value), sort_keys=True), []).append(host)
+        values = {text: validated({option: json.loads(text) if text else given[option]})[option] for text in said}
+        if any(value != next(iter(values.values())) for value in values.values()):
+            texts = "; ".join(f"{text or 'not set'} for {names.some(of)}" for text, of in said.items())
+            step = "Set it for the whole cluster, or give those hosts another gpufleet_cluster"
+            raise PlanError(f"{PREFIX}{option} differs within the cluster {name}: {texts}", next=step)
+        found[option] = next(iter(values.values()))
+    return validated(found)
+
+
+def validated(options: Mapping[str, Any]) -> dict[str, Any]:
+    """By the names that users write, which stand in the sentences."""
+    given = {PREFIX + name: value for name, value in options.items()}
+    result = ArgumentSpecValidator({PREFIX + name: SPEC[name] for name in OF_CLUSTER}).validate(given)
+    if result.error_messages:
+        said = "; ".join(arguments.with_choice(message, given) for message in result.error_messages)
+        raise PlanError(said, next="Set it in the variables of all hosts of the cluster, or in the task")
+    return {name.removeprefix(PREFIX): plain(value) for name, value in result.validated_parameters.items()}
+
+
+def settings_of(options: Mapping[str, Any], args: Mapping[str, Any]) -> objects.Settings:
+    return objects.Settings(
+        profile=options["profile"],
+        namespace=options["namespace"],
+        config_map=options["config_map"],
+        taints=tuple(options["taints"]),
+        values=options["values"],
+        environment=options["operator_environment"],
+        uniform=args["fleet_policy"] == "uniform",
+    )
+
+
+# ---------------------------------------------------------------- in its API
+
+
+def judged_of(one: OneCluster) -> set[str]:
+    """The nodes of which this run knows what they are; the others stay as they are."""
+    return {host.node for host in one.hosts if isinstance(host, members.Member) or host.gone}
+
+
+def api_of(action: ActionBase, one: OneCluster, variables: Mapping[str, Any]) -> cluster_api.Api:
+    access = {key: one.options[key] for key in ("kubeconfig", "context") if one.options[key]}
+    return cluster_api.Api(draining.Calls(action, variables, cluster_api.DELEGATE), access)
+
+
+def in_api(one: OneCluster, api: cluster_api.Api, settings: objects.Settings) -> InApi:
+    """What has to be done in a cluster now, where a host and its plugin change one after the other."""
+    there = api.look(settings.place, settings.config_map)
+    which = order.ordered(one.hosts, live.strategies(there), settings.fixed)
+    kept = live.kept(there, judged_of(one) - which.held)
+    rendered = objects.render(one.name, which.hosts, settings, kept)
+    return InApi(rendered, live.plan(rendered, there, settings, which.held), which, frozenset(kept.nodes) - which.held)
+
+
+def require_own_access(asked: Sequence[OneCluster]) -> None:
+    """Two clusters by one kubeconfig and context would be one, with the hosts of both."""
+    found: dict[tuple[str, str], str] = {}
+    for one in (one for one in asked if one.options["apply"]):
+        access = (one.options["kubeconfig"], one.options["context"])
+        other = found.setdefault(access, one.name)
+        if other != one.name:
+            what = f"the clusters {other} and {one.name} would be reached by the same kubeconfig and context"
+            step = "Set gpufleet_kubernetes_context or gpufleet_kubernetes_kubeconfig for the hosts of each, or gpufleet_cluster alike"
+            raise PlanError(what, next=step)
+
+
+def api_diff(path: str, before: Any, after: Any) -> dict[str, str]:
+    return {"before_header": path, "after_header": path, "before": as_text(before), "after": as_text(after)}
+
+
+def as_text(value: Any) -> str:
+    return "" if value is None else files.dumped({key: of for key, of in value.items() if of})
