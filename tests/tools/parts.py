@@ -74,7 +74,14 @@ JUDGES = {
     "judge: nvidia-ctk": ("nvidia_ctk", "public_nvidia_ctk", "nothing_lowered"),
     "awx": ("awx_objects", "awx_workflow", "runners"),
     "judge: public": ("public_configurations", "crio_adoption", "crio_judge"),
-    "judge: containerd": ("containerd_judge", "containerd_applied_judge", "runtime_config", "operator_drop_in"),
+    "judge: containerd": (
+        "containerd_judge",
+        "containerd_applied_judge",
+        "containerd_cdi_switch",
+        "containerd_pods_judge",
+        "runtime_config",
+        "operator_drop_in",
+    ),
     "judge: others": ("docker_judge", "properties", "cdi_oracle", "cdi_reference", "selinux"),
     "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
 }
