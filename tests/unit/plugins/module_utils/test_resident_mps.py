@@ -251,7 +251,7 @@ def test_a_place_of_others_is_refused(host, mounts, capsys, there):
     assert mounts == []
 
 
-def test_limits_are_told_and_read_back(host):
+def test_limits_are_set_and_read_back(host):
     (host / "get_threads").write_text("25.0\n")
     assert run(host, "settle", limits=[THREADS, MEMORY]) == 0
     assert told(host) == ["get_threads", "set_threads 25", "get_threads", "set_memory 0 8M", "get_memory 0"]
