@@ -77,7 +77,7 @@ JUDGES = {
     "judge: containerd": (
         "containerd_judge",
         "containerd_applied_judge",
-        "containerd_cdi_switch",
+        "containerd_cdi_switch_judge",
         "containerd_pods_judge",
         "runtime_config",
         "operator_drop_in",
