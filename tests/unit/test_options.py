@@ -122,7 +122,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("by", "commands", "context", "drained", "driver_changes", "interval", "kubeconfig", "method", "on_timeout"), ("drain",)),
     (("kubernetes_delete_emptydir_data", "kubernetes_force", "kubernetes_hold", "kubernetes_node"), ("drain",)),
     (("policy", "reason", "rollout", "slurm_node"), ("drain",)),
-    (("context", "interval", "kubeconfig", "kubernetes_node", "results", "step", "timeout", "to"), ("hand_over",)),
+    (("context", "interval", "kubeconfig", "kubernetes_node", "results", "rollout", "step", "timeout", "to"), ("hand_over",)),
     # internal
     (("program", "request"), ("host_program",)),
 )
