@@ -83,12 +83,15 @@ def _dpkg(root, names):
     for name in names:
         installed[name] = None
         for stanza in _stanzas(text, "\nPackage: %s\n" % name):
-            state = re.search(r"^Status: \S+ \S+ (\S+)$", stanza, re.MULTILINE)
-            version = re.search(r"^Version: (.*)$", stanza, re.MULTILINE)
-            if state and version and state.group(1) in _DPKG_INSTALLED:
-                installed[name] = version.group(1)
+            version = _field(stanza, "Version")
+            if version and _field(stanza, "Status").rpartition(" ")[2] in _DPKG_INSTALLED:
+                installed[name] = version
                 break
     return installed
+
+
+def _field(stanza, name):
+    return stanza.partition("\n%s: " % name)[2].partition("\n")[0]
 
 
 def _stanzas(text, begins):

@@ -7,11 +7,11 @@ Each rule answers None, or a Doubt that names the row, the very place and the re
 can move, write, start or call by a name of their choice is not. Node side: standard library only, Python 3.6.
 """
 
+import _socket  # what `socket` is made of, which takes a thirtieth of a look to import
 import collections
 import contextlib
 import os
 import re
-import socket
 import stat
 import struct
 
@@ -319,9 +319,19 @@ def socket_path(wanted):
     return None
 
 
+class Connection(_socket.socket):
+    """A socket that is closed when its `with` ends."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exc):
+        self.close()
+
+
 def peer(connection):
     """(pid, uid) of who listens at the other end: the kernel's word."""
-    pid, uid, _gid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    pid, uid, _gid = struct.unpack("3i", connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))
     return pid, uid
 
 
@@ -331,7 +341,7 @@ def connect(wanted, timeout):
     doubt = socket_path(wanted)
     if doubt:
         raise refusal(wanted, doubt)
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = Connection(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout)
         connection.connect(wanted)

@@ -25,14 +25,14 @@ _BASIC = re.compile(r'[^"\\\x00-\x08\x0a-\x1f\x7f]*')
 _LITERAL = re.compile(r"[^'\x00-\x08\x0a-\x1f\x7f]*")
 _BASIC_LINES = re.compile(r'[^"\\\x00-\x08\x0b-\x1f\x7f]*')
 _LITERAL_LINES = re.compile(r"[^'\x00-\x08\x0b-\x1f\x7f]*")
-_ESCAPE = re.compile(r'\\(?:([btnfr"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))')
-_FOLD = re.compile(r"\\[ \t]*\r?\n(?:[ \t\n]+|\r\n)*")
+# As texts, what few files have: re takes longer to compile these than to read a file by the others, and keeps what it has compiled.
+_ESCAPE = r'\\(?:([btnfr"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))'
+_FOLD = r"\\[ \t]*\r?\n(?:[ \t\n]+|\r\n)*"
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
 _WORD = re.compile(r"true|false|[+-]?(?:inf|nan)")
-_RADIX = re.compile(r"0(?:x[0-9A-Fa-f](?:_?[0-9A-Fa-f])*|o[0-7](?:_?[0-7])*|b[01](?:_?[01])*)")
+_RADIX = r"0(?:x[0-9A-Fa-f](?:_?[0-9A-Fa-f])*|o[0-7](?:_?[0-7])*|b[01](?:_?[01])*)"
 _TIME = r"([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])(\.[0-9]+)?"
-_DATE = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])(?:[Tt ]%s(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?)?" % _TIME)
-_CLOCK = re.compile(_TIME)
+_DATE = r"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])(?:[Tt ]%s(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?)?" % _TIME
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9](?:_?[0-9])*)((?:\.[0-9](?:_?[0-9])*)?(?:[eE][+-]?[0-9](?:_?[0-9])*)?)")
 
 # What a key leads to: a value, a table that only its own tables name, one with a header, one of dotted keys, an array of tables.
@@ -272,9 +272,11 @@ class _Scanner(object):
         return Value("float", at, found.end(), float(word), [])
 
     def date(self, at):
-        found = _DATE.match(self.text, at)
+        if self.text[at + 4 : at + 5] != "-" and self.text[at + 2 : at + 3] != ":":
+            return None
+        found = re.compile(_DATE).match(self.text, at)
         if not found:
-            found = _CLOCK.match(self.text, at)
+            found = re.compile(_TIME).match(self.text, at)
             return Value("date", at, found.end(), ("date", found.group()), []) if found else None
         import datetime  # here, since few files have a date
 
@@ -285,15 +287,16 @@ class _Scanner(object):
         return Value("date", at, found.end(), ("date", found.group()), [])
 
     def number(self, at):
-        found = _RADIX.match(self.text, at) or _NUMBER.match(self.text, at)
+        radix = self.text.startswith(("0x", "0o", "0b"), at) and re.compile(_RADIX).match(self.text, at)
+        found = radix or _NUMBER.match(self.text, at)
         if not found:
             return None
         digits = found.group().replace("_", "")
         if len(digits) > _LONGEST_NUMBER:
             raise self.wrong("toml-value", at)
-        if found.re is _NUMBER and found.group(1):
+        if not radix and found.group(1):
             return Value("float", at, found.end(), float(digits), [])
-        return Value("integer", at, found.end(), int(digits, 0) if found.re is _RADIX else int(digits), [])
+        return Value("integer", at, found.end(), int(digits, 0) if radix else int(digits), [])
 
     # --- strings ---
 
@@ -316,7 +319,7 @@ class _Scanner(object):
             here = (_LITERAL_LINES if quote == "'" else _BASIC_LINES).match(self.text, here).end()
             sign = self.text[here : here + 1]
             if sign == "\\":
-                folded = _FOLD.match(self.text, here)
+                folded = re.compile(_FOLD).match(self.text, here)
                 here = folded.end() if folded else self.escape(here).end()
                 continue
             if self.text.startswith("\r\n", here):
@@ -332,7 +335,7 @@ class _Scanner(object):
             here = run
 
     def escape(self, at):
-        found = _ESCAPE.match(self.text, at)
+        found = re.compile(_ESCAPE).match(self.text, at)
         code = int(found.group(2) or found.group(3) or "0", 16) if found else -1
         if not found or code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
             raise self.wrong("toml-escape", at)
@@ -348,10 +351,7 @@ class _Scanner(object):
         raw = raw.replace("\r\n", "\n")
         if self.text[start] == "'" or "\\" not in raw:
             return raw
-        return _ESCAPE_OR_FOLD.sub(_meant, raw)
-
-
-_ESCAPE_OR_FOLD = re.compile("(?:%s)|%s" % (_FOLD.pattern, _ESCAPE.pattern))
+        return re.sub("(?:%s)|%s" % (_FOLD, _ESCAPE), _meant, raw)
 
 
 def _meant(found):

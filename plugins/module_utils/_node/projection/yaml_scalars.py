@@ -6,14 +6,14 @@
 import functools
 import re
 
-_BOOLEAN = re.compile(r"y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF")
-_NULL = re.compile(r"~|null|Null|NULL|")
+_BOOLEAN = frozenset("y Y yes Yes YES true True TRUE on On ON n N no No NO false False FALSE off Off OFF".split())
+_NULL = ("~", "null", "Null", "NULL", "")
 _NUMBER = re.compile(
     r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|\.(?:inf|Inf|INF))"
     r"|\.(?:nan|NaN|NAN)"
 )
-_SAME = re.compile(r"true|false|0|-?[1-9][0-9]{0,17}|-?(?:0|[1-9][0-9]{0,2})\.[0-9]{0,2}[1-9]")
-_ESCAPE = re.compile(r"\\(?:([0abtnvfre \"/\\N_LP\t])|x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_SAME = r"true|false|0|-?[1-9][0-9]{0,17}|-?(?:0|[1-9][0-9]{0,2})\.[0-9]{0,2}[1-9]"
+_ESCAPE = r"\\(?:([0abtnvfre \"/\\N_LP\t])|x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))"
 _SHORT = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b", " ": " ", '"': '"',
     "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
@@ -23,16 +23,16 @@ _SHORT = {
 @functools.lru_cache(maxsize=4096)  # the same words again and again
 def kind(text):
     """Of a text without quotes: boolean, null, number or string."""
-    if _NULL.fullmatch(text):
+    if text in _NULL:
         return "null"
-    if _BOOLEAN.fullmatch(text):
+    if text in _BOOLEAN:
         return "boolean"
     return "number" if _NUMBER.fullmatch(text.replace("_", "")) else "string"
 
 
 def same(text):
     """Whether a number or truth value is the same text to those who read text where it stands: 010 is 8 to them. Where unsure: no."""
-    return _SAME.fullmatch(text) is not None
+    return re.fullmatch(_SAME, text) is not None
 
 
 def quoted(raw):
@@ -40,7 +40,7 @@ def quoted(raw):
     text = raw[1:-1]
     if raw[0] == "'":
         return (_joined(text, False) if "\n" in text else text).replace("''", "'")
-    return _ESCAPE.sub(_meant, _joined(text, True) if "\n" in text else text)
+    return re.sub(_ESCAPE, _meant, _joined(text, True) if "\n" in text else text, flags=re.DOTALL)
 
 
 def _joined(text, escapes):

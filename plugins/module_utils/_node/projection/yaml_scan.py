@@ -36,15 +36,15 @@ _DASH = re.compile(r"-(?=[ \t\r\n]|\Z)")
 _COLON = re.compile(r"[ \t]*:(?=[ \t\r\n]|\Z)")
 _FLOW_COLON = re.compile(r"[ \t]*:")
 _PART = r"(?:[^ \t\r\n:#]+|:(?=[^ \t\r\n])|#|[ \t]+(?=[^ \t\r\n#:]|:(?=[^ \t\r\n])))*"
-_MORE = re.compile(r"(?:[^ \t\r\n:#]|:(?=[^ \t\r\n]))" + _PART)
+_MORE = r"(?:[^ \t\r\n:#]|:(?=[^ \t\r\n]))" + _PART  # as texts, here and below, what few files have
 _PLAIN = re.compile(r"(?:[^ \t\r\n,\[\]{}#&*!|>'\"%@`?:-]|[?:-](?=[^ \t\r\n]))" + _PART)
-_IN_FLOW = re.compile(
+_IN_FLOW = (
     r"(?:[^ \t\r\n,\[\]{}#&*!|>'\"%@`?:-]|-(?=[^ \t\r\n,\[\]{}?]))"
     r"(?:[^ \t\r\n:#,\[\]{}?]+|:(?=[^ \t\r\n,\[\]{}?])|#|[ \t]+(?=[^ \t\r\n#:,\[\]{}?]|:(?=[^ \t\r\n,\[\]{}?])))*"
 )
 _DOUBLE = re.compile(r'"[^"\\]*(?:\\(?:\r\n|[^\r])[^"\\]*)*"')
 _SINGLE = re.compile(r"'[^']*(?:''[^']*)*'(?!')")
-_BLOCK_HEADER = re.compile(r"[|>](?:[+-]([1-9])?|([1-9])[+-]?)?[ \t]*(#[^\r\n]*)?(?=\r?\n|\Z)")
+_BLOCK_HEADER = r"[|>](?:[+-]([1-9])?|([1-9])[+-]?)?[ \t]*(#[^\r\n]*)?(?=\r?\n|\Z)"
 
 
 def _is_ascii(text):
@@ -258,7 +258,7 @@ class _Scanner(object):
         fold = _FOLD.match(self.text, end, self.stop)
         if not fold or fold.end() >= self.stop or self.column(fold.end()) <= floor:
             return None
-        more = _MORE.match(self.text, fold.end(), self.stop)
+        more = re.compile(_MORE).match(self.text, fold.end(), self.stop)
         if more and "\t" in fold.group().rpartition("\n")[2]:
             raise self.wrong(FORM, fold.end())
         return more
@@ -285,7 +285,7 @@ class _Scanner(object):
 
     def lines(self, at, floor):
         """A block scalar."""
-        found = _BLOCK_HEADER.match(self.text, at, self.stop)
+        found = re.compile(_BLOCK_HEADER).match(self.text, at, self.stop)
         if not found:
             raise self.wrong("yaml-value", at)
         if found.group(3):
@@ -339,7 +339,7 @@ class _Scanner(object):
         return self.flow_plain(at)
 
     def flow_plain(self, at):
-        found = _IN_FLOW.match(self.text, at, self.stop)
+        found = re.compile(_IN_FLOW).match(self.text, at, self.stop)
         if not found:
             raise self.wrong(FORM if self.sign(at) in ("!", "?", "&", "*", ":", "-") else "yaml-value", at)
         self.require_no_tab(found.end())

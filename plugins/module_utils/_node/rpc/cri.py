@@ -7,8 +7,8 @@ Hosts have no client for this protocol (crictl is a separate package) and no Pyt
 (RFC 9113) that one call takes is spelt out here, and of protobuf and HPACK in wire.py. Node side: Python 3.6.
 """
 
+import _socket
 import json
-import socket
 import struct
 import time
 
@@ -50,7 +50,7 @@ def unary(path, service, method, request=b"", timeout=5):
             return _answer(connection, deadline)
     except host_files.NodeError as exc:
         raise CriError(DENIED, exc.message)
-    except socket.timeout:
+    except _socket.timeout:
         raise CriError(DEADLINE, "%s: no answer to %s within %g s" % (path, method, timeout))
     except OSError as exc:
         raise CriError(UNAVAILABLE, "%s: %s" % (path, exc.strerror or exc))
@@ -189,7 +189,7 @@ def _read(connection, size, deadline):
     while len(data) < size:
         left = deadline - time.monotonic()
         if left <= 0:
-            raise socket.timeout()
+            raise _socket.timeout()
         connection.settimeout(left)
         chunk = connection.recv(size - len(data))
         if not chunk:

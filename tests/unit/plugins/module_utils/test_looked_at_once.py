@@ -71,7 +71,7 @@ def test_patterns_of_formats_that_are_not_met_are_not_compiled():
 
 
 # What a look imports late is time on every host: modules of the standard library that nothing in it is worth.
-DEAR = ("asyncio", "base64", "fnmatch", "glob", "hashlib", "http.client", "platform", "shutil", "tempfile", "traceback", "typing")
+DEAR = ("asyncio", "base64", "fnmatch", "glob", "hashlib", "http.client", "platform", "shutil", "socket", "tempfile", "traceback", "typing")
 LATE = [name for name in DEAR if name != "traceback" or sys.version_info >= (3, 8)]  # threading of older ones imports it by itself
 
 
