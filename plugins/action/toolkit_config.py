@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, originals, owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
@@ -37,6 +37,6 @@ class ActionModule(ActionBase):
         way = str(args["transport"])
 
         def questions(policy: Policy) -> list[dict[str, Any]]:
-            return [*toolkit_config.questions(policy), *node.low_level_questions(), *node.originals()]
+            return [*toolkit_config.questions(policy), *node.low_level_questions(), owned_file.ORIGINALS]
 
         return base.converge(self, task_vars or {}, wanted, questions, planner, reason="gpufleet.nvidia.toolkit_config", way=way)

@@ -98,13 +98,9 @@ def low_level_runtimes(policy: Policy, obs: Observation) -> tuple[str, ...]:
     return low_level.one_list([], obs.raw(low_level_questions()[0]).get("found") or {})
 
 
-def originals() -> list[queries.Question]:
-    return [owned_file.ORIGINALS]
-
-
 def questions(policy: Policy) -> list[queries.Question]:
     """Everything a normal host needs, in one look."""
-    own = [*low_level_questions(), queries.which(MODE_BINARIES), *originals()]
+    own = [*low_level_questions(), queries.which(MODE_BINARIES), owned_file.ORIGINALS]
     engines = [q for engine in ENGINES.values() for q in engine.questions(policy)]
     every = (
         gpus,
