@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 # Of the one file with values of the user's own: they may come from a vault, and nothing in them says so where a whole file was encrypted.
 OWNERS = 0o600
 BY_ROLLOUT = "gpufleet.nvidia.rollout does both in this order, batch by batch, with gpufleet_kubernetes_apply"
+ALONE = "Until then the other clusters of this run get nothing either; --limit names their hosts alone"
 NOWHERE = "Nothing was written: gpufleet_kubernetes_dir names a directory for files, and gpufleet_kubernetes_apply applies to the cluster"
 
 
@@ -35,6 +36,7 @@ class Seen:
     api: cluster_api.Api | None = None
     steps: tuple[str, ...] = ()  # in which order hosts and cluster are changed
     stays: tuple[str, ...] = ()  # nodes that an earlier run has written, and of which this one knows nothing
+    of: clusters.OneCluster | None = None  # whose API it is
 
 
 @dc.dataclass
@@ -62,7 +64,7 @@ class ActionModule(ActionBase):
         asked, others = clusters.of_play(variables, args)
         clusters.require_own_access(asked)
         # All is judged before anything is written: what one cluster refuses leaves the others as they are.
-        seen = [self._seen(one, args, variables) for one in asked]
+        seen = [self._seen(one, args, variables, ALONE if len(asked) > 1 else "") for one in asked]
         for one in seen:
             self._carry_out(one, found)
         lines = [line for one in seen for line in said(one, bool(self._task.check_mode))] + summary.of_no_cluster(others)
@@ -79,8 +81,8 @@ class ActionModule(ActionBase):
             "lines": lines,
         }
 
-    def _seen(self, one: clusters.OneCluster, args: Mapping[str, Any], variables: Mapping[str, Any]) -> Seen:
-        """Render a cluster, and say what has to be done in its directory and in its API."""
+    def _seen(self, one: clusters.OneCluster, args: Mapping[str, Any], variables: Mapping[str, Any], others: str) -> Seen:
+        """Render a cluster, and say what has to be done in its directory and in its API. others: what its error means for them."""
         settings = clusters.settings_of(one.options, args)
         absent = one.options["state"] == "absent"
         judged = clusters.judged_of(one)
@@ -96,16 +98,19 @@ class ActionModule(ActionBase):
             return Seen(written, place, before, todo, steps=order.ordered(one.hosts, {}, settings.fixed).steps, stays=stays)
         api = clusters.api_of(self, one, variables)
         if absent:
-            there = api.look(settings.place, settings.config_map)
-            return Seen(written, place, before, todo, live.absent(there, api.own_config_maps(), one.hosts, settings), api)
-        found = clusters.in_api(one, api, settings)
+            with clusters.telling(one, others):
+                there = api.look(settings.place, settings.config_map)
+                back = live.absent(there, api.own_config_maps(), one.hosts, settings)
+            return Seen(written, place, before, todo, back, api, of=one)
+        found = clusters.in_api(one, api, settings, others)
         stays = tuple({*stays, *found.stays})
-        return Seen(found.rendered, place, before, todo, found.plan, api, found.which.steps, stays)
+        return Seen(found.rendered, place, before, todo, found.plan, api, found.which.steps, stays, one)
 
     def _carry_out(self, one: Seen, found: Found) -> None:
         check = bool(self._task.check_mode)
-        if one.api:
-            one.api.carry_out(one.plan.calls, check=check)
+        if one.api and one.of:
+            with clusters.telling(one.of):
+                one.api.carry_out(one.plan.calls, check=check)
         for call in one.plan.calls:
             found.differences += call.differences
             found.diff += [clusters.api_diff(*change) for change in call.changes]

@@ -28,10 +28,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 SPEC = arguments.spec("rollout_cluster")
 WHEN = {"before": "before the change", "after": "after the change", "end": "at the end"}
 REFUSED = {
-    "before": "what the hosts of this batch need before their change could not be applied to the cluster, so none of them is changed",
-    "after": "the hosts of this batch are changed, and what follows could not be applied to the cluster",
-    "end": "what follows from the hosts that are as desired could not be applied to the cluster",
+    "before": "what the hosts of this batch need before their change could not be applied to their cluster, so none of them is changed",
+    "after": "the hosts of this batch are changed, and what follows could not be applied to their cluster",
+    "end": "what follows from the hosts that are as desired could not be applied to their cluster",
 }
+ENDS = "The rollout ends here, also for hosts of other clusters and of none: gpufleet_hosts names those that it can go on with meanwhile"
 GOES_ON = "Nothing of it loses a pod its GPU. The playbook gpufleet.nvidia.kubernetes applies it without another rollout"
 
 
@@ -39,7 +40,7 @@ GOES_ON = "Nothing of it loses a pod its GPU. The playbook gpufleet.nvidia.kuber
 class Asked:
     """One cluster, judged: what is to be done there."""
 
-    name: str
+    one: clusters.OneCluster
     todo: clusters.InApi
     api: cluster_api.Api
 
@@ -65,10 +66,12 @@ class ActionModule(ActionBase):
         closed = rollout_batch.closed(settings.of(args["settings"])) if concerned and args["point"] == "end" and not check else ""
         try:
             for asked in self._asked([] if closed else concerned, args, variables):
-                asked.api.carry_out(asked.calls, check=check)
+                with clusters.telling(asked.one):
+                    asked.api.carry_out(asked.calls, check=check)
                 done.append(asked)
         except (PlanError, AnsibleError) as error:
-            refused = f"{REFUSED[args['point']]}: {error}{'' if args['point'] == 'before' else '. ' + GOES_ON}"
+            means = GOES_ON if args["point"] != "before" else ENDS if several(args, variables) else ""
+            refused = f"{REFUSED[args['point']]}: {error}{'. ' if means else ''}{means}"
         calls = [call for asked in done for call in asked.calls]
         lines = [f"nothing is applied to the clusters now: {closed}; run it again within"] if closed else []
         lines += [line for asked in done for line in said(asked, args["point"], check)]
@@ -96,7 +99,7 @@ class ActionModule(ActionBase):
 
     def _of_one(self, one: clusters.OneCluster, given: Mapping[str, Any], variables: Mapping[str, Any]) -> Asked:
         api = clusters.api_of(self, one, variables)
-        return Asked(one.name, clusters.in_api(one, api, clusters.settings_of(one.options, given)), api)
+        return Asked(one, clusters.in_api(one, api, clusters.settings_of(one.options, given)), api)
 
 
 def hosts(args: Mapping[str, Any], variables: Mapping[str, Any], check: bool) -> list[str]:
@@ -126,8 +129,13 @@ def came(variables: Mapping[str, Any], check: bool) -> bool:
     return rollout_batch.word(variables, check) in ("yes", "no")
 
 
+def several(args: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
+    """Whether the rollout has hosts of more than one cluster, or beside one."""
+    return len({str(variables["hostvars"][host].get("gpufleet_cluster") or "") for host in args["plan"]["hosts"]}) > 1
+
+
 def said(asked: Asked, point: str, check: bool) -> list[str]:
     doing = ", ".join(dict.fromkeys(call.doing for call in asked.calls))
     would = "would " if check else ""
-    first = [f"cluster {asked.name}, {WHEN[point]}: {would}{doing}"] if doing else []
+    first = [f"cluster {asked.one.name}, {WHEN[point]}: {would}{doing}"] if doing else []
     return [*first, *(f"  {text}" for text in asked.todo.plan.said if doing)]

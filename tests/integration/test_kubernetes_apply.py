@@ -106,7 +106,7 @@ def test_a_cluster_that_cannot_be_reached_is_one_sentence(kube: Kube) -> None:
     assert run.status != 0
     ((_host, result),) = run.of("kubernetes_objects").items()
     assert result["msg"] == (
-        "cannot read the ConfigMap (the Kubernetes API does not answer). "
+        f"cluster lab (kubeconfig {elsewhere}): cannot read the ConfigMap (the Kubernetes API does not answer). "
         "Check gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context, and the way to the API"
     )
     assert "Traceback" not in run.words

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses as dc
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -153,13 +154,30 @@ def api_of(action: ActionBase, one: OneCluster, variables: Mapping[str, Any]) ->
     return cluster_api.Api(draining.Calls(action, variables, cluster_api.DELEGATE), access)
 
 
-def in_api(one: OneCluster, api: cluster_api.Api, settings: objects.Settings) -> InApi:
+@contextlib.contextmanager
+def telling(one: OneCluster, others: str = "") -> Iterator[None]:
+    """What a cluster's API refuses is said with the cluster and the way to it: a run may have several. others: what it means for them."""
+    try:
+        yield
+    except PlanError as error:
+        kubeconfig, context = one.options["kubeconfig"], one.options["context"]
+        way = f"kubeconfig {kubeconfig}" if kubeconfig else "default kubeconfig"
+        where = f"cluster {one.name} ({way}{f', context {context}' if context else ''})"
+        where = f"{where}: {error.where}" if error.where else where
+        step = ". ".join(text for text in (error.next, others) if text)
+        raise type(error)(error.what, where=where, why=error.why, next=step, line=error.line) from None
+
+
+def in_api(one: OneCluster, api: cluster_api.Api, settings: objects.Settings, others: str = "") -> InApi:
     """What has to be done in a cluster now, where a host and its plugin change one after the other."""
-    there = api.look(settings.place, settings.config_map)
+    with telling(one, others):
+        there = api.look(settings.place, settings.config_map)
     which = order.ordered(one.hosts, live.strategies(there), settings.fixed)
     kept = live.kept(there, judged_of(one) - which.held)
     rendered = objects.render(one.name, which.hosts, settings, kept)
-    return InApi(rendered, live.plan(rendered, there, settings, which.held), which, frozenset(kept.nodes) - which.held)
+    with telling(one, others):
+        plan = live.plan(rendered, there, settings, which.held)
+    return InApi(rendered, plan, which, frozenset(kept.nodes) - which.held)
 
 
 def require_own_access(asked: Sequence[OneCluster]) -> None:

@@ -31,10 +31,14 @@ def started(place: Path) -> Path:
 
 
 def rollout(place: Path, *arguments: str, **settings: Any) -> tuple[int, str]:
+    return played(place, "rollout", *arguments, **settings)
+
+
+def played(place: Path, playbook: str, *arguments: str, **settings: Any) -> tuple[int, str]:
     given = {"gpufleet_hosts": "gpu_nodes", "gpufleet_rollout_plugin_wait": 0, **settings}
     extra = written(place / "extra.yml", yaml.safe_dump(given))
     paths = f"{place}/stub:{os.environ.get('ANSIBLE_COLLECTIONS_PATH', '')}"
-    command = ("-i", place / "hosts.json", "gpufleet.nvidia.rollout", "-e", f"@{extra}", *arguments)
+    command = ("-i", place / "hosts.json", f"gpufleet.nvidia.{playbook}", "-e", f"@{extra}", *arguments)
     return bare.run(place, "ansible-playbook", *command, ANSIBLE_COLLECTIONS_PATH=paths)
 
 
@@ -79,12 +83,29 @@ def test_a_cluster_that_does_not_answer_ends_the_rollout_before_a_host_is_change
     status, words = rollout(tmp_path, **ON)
     assert status == 2, words
     said = " ".join(words.split())
-    assert "what the hosts of this batch need before their change could not be applied to the cluster, so none of them is changed" in said
+    assert "what the hosts of this batch need before their change could not be applied to their cluster, so none of them is changed" in said
     assert set(told(words).values()) == {"pending"}, words
     assert not list((tmp_path / "trees").glob("*/etc/nvidia-container-runtime"))
     (tmp_path / "elsewhere.json").rename(cluster)
     status, words = rollout(tmp_path, **ON)
     assert (status, {one[2] for one in nodes(cluster)}) == (0, {True}), words
+
+
+def test_of_two_clusters_the_one_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    cluster, missing = started(tmp_path), tmp_path / "south.json"
+    inventory = json.loads((tmp_path / "hosts.json").read_text())
+    hosts = inventory["all"]["children"]["gpu_nodes"]["hosts"]
+    hosts["gpu2"].update(gpufleet_cluster="south", gpufleet_kubernetes_kubeconfig=str(missing), gpufleet_kubernetes_context="admin")
+    written(tmp_path / "hosts.json", json.dumps(inventory))
+    named = f"cluster south (kubeconfig {missing}, context admin): cannot read the ConfigMap (the Kubernetes API does not answer). Check"
+    for playbook, means in (
+        ("kubernetes", "Until then the other clusters of this run get nothing either; --limit names their hosts alone"),
+        ("rollout", "The rollout ends here, also for hosts of other clusters and of none"),
+    ):
+        status, words = played(tmp_path, playbook, **ON)
+        said = " ".join(words.split())
+        assert (status, named in said, means in said) == (2, True, True), words
+    assert api.log(cluster) == []
 
 
 def test_what_follows_from_hosts_that_are_as_desired_is_applied_at_the_end(tmp_path: Path) -> None:

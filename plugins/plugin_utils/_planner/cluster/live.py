@@ -120,10 +120,15 @@ def absent(live: Live, config_maps: Sequence[Object], hosts: Sequence[Host], set
 
 def require_nodes(rendered: Rendered, live: Live) -> None:
     """All nodes are there, and are these hosts: a node of the same name in another cluster is another machine."""
-    lost = [m for m in rendered.members if m.node not in live.nodes and not m.image]
+    running = [m for m in rendered.members if not m.image]
+    lost = tuple(m.node for m in running if m.node not in live.nodes)
+    if lost and len(lost) == len(running):
+        what = f"no host of the cluster {rendered.name} is a node of the one that answers"
+        why = f"there is no node {names.some(lost)}; it has {names.some(live.nodes) if live.nodes else 'no nodes'}"
+        step = f"Check {drain_kubernetes.ACCESS}; gpufleet_kubernetes_node names a host's node"
+        raise PlanError(what, why=why, next=step)
     if lost:
-        tried = tuple(m.node for m in lost)
-        raise drain.no_node("gpufleet_kubernetes_node", (names.some(tried),), list(live.nodes), f"the cluster {rendered.name}")
+        raise drain.no_node("gpufleet_kubernetes_node", (names.some(lost),), list(live.nodes), f"the cluster {rendered.name}")
     for m in rendered.members:
         if m.node in live.nodes and not m.image:
             drain_kubernetes.require_same_machine(live.nodes[m.node], m.boot_id)

@@ -37,6 +37,7 @@ UNREACHABLE = re.compile(r"Max retries exceeded|Connection refused|timed out|Nam
 NO_CONFIG = re.compile(
     r"Invalid kube-config file|No configuration found|Failed to load kubeconfig|context .* not found|Expected object with name"
 )
+NO_FILE = re.compile(r"Invalid kube-config file\. No configuration found")  # of kubernetes-client: there is no file, or an empty one
 CERTIFICATE = re.compile(r"CERTIFICATE_VERIFY_FAILED[^)]*")
 Patch = list[dict[str, Any]]  # RFC 6902
 ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"
@@ -234,7 +235,9 @@ def failure(result: Mapping[str, Any], doing: str, delegate: str = "gpufleet_dra
     if UNREACHABLE.search(text):
         return OutOfReach(f"cannot {doing}", why="the Kubernetes API does not answer", next=f"Check {ACCESS}, and the way to the API")
     if NO_CONFIG.search(text):
-        return PlanError(f"cannot {doing}", why=message(result), next=f"Check {ACCESS}, or the variables K8S_AUTH_*")
+        why = "there is no such kubeconfig, or it is empty" if NO_FILE.search(text) else message(result)
+        step = f"Check {ACCESS}, which are of the machine where the task runs ({delegate}), or the variables K8S_AUTH_*"
+        return PlanError(f"cannot {doing}", why=why, next=step)
     if text.startswith("Pod deletion errors"):
         step = "Let them end, or see gpufleet_kubernetes_force and gpufleet_kubernetes_delete_emptydir_data"
         return PlanError(f"cannot {doing}", why=message(result), next=step)

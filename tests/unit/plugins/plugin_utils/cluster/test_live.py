@@ -194,7 +194,13 @@ def test_what_others_keep_is_only_rendered(case: str) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no such node": ({}, "there is no node gpu1 (the cluster north has no nodes). Set gpufleet_kubernetes_node"),
+    "no such node": (
+        {},
+        (
+            "no host of the cluster north is a node of the one that answers (there is no node gpu1; it has no nodes). "
+            "Check gpufleet_kubernetes_kubeconfig"
+        ),
+    ),
     "another machine of that name": ({"gpu1": node("gpu1", "other")}, "the node gpu1 is another machine than this host"),
     "an annotation of a person's": (
         {"gpu1": made(node("gpu1", annotations={"gpufleet.nvidia/decision": "{}"}), "kubectl-annotate")},
@@ -217,6 +223,13 @@ def test_a_node_that_is_not_the_host_is_refused(case: str) -> None:
     with pytest.raises(PlanError) as refused:
         live.plan(rendered({"gpu1": native()}), empty(nodes=nodes), SETTINGS)
     assert str(refused.value).startswith(words)
+
+
+def test_one_node_that_is_not_there_has_another_name() -> None:
+    """Where others of the cluster are, the kubeconfig is the right one."""
+    with pytest.raises(PlanError) as refused:
+        live.plan(rendered({"gpu1": native(), "gpu2": native()}), empty("gpu2"), SETTINGS)
+    assert str(refused.value).startswith("there is no node gpu1 (the cluster north has gpu2). Set gpufleet_kubernetes_node")
 
 
 def test_absent_takes_ours_and_nothing_else() -> None:

@@ -132,7 +132,7 @@ FAILURES = [
         "(the Python library kubernetes is missing where the task runs)",
     ),
     ("Exception 'HTTPConnectionPool(host='10.0.0.1'): Max retries exceeded with url", "(the Kubernetes API does not answer)"),
-    ("Could not create API client: Invalid kube-config file. No configuration found.", "gpufleet_kubernetes_kubeconfig"),
+    ("Could not create API client: Invalid kube-config file. No configuration found.", "(there is no such kubeconfig, or it is empty)"),
     ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer", "check the cluster's CA".capitalize()),
     (
         f"Failed to apply object: {api(409, TAKEN)}",
