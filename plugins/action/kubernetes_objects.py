@@ -92,10 +92,12 @@ class ActionModule(ActionBase):
         written = objects.nothing(one.name) if absent else objects.render(one.name, one.hosts, settings, in_files)
         wanted = {} if absent else files.of(written, before if in_files.nodes else {})
         stay = () if absent else in_files.nodes
-        todo = files.changes(wanted, before, stay, str(place), exposed(place)) if place else files.Changes({}, ())
+        gone = live.TAKEN_BACK if absent else files.UNUSED
+        todo = files.changes(wanted, before, stay, str(place), exposed(place), gone) if place else files.Changes({}, ())
         stays = () if absent else tuple(in_files.nodes)
         if not one.options["apply"]:
-            return Seen(written, place, before, todo, steps=order.ordered(one.hosts, {}, settings.fixed).steps, stays=stays)
+            steps = () if absent else order.ordered(one.hosts, {}, settings.fixed).steps
+            return Seen(written, place, before, todo, steps=steps, stays=stays)
         api = clusters.api_of(self, one, variables)
         if absent:
             with clusters.telling(one, others):
@@ -175,5 +177,8 @@ def write(place: Path, name: str, text: str | None) -> None:
     outside.judged(str(path.parent), files.SETTING)
     try:
         path.unlink(missing_ok=True)
+        for folder in [path.parent, path.parent.parent][: len(Path(name).parts)]:
+            with contextlib.suppress(OSError):  # others' files are in it, or it is a link
+                folder.rmdir()
     except OSError as error:
         raise PlanError("this file cannot be removed", where=str(path), why=error.strerror or "", next="Remove it by hand") from None

@@ -23,6 +23,7 @@ HEAD = "# Made by gpufleet.nvidia.kubernetes_objects."
 CONFIG_MAP, VALUES, NODES, CLASS = "configmap.yaml", "helm/values.yaml", "nodes/", "runtimeclass-"
 FOLDERS = ("helm", "nodes")
 SETTING = "gpufleet_kubernetes_dir"
+UNUSED = "no host of this cluster needs it any more"
 PRIVATE = "values of your own stand in it, which may come from a vault"
 # Who deletes a Node ends the pods there, and these tools delete what has left their source. A kubelet has made the node, not the file.
 # https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/, https://fluxcd.io/flux/components/kustomize/kustomizations/#prune
@@ -128,9 +129,10 @@ def parsed(content: str, where: str, *keys: str) -> dict[str, Any]:
 
 
 def changes(
-    wanted: Mapping[str, str], before: Mapping[str, str], stays: Iterable[str], where: str, exposed: Iterable[str] = ()
-) -> Changes:  # fmt: skip
+    wanted: Mapping[str, str], before: Mapping[str, str], stays: Iterable[str], where: str, exposed: Iterable[str] = (), gone: str = UNUSED
+) -> Changes:
     """stays: nodes of which this run knows nothing, whose files stay. exposed: files that others may read and should not; written again.
+    gone: why a file goes.
 
     A foreign file where one is to be written is an error.
     """
@@ -142,15 +144,15 @@ def changes(
     going = [name for name, content in before.items() if is_ours(content) and name not in wanted and name not in keeps]
     texts: dict[str, str | None] = {name: content for name, content in wanted.items() if before.get(name) != content}
     texts.update(dict.fromkeys(going))
-    found = [difference(name, new, before.get(name), where) for name, new in sorted(texts.items())]
+    found = [difference(name, new, before.get(name), where, gone) for name, new in sorted(texts.items())]
     open_ones = {name: wanted[name] for name in sorted(set(exposed) & set(wanted) - set(texts))}
     found += [Difference("file", f"{where}/{name}", "mode", "readable by others", "0600", PRIVATE) for name in open_ones]
     return Changes({**texts, **open_ones}, tuple(found))
 
 
-def difference(name: str, new: str | None, old: str | None, where: str) -> Difference:
+def difference(name: str, new: str | None, old: str | None, where: str, gone: str) -> Difference:
     if new is None:
-        return Difference("file", f"{where}/{name}", "", "present", "absent", "no host of this cluster needs it any more")
+        return Difference("file", f"{where}/{name}", "", "present", "absent", gone)
     after = "changed" if old is not None else "present"
     return Difference("file", f"{where}/{name}", "", "present" if old is not None else "absent", after, reason(name))
 

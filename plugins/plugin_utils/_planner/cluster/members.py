@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, layout, outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted as shared
 
@@ -129,7 +129,7 @@ def one(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Host:
     why = outcomes.trouble(result)
     if why:
         said = str(result.get("problem") or result.get("msg") or "")
-        return dc.replace(out, why=f"{why}: {escape.line(said)}" if said else why)
+        return dc.replace(out, why=f"{why}: {layout.flat(said)}" if said else why)
     if "decision" not in result or "kubelet" not in result:
         return dc.replace(out, why="it was not looked at by node_info")
     decision: Mapping[str, Any] = result["decision"] or {}

@@ -17,9 +17,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.m
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 First = Literal["any", "engine", "plugin", "both"]
-STEPS: Mapping[First, str] = {
+STEPS: Mapping[str, str] = {
     "engine": "change the hosts first (gpufleet.nvidia.rollout), then apply: they do not understand {new} yet",
     "plugin": "apply first, then change the hosts: after their change pods get no GPU by {old}",
+    "": "apply first, then change the hosts: by which strategy their pods get GPUs now is not known",
     "both": "apply, change the hosts (gpufleet.nvidia.rollout), and apply again: until then the plugin uses {both}",
 }
 
@@ -70,7 +71,8 @@ def ordered(hosts: Collection[Host], before: Mapping[str, Collection[str]], fixe
         which = first(one.understands_now, one.understands_after, old, new)
         if which in STEPS:
             words = {"old": ",".join(old), "new": ",".join(new), "both": ",".join(both)}
-            said.setdefault(STEPS[which].format(**words), []).append(one.host)
+            step = STEPS["" if which == "plugin" and not old else which]
+            said.setdefault(step.format(**words), []).append(one.host)
             (held if which == "engine" else ahead).add(one.node)
         found.append(meanwhile(one, both) if which == "both" else one)
     steps = tuple(f"{names.some(of)}: {text}" for text, of in said.items())

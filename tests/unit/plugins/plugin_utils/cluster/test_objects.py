@@ -92,7 +92,7 @@ def test_a_runtime_class_is_there_for_each_handler(case: str) -> None:
 # A result -> why the host is in no group, and whether that is its own word.
 LEFT_OUT: dict[str, tuple[dict[str, Any], str, bool]] = {
     "not reached": ({}, "not reached", False),
-    "lost": ({"unreachable": True, "msg": "timed out"}, "lost: timed out", False),
+    "lost": ({"unreachable": True, "msg": "ssh: timed\r\n out.\r\n"}, "lost: ssh: timed out.", False),
     "refused": ({**native(), "problem": "line 3: no TOML"}, "refused: line 3: no TOML", False),
     "no GPU": ({**native(), "decision": {"skipped": "no GPU: none in procfs"}}, "no GPU: none in procfs", True),
     "no kubelet": (looked(kubelet=NO_KUBELET), "no kubelet is there", True),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from typing import Any
 
 import pytest
@@ -99,6 +100,18 @@ def test_both_ways_are_used_where_no_order_keeps_the_gpus() -> None:
     assert isinstance(m, members.Member)
     assert (m.setting.strategies, found.held, found.ahead) == ((ENVVAR, CRI), frozenset(), {"gpu1"})
     assert "apply again: until then the plugin uses envvar,cdi-cri" in found.steps[0]
+
+
+def test_a_plugin_of_which_nothing_is_known_is_said_to_be_so() -> None:
+    both = {
+        "default_handler": "nvidia",
+        "handlers": {"nvidia": "/usr/bin/nvidia-container-runtime"},
+        "cdi": {"enabled": True, "cri_field": True},
+    }
+    (host,) = changing(both)
+    assert isinstance(host, members.Member)
+    found = order.ordered((dc.replace(host, plugin=()),), {})
+    assert found.steps == ("gpu1: apply first, then change the hosts: by which strategy their pods get GPUs now is not known",)
 
 
 def test_a_host_that_is_as_decided_has_no_order() -> None:
