@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible import constants
@@ -39,6 +39,7 @@ VIEWS: Mapping[str, tuple[Lines, Totals]] = {
     "proof": (proof.lines, proof.totals),
     "journal": (transactions.lines, transactions.totals),
     "cdi": (specs.lines, specs.totals),
+    "reached": (lambda _results, _view: [], lambda results, _check: outcomes.reached(results)),
 }
 
 
@@ -55,7 +56,7 @@ class ActionModule(ActionBase):
         results = gathered(task_vars or {}, args)
         laid_out, count = VIEWS[args["view"]]
         lines, counts = laid_out(results, view(args, check)), count(results, check)
-        show(["", *lines, ""])
+        show(["", *lines, ""] if lines else [])
         lost = waves.amount("gpufleet_max_lost", args["max_lost"]).of(len(results), up=True)
         problem = outcomes.problem(counts, args["fail_on_drift"], lost)
         report = {"changed": False, "lines": lines, "totals": counts, "problem": problem}
@@ -123,9 +124,9 @@ def terminal() -> int:
     return TERMINAL
 
 
-def show(lines: Iterable[str]) -> None:
+def show(lines: Sequence[str]) -> None:
     """Print lines for people. A line may have a host's own words in it, which results of other collections' tasks do not escape."""
-    if for_people():
+    if lines and for_people():
         Display().display("\n".join(map(escape.line, lines)))
 
 

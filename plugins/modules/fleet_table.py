@@ -41,9 +41,9 @@ options:
     description:
       - What is shown. V(hosts) is the table of the fleet, V(proof) what M(gpufleet.nvidia.node_check) has shown on each host,
         V(journal) the journals as M(gpufleet.nvidia.node_info) returns them, and V(cdi) what M(gpufleet.nvidia.cdi_spec) found of the
-        CDI specs.
+        CDI specs. V(reached) shows nothing, and counts the hosts that gave no answer.
     type: str
-    choices: [hosts, proof, journal, cdi]
+    choices: [hosts, proof, journal, cdi, reached]
     default: hosts
   details:
     description: Also list every difference with its reason, below the table.

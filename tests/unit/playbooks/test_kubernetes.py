@@ -46,16 +46,23 @@ def test_a_cluster_is_written_once_and_taken_back(tmp_path: Path) -> None:
     assert all(isinstance(yaml.safe_load(text), dict) for text in first.values())
     place.joinpath("own.yaml").write_text(OWN)
     lost = {"old1": {**DEAD, "gpufleet_cluster": "north"}}
-    for hosts, arguments in (({}, ()), (lost, ()), ({}, ("--limit", "gpu1"))):
+    enough = ("-e", "gpufleet_max_lost=50%")
+    for hosts, arguments, end in (({}, (), 0), (lost, (), 2), (lost, enough, 0), (lost, (*enough, "--limit", "old1"), 2)):
         status, words = play(tmp_path, inventory(tmp_path, **hosts), "kubernetes", *arguments, **settings)
-        assert (status, files(place)) == (0, {**first, "own.yaml": OWN}), words
+        assert (status, files(place)) == (end, {**first, "own.yaml": OWN}), words
+        assert ("1 lost: old1" in words) == bool(end), words
+    status, words = play(tmp_path, inventory(tmp_path), "kubernetes", "--limit", "gpu1", **settings)
+    assert (status, files(place)) == (0, {**first, "own.yaml": OWN}), words
     place.joinpath("nodes/gpu1.yaml").write_text(first["nodes/gpu1.yaml"].replace("native-cdi-", "mine-"))
     status, words = play(tmp_path, inventory(tmp_path), "plan", **settings)
     assert f"would change: file {place}/nodes/gpu1.yaml: the label nvidia.com/device-plugin.config chooses the node's group" in words, words
     assert "gpu1: change the hosts first (gpufleet.nvidia.rollout), then apply" in words, words
     status, words = play(tmp_path, inventory(tmp_path), "kubernetes", gpufleet_kubernetes_state="absent", **settings)
     assert status == 0, words
+    assert "gpufleet_kubernetes_state is absent" in words
+    assert "change the hosts first" not in words
     assert files(place) == {"own.yaml": OWN}
+    assert [path for path in place.rglob("*") if path.is_dir()] == [], "the directories of what is gone"
 
 
 def test_what_came_from_a_vault_is_for_the_owner_alone(tmp_path: Path) -> None:
