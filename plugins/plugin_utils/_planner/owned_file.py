@@ -13,7 +13,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Difference, Plan, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
-CHANGED_SINCE = "it is removed all the same, and the newest entry of the host's journal keeps its content"
 BACK = "state: absent restores what was there before"
 ORIGINALS = queries.originals(JOURNAL_DIR)
 
@@ -74,17 +73,21 @@ def give_back(obs: Observation, file: File, *, why: str, own: bool) -> Plan:
     if not file.exists:
         return Plan(released=(file.path,) if original else ())
     if own and original:
-        advice = (
-            f"{file.path} was changed after this collection had written it, but the whole file belongs to this collection: {CHANGED_SINCE}"
-        )
         back = restore(file, original, why, changed=True) if original.get("existed") else forgotten(remove(file, why=why))
-        return dc.replace(back, advice=(advice,))
+        return dc.replace(back, advice=(changed_since(file.path, original),))
     if own:
         return forgotten(remove(file, why=why))
     if original:
         advice = f"{file.path} has been replaced and contains nothing of this collection any more; it is left alone"
         return Plan(advice=(advice,), released=(file.path,))
     return Plan()
+
+
+def changed_since(path: str, original: Mapping[str, Any]) -> str:
+    """The words for a file of this collection that somebody has changed, and that goes."""
+    goes = "the file from before it is put back" if original.get("existed") else "it is removed"
+    whole = f"{path} was changed after this collection had written it, but the whole file belongs to this collection"
+    return f"{whole}: {goes} all the same, and the newest entry of the host's journal keeps its content"
 
 
 def forgotten(plan: Plan) -> Plan:

@@ -5,10 +5,20 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
+
+PARTS = {
+    "env": "variables",
+    "device_nodes": "device nodes",
+    "net_devices": "network devices",
+    "hooks": "hooks",
+    "mounts": "mounts",
+    "additional_gids": "groups",
+}
 
 
 def same(content: str, spec: Spec) -> bool:
@@ -28,6 +38,20 @@ def summary(file: File) -> str | None:
         return describe(reader.parse(file.content or ""))
     except ValueError as error:
         return f"not a CDI spec: {error}"
+
+
+def before(file: File, spec: Spec, mode: str) -> str | None:
+    """The file as a difference shows it beside the spec. Where both would have the same words, with what is not the same."""
+    found = summary(file)
+    if found != describe(spec):
+        return found
+    there = reader.parse(file.content or "")
+    pairs = [(there.edits, spec.edits), *((d.edits, s.edits) for d, s in zip(there.devices, spec.devices, strict=True))]
+    parts = [
+        f"other {words}" for field, words in PARTS.items() if any(getattr(of, field) != getattr(wanted, field) for of, wanted in pairs)
+    ]
+    parts += [] if owned_file.right_mode(file, mode) else [f"mode {file.mode & 0o7777:04o}"]
+    return f"{found}, with {' and '.join(parts or ['other content'])}"
 
 
 def describe(spec: Spec) -> str:

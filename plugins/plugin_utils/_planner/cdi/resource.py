@@ -372,9 +372,8 @@ def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Cal
     why = f"devices according to {source}; no consumer on this host is too old for CDI {spec.version}"
     if found and found.reasons:
         why = f"stale: the spec {found.sentence}"
-    return owned_file.write(
-        file, render.render(spec), why=why, key=spec.kind, before=described.summary(file), after=described.describe(spec), mode=MODE
-    )
+    before, after = described.before(file, spec, MODE), described.describe(spec)
+    return owned_file.write(file, render.render(spec), why=why, key=spec.kind, before=before, after=after, mode=MODE)
 
 
 def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:

@@ -83,8 +83,8 @@ def not_known(judged: Judged) -> tuple[str, ...]:
     if not judged.open:
         return ()
     lacking = " and ".join(dict.fromkeys(word for _row, words in judged.open for word in words))
-    rows = "1 row" if len(judged.open) == 1 else f"{len(judged.open)} rows"
-    return (f"{rows} of {PAGE} could not be judged on this host, since {lacking} is not known",)
+    # Without their number, which differs from host to host where nothing else does: `known_bad` of the result has it.
+    return (f"Rows of {PAGE} could not be judged on this host, since {lacking} is not known",)
 
 
 def plain(judged: Judged) -> list[dict[str, Any]]:

@@ -114,7 +114,6 @@ def resolve(entries: tuple[GpuEntry, ...], gpus: tuple[Modes, ...]) -> tuple[tup
                 raise PlanError(f"{OPTION} names {entry.key}, and MIG is on for GPU {gpu.name}", why=why, next=step)
             found[gpu.uuid] = (gpu, entry)
         if entry.kind == "index":
-            advice.append(
-                f"{OPTION} names GPU {entry.key} by its index, which another GPU has once one is added or fails: write {named[0].uuid}"
-            )
+            moves = f"{OPTION} names GPU {entry.key} by its index, which another GPU has once one is added or fails"
+            advice.append(f"{moves}: write its UUID ({named[0].uuid})")
     return tuple(found.values()), tuple(advice)

@@ -20,7 +20,7 @@ CASES: dict[str, tuple[str | None, dict[str, Any] | None, bool, dict[str, Any] |
     "as written, over another's": ("ours", {"existed": True, "sha256_after": sha("ours")}, True, {"op": "restore"}, ""),
     "changed since, new": ("edited", {"existed": False, "sha256_after": sha("ours")}, True, {"op": "remove"}, "is removed all the same"),
     "changed since, over another's": (
-        "edited", {"existed": True, "sha256_after": sha("ours")}, True, {"op": "restore", "changed": True}, "is removed all the same",
+        "edited", {"existed": True, "sha256_after": sha("ours")}, True, {"op": "restore", "changed": True}, "is put back all the same",
     ),
     "another's by now": ("theirs", {"existed": True, "sha256_after": sha("ours")}, False, None, "left alone"),
     "ours, and the journal is gone": ("ours", None, True, {"op": "remove"}, ""),

@@ -129,12 +129,7 @@ def of_template(obs: Observation, files: FileSet, manager: str) -> Part:
 
 def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
     """It belongs to this collection alone, so it goes also where someone has changed it."""
-    advice = (
-        (
-            f"{file.path} was changed after this collection had written it, but the whole file belongs to this collection: "
-            f"{owned_file.CHANGED_SINCE}"
-        ),
-    )
+    advice = (owned_file.changed_since(file.path, original),) if original else ()
     if original and original.get("existed"):
         said = owned_file.back(file.path, True, True, owned_file.BACK)
         change: transaction.Restore = {"path": file.real, "op": "restore", "expect": file.sha256, "changed": True}
@@ -142,7 +137,7 @@ def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
     said = owned_file.back(file.path, True, False, owned_file.BACK)
     # The drop-in of this collection has no original.
     remove: transaction.Remove = {"path": file.real, "op": "remove", "expect": file.sha256, "forget": True}
-    return Part(gone=(remove,), differences=(said,), advice=advice if original else (), diffs=(_diff(file, {}),))
+    return Part(gone=(remove,), differences=(said,), advice=advice, diffs=(_diff(file, {}),))
 
 
 def _diff(file: ConfigFile, original: Original) -> tuple[str, str, str]:

@@ -178,6 +178,25 @@ def test_a_file_that_only_root_can_read_is_written_anew() -> None:
     made = plan(seen({OURS: {"content": text, "mode": 0o600}}))
     assert paths(made) == [("write", OURS)]
     assert made.changes[0]["mode"] == "0644"
+    assert str(made.differences[0].before).endswith(", with mode 0600")
+
+
+def same_devices(old: str, new: str) -> dict[str, Any]:
+    """A file that names the devices of ours, of which something else is not ours."""
+    return {OURS: next(c["content"] for c in plan(seen()).changes if c["op"] == "write").replace(old, new)}
+
+
+OTHERWISE: list[tuple[str, str, str]] = [
+    # what is written otherwise, how, the end of what a difference shows
+    ("/dev/nvidia1\n", "/dev/nvidia7\n", ", with other device nodes"),
+    ("NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_VISIBLE_DEVICES=all", ", with other variables"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "end"), OTHERWISE)
+def test_a_spec_of_the_same_devices_says_what_differs(old: str, new: str, end: str) -> None:
+    (difference,) = plan(seen(same_devices(old, new))).differences
+    assert difference.before == f"{difference.after}{end}"
 
 
 def test_a_change_says_what_was_there() -> None:

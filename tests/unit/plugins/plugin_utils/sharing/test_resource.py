@@ -124,7 +124,7 @@ NAMED: list[tuple[str, dict[str, Any], list[str]]] = [
 def test_how_a_gpu_is_named(sharing: dict[str, Any], named: list[str]) -> None:
     plan = planned(sharing, look())
     assert [path for path, _key, _before, _after in differing(plan)] == named
-    index = f"gpufleet_sharing names GPU 2 by its index, which another GPU has once one is added or fails: write {UUIDS[2]}"
+    index = f"gpufleet_sharing names GPU 2 by its index, which another GPU has once one is added or fails: write its UUID ({UUIDS[2]})"
     assert plan.advice == ((index,) if "2" in sharing else ())
 
 
