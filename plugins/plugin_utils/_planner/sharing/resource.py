@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Kubelet,
     NeedMore,
     Plan,
+    PlanError,
     Policy,
     Restart,
     merge,
@@ -56,6 +57,8 @@ WHY = {
 }
 STAYS = f"{OPTION} has to outlive a boot and a reload of the driver, which forgets compute modes and time slices"
 BACK = "this is what was found before this collection set it"
+FORGOTTEN = {MODE: "DEFAULT", SLICE: "default"}  # what a driver has that was just loaded
+LOST = f"{SETTINGS}, which had the modes from before, was removed since this collection wrote it"
 
 
 @dc.dataclass(frozen=True)
@@ -111,13 +114,15 @@ def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, pro
     resolved, advice = modes.resolve(entries, gpus)
     settings = [setting for gpu, entry in resolved if gpu.compute_mode != modes.PROHIBITED for setting in desired(gpu, entry)]
     left = given_up(gpus, kept, {setting.key for setting in settings})
-    before = first_found(settings, left, kept)
+    gone = lost(obs)
+    before = first_found(settings, left, kept, gone)
     resident = host_service.Resident(NAME, {SERVICE: unit()}, (SERVICE,), STAYS, text(settings, before, resolved), program)
     files = merge([host_service.plan(policy, obs, resident), host_service.write(obs, RULES, RULE, STAYS)])
     changed = changing([*settings, *left])
     minors = minors_of(gpus, driver)
     start = (Restart(SERVICE, "start", STAYS),) if files.changes or changed.commands else ()
     daemons = mps.plan(policy, obs, resolved, minors, mps_program)
+    advice = (*advice, f"{LOST}: those of a driver that was just loaded count as such now") if gone else advice
     said = (*advice, *closed((gpu for gpu, entry in resolved if asks(entry)), {}), *in_use(obs, settings, minors))
     # A daemon that ends does so before its GPU's mode changes, and one that begins has to find the mode right.
     return merge([dc.replace(daemons, restarts=()), changed, files, Plan(restarts=(*start, *daemons.restarts), advice=said)])
@@ -162,13 +167,16 @@ def given_up(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str], still
     return [Setting(*key, now[key], was, BACK) for key, was in sorted(kept.items()) if now.get(key) and key not in still]
 
 
-def first_found(settings: Iterable[Setting], left: Iterable[Setting], kept: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
-    """What each mode was before this collection set it.
+def first_found(
+    settings: Iterable[Setting], left: Iterable[Setting], kept: Mapping[tuple[str, str], str], gone: bool
+) -> dict[tuple[str, str], str]:
+    """What each mode was before this collection set it. gone: who has set a mode that is as it has to be was known, and is not any more.
 
     Of a GPU that is not there, is closed or has MIG on, it stays known until it is given back.
     """
     returned = {setting.key for setting in left}
-    return {**{s.key: s.now for s in settings}, **{key: was for key, was in kept.items() if key not in returned}}
+    now = {s.key: FORGOTTEN[s.what] if gone and s.now == s.after else s.now for s in settings}
+    return {**now, **{key: was for key, was in kept.items() if key not in returned}}
 
 
 def in_use(obs: Observation, settings: Iterable[Setting], minors: Mapping[str, int]) -> list[str]:
@@ -263,24 +271,46 @@ def text(settings: list[Setting], before: Mapping[tuple[str, str], str], resolve
 
 
 def kept_settings(obs: Observation) -> Mapping[str, Any]:
-    """Our own file on the host; {} where there is none. One that somebody has broken says nothing of what was there before us."""
+    """Our own file on the host; {} where there is none. Of one that somebody has broken nobody knows what was there before us."""
     file = owned_file.readable(obs.file(SETTINGS, WHOLE))
-    try:
-        found = json.loads(file.content or "{}")
-    except ValueError:
+    if not file.exists:
         return {}
-    return found if isinstance(found, dict) else {}
+    try:
+        found = json.loads(file.content or "")
+    except json.JSONDecodeError as error:
+        raise broken(f"line {error.lineno} is no JSON") from None
+    if not isinstance(found, dict):
+        raise broken("it is no table")
+    return found
+
+
+def broken(why: str) -> PlanError:
+    step = "Give the file back from a copy, or remove it: the modes of a driver that was just loaded then count as those from before"
+    return PlanError(
+        "this file has the modes of GPUs from before, and is not as this collection wrote it", where=SETTINGS, why=why, next=step
+    )
+
+
+def lost(obs: Observation) -> bool:
+    """Whether somebody has removed our settings from the files that are written and go together."""
+    there = {path for path in PATHS if obs.file(path).exists}
+    return bool(there) and SETTINGS not in there
 
 
 def originals(obs: Observation) -> dict[tuple[str, str], str]:
     """(GPU, what) -> the mode from before this collection set it."""
-    rows = kept_settings(obs).get("before")
-    good = [row for row in rows if isinstance(row, list) and len(row) == 3] if isinstance(rows, list) else []
-    return {
-        (str(gpu), str(what)): str(was)
-        for gpu, what, was in good
-        if wanted.UUID.fullmatch(str(gpu)) and ((what == MODE and was in modes.COMPUTE_MODES) or (what == SLICE and was in INTERVALS))
-    }
+    kept = kept_settings(obs)
+    rows = kept.get("before") if kept else []
+    if not isinstance(rows, list) or not all(is_mode(row) for row in rows):
+        raise broken("`before` is no list of GPUs with their modes")
+    return {(gpu, what): was for gpu, what, was in rows}
+
+
+def is_mode(row: object) -> bool:
+    if not isinstance(row, list) or len(row) != 3 or not all(isinstance(word, str) for word in row):
+        return False
+    gpu, what, was = row
+    return bool(wanted.UUID.fullmatch(gpu)) and ((what == MODE and was in modes.COMPUTE_MODES) or (what == SLICE and was in INTERVALS))
 
 
 def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") -> Plan:
@@ -291,6 +321,9 @@ def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") ->
     daemons = mps.plan_absent(policy, obs, functools.partial(minors_known, policy, obs), why)
     back = merge([daemons, host_service.plan_absent(policy, obs, NAME, (SERVICE,), why), file])
     kept = originals(obs) if policy.root == "/" else {}
+    if not kept and policy.root == "/" and lost(obs):
+        step = f"`{modes.PROGRAM} -i UUID -c DEFAULT` on the host gives a GPU back, and so does a boot"
+        return merge([back, Plan(advice=(f"{LOST}, so no compute mode or time slice was set back: {step}",))])
     if not kept:
         return back
     asked = [modes.MODES, *([modes.TIME_SLICES] if any(what == SLICE for _gpu, what in kept) else [])]

@@ -392,6 +392,21 @@ def test_a_gpu_that_does_not_answer_keeps_no_engine_from_starting() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"before": 7}', '{"before": [["GPU-1", "compute mode", "; reboot"]]}'])
-def test_a_broken_record_gives_nothing_back(text: str) -> None:
+def test_a_broken_record_is_an_error_with_a_way_out(text: str) -> None:
+    """Without it the modes would stay for ever, and nobody would be told."""
     answer = file_answer(text)
-    assert resource.originals(obs(files={resource.SETTINGS: answer})) == {}
+    with pytest.raises(PlanError) as refused:
+        resource.originals(obs(files={resource.SETTINGS: answer}))
+    assert str(refused.value).startswith(f"{resource.SETTINGS}: this file has the modes of GPUs from before, and is not as this")
+    assert refused.value.next.startswith("Give the file back from a copy, or remove it")
+
+
+def test_a_record_that_was_removed_is_said_and_made_again() -> None:
+    first = settled(ONE, look(computing=rows("Exclusive_Thread")))
+    files = {path: answer for path, answer in first.items() if path != resource.SETTINGS}
+    found = look(computing=rows("Exclusive_Process"), files=files)
+    again = planned(ONE, found)
+    assert json.loads(written(again)[resource.SETTINGS])["before"] == [[UUIDS[0], "compute mode", "DEFAULT"]]
+    assert [text.startswith(resource.LOST) for text in again.advice] == [True]
+    back = resource.plan_absent(Policy(state="absent"), found)
+    assert (differing(back), [text.startswith(f"{resource.LOST}, so no compute mode") for text in back.advice]) == ([], [True])
