@@ -112,6 +112,16 @@ CAUSES: tuple[Cause, ...] = (
           r"scriptlet failed|in (?:PRE|POST)\w+ scriptlet in rpm package|(?:pre|post)-installation script returned error",
           "a script of a package failed"),
     Cause("package-half", r"dpkg was interrupted", "an earlier installation was interrupted: run dpkg --configure -a"),
+    # --- what stays on a host and sets modes, or runs the daemons of MPS (module_utils/_node/resident)
+    Cause("mode-stays", r"(?P<gpu>GPU-[\w-]+): (?:compute mode|time slice): (?P<wanted>\w+) was set, and (?P<found>\w+) is read back",
+          "GPU {gpu} has {found} after {wanted} was set", {"gpu": "name", "wanted": "name", "found": "name"}),
+    Cause("gpu-program", r"(?P<gpu>GPU-[\w-]+): .*?(?P<name>nvidia-[\w-]+) .*: exit status (?P<status>\d+)",
+          "{name} ends with exit status {status} for GPU {gpu}", {"gpu": "name", "name": "name", "status": "number"}),
+    Cause("gpu-unknown-words", r"(?P<gpu>GPU-[\w-]+): .* says nothing of it", "what nvidia-smi prints of GPU {gpu} is not understood",
+          {"gpu": "name"}),
+    Cause("gpu-late", r"(?P<gpu>GPU-[\w-]+): .*: no end within", "GPU {gpu} does not answer in time", {"gpu": "name"}),
+    Cause("program-of-others", r" is not run: \S+ (?:belongs to user|may be written to by others)",
+          "a program that it needs could be changed by others than root, and is not run"),
     # --- what says little by itself comes last
     Cause("refused", r"(?i)permission denied|operation not permitted", "an operation was not permitted"),
     Cause("missing", r"(?i)no such file or directory", "a file or directory that it needs does not exist"),

@@ -244,6 +244,8 @@ def _units_back(meta, acted, checks, outcome):
     for unit in acted:
         try:
             health.act(unit["name"], _way_back(unit, before[unit["name"]]), unit.get("timeout", health.DEFAULT_TIMEOUT))
+            if before[unit["name"]] == "inactive":  # one that has failed since would stay so, and its file may be gone
+                health.act(unit["name"], "reset-failed")
         except host_files.NodeError as exc:
             if unit in ran_before:
                 outcome["trouble"] = outcome["trouble"] or exc.message

@@ -49,7 +49,9 @@ show)
     done;;
 *)
     case $action in
-    reset-failed) rm -f "$units/$1/refused";;
+    reset-failed)
+        rm -f "$units/$1/refused"
+        grep -q failed "$units/$1/ActiveState" && echo inactive > "$units/$1/ActiveState";;
     start|restart)
         if [ -e "$units/$1/refused" ]; then
             echo "Job for $1 failed." >&2
@@ -65,7 +67,7 @@ show)
     fi
     case $action in
     start|restart|reload) echo active > "$units/$1/ActiveState";;
-    stop) echo inactive > "$units/$1/ActiveState";;
+    stop) grep -q failed "$units/$1/ActiveState" || echo inactive > "$units/$1/ActiveState";;
     disable) echo disabled > "$units/$1/UnitFileState"; echo inactive > "$units/$1/ActiveState";;
     enable) echo enabled > "$units/$1/UnitFileState";;
     esac;;

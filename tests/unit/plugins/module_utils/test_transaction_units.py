@@ -49,6 +49,16 @@ def test_a_unit_that_crashed_and_was_started_too_often_comes_back_all_the_same(n
     assert systemd.state("engine.service") == "active"
 
 
+def test_a_unit_that_did_not_run_and_failed_is_as_before(node, systemd):
+    """stop leaves a failed unit as failed, which systemctl --failed and monitoring would go on to show."""
+    systemd.add("engine.service", active="inactive")
+    systemd.hook("engine.service", "start", "exit 1")
+    found = node.run([node.write(node.config, "new\n")], units=[dict(RESTART[0], action="start")])
+    assert (found["error"]["phase"], found["rolled_back"]) == ("restart", True)
+    assert systemd.actions == ["start engine.service", "stop engine.service", "reset-failed engine.service"]
+    assert systemd.state("engine.service") == "inactive"
+
+
 def test_check_mode_restarts_nothing(node, systemd):
     systemd.add("engine.service")
     assert node.run([node.write(node.config, "new\n")], units=RESTART, check=True)["changed"]

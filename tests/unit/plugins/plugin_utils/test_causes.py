@@ -81,6 +81,18 @@ LINES = {
         "nvidia-container-toolkit-base)",
     "System management is locked by the application with pid 716 (zypper).": "another package manager is running",
     "open /x: no space left on device": "no space is left on a file system",
+    "GPU-11111111-0000-5000-8000-000000000001: compute mode: EXCLUSIVE_PROCESS was set, and DEFAULT is read back":
+        "GPU GPU-11111111-0000-5000-8000-000000000001 has DEFAULT after EXCLUSIVE_PROCESS was set",
+    "GPU-11111111-0000-5000-8000-000000000001: compute mode: nvidia-smi -c DEFAULT: exit status 3: password=x":
+        "nvidia-smi ends with exit status 3 for GPU GPU-11111111-0000-5000-8000-000000000001",
+    "GPU-11111111-0000-5000-8000-000000000001: nvidia-cuda-mps-control -d: exit status 1: hunter2":
+        "nvidia-cuda-mps-control ends with exit status 1 for GPU GPU-11111111-0000-5000-8000-000000000001",
+    "GPU-11111111-0000-5000-8000-000000000001: time slice: nvidia-smi compute-policy says nothing of it":
+        "what nvidia-smi prints of GPU GPU-11111111-0000-5000-8000-000000000001 is not understood",
+    "GPU-11111111-0000-5000-8000-000000000001: compute mode: nvidia-smi -i GPU-11111111-0000-5000-8000-000000000001: no end within 20 s":
+        "GPU GPU-11111111-0000-5000-8000-000000000001 does not answer in time",
+    "/usr/bin/nvidia-smi is not run: /usr/bin may be written to by others (mode 0777)":
+        "a program that it needs could be changed by others than root, and is not run",
     'level=fatal msg="login failed: password=hunter2"': "",
 }  # fmt: skip
 
