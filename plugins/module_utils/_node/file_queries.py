@@ -163,7 +163,10 @@ def _matcher(part):
     def fits(name):
         at = len(pieces[0])
         for piece in pieces[1:-1]:
-            at = name.find(piece, at) + len(piece) if piece in name[at:] else len(name) + 1
+            at = name.find(piece, at)
+            if at < 0:
+                return False
+            at += len(piece)
         return name.startswith(pieces[0]) and name.endswith(pieces[-1]) and at + len(pieces[-1]) <= len(name)
 
     return fits

@@ -52,6 +52,25 @@ def test_a_link_to_nothing_is_found_by_a_pattern(tmp_path):
     assert file_queries.glob("", "%s/*" % tmp_path) == ["%s/x" % tmp_path]
 
 
+# pattern: names that match it, names that do not
+MATCHES = {
+    "lib*.so*": (["lib.so", "liba.so.1", "lib.so.so"], ["li.so", "xlib.so", "lib.s", "libso."]),
+    "lib*_x.so*": (["lib_x.so", "liba_x.so.1"], ["lib_.so", "lib_xso", "libx.so"]),
+    "a*a": (["aa", "aba"], ["a", "ab", "ba"]),
+    "*ab*b": (["abb", "xabxb"], ["ab", "b", "abx"]),
+    "*b*b**": (["bb", "abab"], ["b", "b\n\na", "ab"]),
+    "*": (["a", ".a", "\n"], []),
+    "a?*": (["ab", "abc"], ["a", "ba"]),
+}
+
+
+@pytest.mark.parametrize("pattern", sorted(MATCHES))
+def test_a_name_matches_a_pattern_as_a_whole(pattern):
+    yes, no = MATCHES[pattern]
+    fits = file_queries._matcher(pattern)
+    assert [name for name in yes + no if fits(name)] == yes
+
+
 # A look without a file that is read line by line: which of its patterns are compiled.
 PATTERNS = """
 import re
