@@ -13,9 +13,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible.utils.unsafe_proxy import wrap_var
-from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, online, transport, turns
+from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, online, stages, transport, turns
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, change_ref, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction as transactions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import work
@@ -25,16 +24,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Plan,
     PlanError,
     Policy,
-    merge,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import diff as diff_
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal as past
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results as differences_
 
 SCHEMA = 1
-EARLIER_SHOWN = 4  # parts that a message names of what was done before the one that failed; `actions` has all
 PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine again after 5
 # A normal host needs one look; an import, a socket, a probe or the loader's cache may cost one more each. What ends a plan that would ask
 # forever is that it asks nothing new; this bound is for a host that goes on answering with something new to ask for.
@@ -190,56 +186,105 @@ def plan_from(
     raise AnsibleActionFail(f"{LOOKS} observations of this host were not enough: each led to more queries, the last to {repeated}. {step}")
 
 
+@dc.dataclass(frozen=True)
+class Task:
+    """A task that converges a host: what it looks at, what it plans by, and the way to the host."""
+
+    action: ActionBase
+    task_vars: dict[str, Any]
+    wanted: Policy
+    questions: Questions
+    planner: Planner
+    reason: str
+    way: str
+
+    @property
+    def check(self) -> bool:
+        return bool(self.action._task.check_mode)
+
+    @property
+    def host(self) -> str:
+        return str(self.task_vars.get("inventory_hostname"))
+
+    def cluster(self) -> str:
+        return cluster(self.action, self.task_vars, self.wanted, self.way)
+
+    def look(self, so_far: Observation | None = None) -> Observation:
+        return look(self.action, self.task_vars, self.wanted, self.questions(self.wanted), self.way, so_far)
+
+    def plan(self, seen: Observation) -> tuple[Observation, Outcome]:
+        return plan_from(seen, self.action, self.task_vars, self.wanted, self.planner, self.way)
+
+    def carry_out(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return transport.exchange(self.action, "transaction", dict(request), self.task_vars, self.way)
+
+
 def converge(
     action: ActionBase, task_vars: dict[str, Any], wanted: Policy, questions: Questions, planner: Planner, *, reason: str, way: str
 ) -> dict[str, Any]:
     """One task: look, plan, apply as one transaction, shape the result. A conflict (the host moved on in between) is planned again once."""
-    check = bool(action._task.check_mode)
-    reason = reference(action, task_vars).after(reason)
-    host, of = str(task_vars.get("inventory_hostname")), functools.partial(cluster, action, task_vars, wanted, way)
-    seen = look(action, task_vars, wanted, questions(wanted), way)
-    ended: tuple[str, ...] = ()
-    if past.cut_short(seen) and not check:  # what it left may look like the desired state, and would be taken back once nobody looks
-        request = transaction(Plan(), wanted, seen, check=False, reason=f"{reason}: finish what was interrupted", pending=[])
-        finish = functools.partial(transport.exchange, action, "transaction", {**request, "expect": {}}, task_vars, way)
-        ended = end(turns.done_to(past.cut_short_units(seen), wanted, host, of, finish))
-        seen = look(action, task_vars, wanted, questions(wanted), way)
-    seen, outcome = plan_from(seen, action, task_vars, wanted, planner, way)
-    whole, done = outcome.plan.whole, Done()
-
-    def send(plan: Plan) -> dict[str, Any]:
-        pending = [] if plan in outcome.plan.first else left_out(wanted, seen, planner, plan)
-        request = transaction(plan, wanted, seen, check=check, reason=reason, pending=pending)
-        change = functools.partial(transport.exchange, action, "transaction", request, task_vars, way)
-        return turns.done(wanted, plan, check, host, of, change)
+    task = Task(action, task_vars, wanted, questions, planner, reference(action, task_vars).after(reason), way)
+    seen, ended = finished(task, task.look())
+    one = applied(task, *task.plan(seen))
+    if not (one.answer or one.done.plans or task.check):
+        acknowledge_rollbacks(action, task_vars, wanted, one.seen, way)
 
     def send_alone(plan: Plan) -> dict[str, Any]:
-        request = transaction(plan, wanted, seen, check=False, reason=f"{reason}: {past.AFTER_ROLLBACK}", pending=[])
-        return transport.exchange(action, "transaction", request, task_vars, way)
+        return task.carry_out(transaction(plan, wanted, one.seen, check=False, reason=f"{task.reason}: {past.AFTER_ROLLBACK}", pending=[]))
 
-    answer: dict[str, Any] = {}
-    for attempt in (1, 2):
-        more, answer = in_turn(stages(outcome.plan, check), send)
-        if outcome.plan.first and not check:
-            done = Done((*done.plans, *more.plans), (*done.answers, *more.answers))
-        if outcome.plan.first and not check and not differences_.trouble(answer):
-            seen = look(action, task_vars, wanted, questions(wanted), way, lasting(seen))
-            seen, outcome = plan_from(seen, action, task_vars, wanted, planner, way)
-            settled(outcome.plan)
-            answer = send(outcome.plan) if outcome.plan.acts else {}
-        if not answer.get("conflict") or attempt == 2:
-            break
-        seen, outcome = observe_and_plan(action, task_vars, wanted, questions, planner, way)
-        whole = whole if done.plans else outcome.plan.whole
-    if not (answer or done.plans or check):
-        acknowledge_rollbacks(action, task_vars, wanted, seen, way)
-    noted = after_rollback(answer, outcome.rolled_back, send_alone) if not check else ()
-    shaped = result(outcome, answer, check=check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
-    shaped = with_earlier(shaped, whole, done, wanted.restart)
-    earlier = [*ended, *past.advice(seen)]
+    noted = after_rollback(one.answer, one.outcome.rolled_back, send_alone) if not task.check else ()
+    shaped = result(one.outcome, one.answer, check=task.check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
+    shaped = stages.with_earlier(shaped, one.whole, one.done, wanted.restart)
+    earlier = [*ended, *past.advice(one.seen)]
     if earlier:  # only this run reports it, and advice is seen only by those who look for it
         shaped["warnings"] = [f"{task_vars.get('inventory_hostname') or 'this host'}: {sentence}" for sentence in earlier]
     return {**shaped, "advice": list(dict.fromkeys([*earlier, *shaped["advice"], *noted]))}
+
+
+def finished(task: Task, seen: Observation) -> tuple[Observation, tuple[str, ...]]:
+    """Bring what was interrupted to its end: what it left may look like the desired state, and would be taken back once nobody looks."""
+    if task.check or not past.cut_short(seen):
+        return seen, ()
+    request = transaction(Plan(), task.wanted, seen, check=False, reason=f"{task.reason}: finish what was interrupted", pending=[])
+    finish = functools.partial(task.carry_out, {**request, "expect": {}})
+    ended = end(turns.done_to(past.cut_short_units(seen), task.wanted, task.host, task.cluster, finish))
+    return task.look(), ended
+
+
+@dc.dataclass(frozen=True)
+class Applied:
+    """What became of a plan. whole: as it was planned before anything was done; answer: of the last transaction."""
+
+    seen: Observation
+    outcome: Outcome
+    whole: Plan
+    done: stages.Done
+    answer: Mapping[str, Any]
+
+
+def applied(task: Task, seen: Observation, outcome: Outcome) -> Applied:
+    whole, done = outcome.plan.whole, stages.Done()
+    answer: dict[str, Any] = {}
+    for attempt in (1, 2):
+        more, answer = stages.in_turn(stages.of(outcome.plan, task.check), functools.partial(send, task, seen, outcome))
+        if outcome.plan.first and not task.check:
+            done = stages.Done((*done.plans, *more.plans), (*done.answers, *more.answers))
+            if not differences_.trouble(answer):
+                seen, outcome = task.plan(task.look(lasting(seen)))
+                stages.settled(outcome.plan)
+                answer = send(task, seen, outcome, outcome.plan) if outcome.plan.acts else {}
+        if not answer.get("conflict") or attempt == 2:
+            break
+        seen, outcome = task.plan(task.look())
+        whole = whole if done.plans else outcome.plan.whole
+    return Applied(seen, outcome, whole, done, answer)
+
+
+def send(task: Task, seen: Observation, outcome: Outcome, plan: Plan) -> dict[str, Any]:
+    """One transaction, when it is the host's turn."""
+    pending = [] if plan in outcome.plan.first else left_out(task.wanted, seen, task.planner, plan)
+    request = transaction(plan, task.wanted, seen, check=task.check, reason=task.reason, pending=pending)
+    return turns.done(task.wanted, plan, task.check, task.host, task.cluster, functools.partial(task.carry_out, request))
 
 
 def cluster(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, way: str) -> str:
@@ -286,73 +331,9 @@ def acknowledge_rollbacks(action: ActionBase, task_vars: dict[str, Any], wanted:
         transport.exchange(action, "acknowledge", reported.wire(), task_vars, way)
 
 
-@dc.dataclass(frozen=True)
-class Done:
-    """What was carried out in transactions of their own, each with its answer, before the host was looked at again."""
-
-    plans: tuple[Plan, ...] = ()
-    answers: tuple[Mapping[str, Any], ...] = ()
-
-
-def stages(plan: Plan, check: bool) -> list[Plan]:
-    """What to send now. Check mode does nothing first, so what follows cannot be planned better there: all is tried as it is planned."""
-    if not check:
-        return list(plan.first) or ([plan] if plan.acts else [])
-    tried = [part for part in plan.first if part.validate]
-    rest = merge([*(part for part in plan.first if not part.validate), dc.replace(plan, first=())])
-    return [part for part in (*tried, rest) if part.validate]
-
-
-def in_turn(plans: list[Plan], send: Callable[[Plan], dict[str, Any]]) -> tuple[Done, dict[str, Any]]:
-    """Carry out one after the other until one fails: what was done, and the last answer."""
-    done = Done()
-    answer: dict[str, Any] = {}
-    for plan in plans:
-        answer = send(plan)
-        if differences_.trouble(answer):
-            break
-        done = Done((*done.plans, plan), (*done.answers, answer))
-    return done, answer
-
-
 def lasting(seen: Observation) -> Observation:
     """What no package changes, and what took a look of its own: what the driver's library reported, and what the controller fetched."""
     return Observation(seen.host, {qid: answer for qid, answer in seen.answers.items() if qid.startswith(("probe:", "fetch:"))})
-
-
-def settled(plan: Plan) -> None:
-    """After what comes first nothing may be left to come first, or the run would go round in a circle."""
-    if plan.first:
-        missing = ", ".join(d.path for part in plan.first for d in part.differences)
-        raise AnsibleActionFail(
-            f"packages that had to come first were installed but are still missing: {missing}. Check the host's package manager"
-        )
-
-
-def with_earlier(last: dict[str, Any], whole: Plan, done: Done, restart: str) -> dict[str, Any]:
-    """A result with what was done before the host was looked at again. What differs is reported as before all that, as in check mode."""
-    if not done.plans:
-        return last
-    earlier = merge(list(done.plans))
-    before = [action for plan in done.plans for action in differences_.actions(plan, restart)]
-    journal = next((a["journal"] for a in reversed(done.answers) if a.get("journal")), None)
-    shaped = {
-        **last,
-        "changed": True,
-        "differences": [dc.asdict(d) for d in whole.differences],
-        "actions": [*before, *last["actions"]],
-        "journal": last["journal"] or journal,
-        "advice": list(dict.fromkeys([*earlier.advice, *last["advice"]])),
-    }
-    if "diff" in last:
-        shaped["diff"] = [*diffs(earlier), *last["diff"]]
-    if last.get("failed"):
-        shaped["msg"] = f"{last['msg']}. What was done before stays in place: {names.few(before, EARLIER_SHOWN, '; ')}"
-    return shaped
-
-
-def diffs(plan: Plan) -> list[dict[str, str]]:
-    return diff_.for_ansible(plan.diffs, verbose=Display().verbosity > 0)
 
 
 def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, reason: str, pending: list[str]) -> dict[str, Any]:
@@ -404,7 +385,7 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
         **outcome.facts,
     }
     if diff:
-        shaped["diff"] = diffs(plan)
+        shaped["diff"] = stages.diffs(plan)
     if trouble:
         kept = bool(answer.get("changed")) and (not answer.get("rolled_back") or bool(answer.get("foreign")))
         shaped.update(failed=True, msg=trouble, changed=kept, evidence=differences_.evidence(answer))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.action import base, stages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
     Plan,
@@ -103,7 +103,7 @@ def test_a_part_that_fails_ends_the_run_and_what_was_done_before_it_is_named(
 
 def test_of_many_things_that_were_done_before_the_message_names_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """An archive writes a dozen files."""
-    monkeypatch.setattr(base, "EARLIER_SHOWN", 1)
+    monkeypatch.setattr(stages, "EARLIER_SHOWN", 1)
     said = Host(monkeypatch, DONE, DONE, BROKEN).converge()
     assert said["msg"].endswith("What was done before stays in place: write /etc/key; and 1 more")
     assert said["actions"] == ["write /etc/key", "install tool", "edit /etc/own"]
