@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
 
 MANAGEMENT = "management.nvidia.com"  # upstream's vendor, with any class (pkg/nvcdi, cmd/nvidia-ctk-installer: CDI_KIND)
+SOMEBODY = "somebody else"
 REPLACED = "The spec of this host replaces it, and the journal keeps the file"
 
 
@@ -39,8 +40,19 @@ def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
         return Plan(advice=(f"{file.path} held no readable CDI spec: {problem}. {REPLACED}",))
     require_explained(policy, file, "the spec of this host is written there")
     require_names(policy, file, spec, "the spec of this host is written there")
-    why = "nvidia-ctk cdi generate writes this; the spec of this collection replaces it"
-    return Plan(leftovers=(Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why),))
+    why, tool = "nvidia-ctk cdi generate writes this; the spec of this collection replaces it", cdi_files.TOOL
+    if spec.kind != KIND:
+        found = parsed(file)
+        why, tool = f"it has the place of the kind {spec.kind}. {REPLACED}{fewer(found, spec) if found else ''}", SOMEBODY
+    return Plan(leftovers=(Leftover(tool, file.path, (), True, "adopted", why),))
+
+
+def fewer(found: Spec, spec: Spec) -> str:
+    """What containers get no longer by the names of a file: devices, or device nodes of them."""
+    own = {device.name: {node.path for node in device.edits.device_nodes} for device in spec.devices}
+    nodes = {device.name: sorted({n.path for n in device.edits.device_nodes} - own.get(device.name, set())) for device in found.devices}
+    said = [f"{name} loses {', '.join(lost)}" if name in own else f"{name} goes" for name, lost in nodes.items() if lost or name not in own]
+    return f": {'; '.join(said)}" if said else ""
 
 
 def refused(file: File) -> PlanError:

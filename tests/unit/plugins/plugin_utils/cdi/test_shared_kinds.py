@@ -97,6 +97,17 @@ def test_why_a_file_of_somebody_with_the_same_devices_is_not_taken_over(adopt: s
     assert str(refused.value) == f"{said} directory define; {why}). Remove the file, or keep it outside the CDI directories"
 
 
+def test_what_somebody_wrote_in_the_place_of_a_kind_is_theirs_and_its_losses_are_named() -> None:
+    node = '{"path": "/dev/nvidia%d"}'
+    one = '{"name": "%s", "containerEdits": {"deviceNodes": [%s]}}'
+    devices = ", ".join([one % ("0", node % 0), one % ("all", f"{node % 0}, {node % 1}")])
+    theirs = f'{{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu-shared", "devices": [{devices}]}}'
+    (left,) = plan({UUIDS[0]: "time_slicing"}, {SHARED: theirs}).leftovers
+    assert (left.tool, left.path, left.fate) == ("somebody else", SHARED, "adopted")
+    said = "it has the place of the kind nvidia.com/gpu-shared. The spec of this host replaces it, and the journal keeps the file"
+    assert left.why == f"{said}: all loses /dev/nvidia1"
+
+
 def test_the_watch_over_specs_does_not_wait_for_daemons() -> None:
     """They make their directories later in a boot; a container that needs them fails by itself until then."""
     policy = Policy(cdi_profile="devices", sharing={UUIDS[0]: "mps"})
