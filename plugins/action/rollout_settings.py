@@ -35,6 +35,7 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
+        rollout = "max_failed" in self._task.args  # which its playbook always gives; plan gives what it needs of a rollout's settings
         self._task.args = settings.given_of(self._task.args)
         require_switch("pause", self._task.args.get("pause", False))
         args = arguments.of_task(self, SPEC)
@@ -55,7 +56,7 @@ class ActionModule(ActionBase):
             "soak_limit": sink.COMMAND_SECONDS + 60,
         }
         shaped = {"changed": False, "settings": {**args, "tasks": tasks, **soak}}
-        return {**shaped, "warnings": settings.unread(self._of_run(task_vars or {}))}
+        return {**shaped, "warnings": settings.unread(self._of_run(task_vars or {})) if rollout else []}
 
     def _of_run(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         return {

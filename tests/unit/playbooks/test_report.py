@@ -168,6 +168,7 @@ def test_a_run_ends_with_a_table_and_a_status_that_says_the_same(
     run = place.play(playbook, hosts, *arguments)
     assert line in " ".join(run.words.split()), run.words + run.errors
     assert (run.status == 0) is success, run.words
+    assert "gpufleet.nvidia.rollout does not read" not in run.words + run.errors, "what no other playbook reads is said by rollout"
 
 
 def test_output_for_programs_is_one_value_with_lines_and_statistics(place: Place) -> None:
