@@ -40,12 +40,16 @@ AUTH_FILES = ("containers/auth.json", ".config/containers/auth.json", ".docker/c
 WORDS = {
     401: (
         "it wants credentials that it accepts",
-        "Log in with `skopeo login` or `podman login`; programs that keep credentials are not asked",
+        "Log in with `skopeo login` or `podman login`, which write such a file; credential helpers (credHelpers, credsStore) are not asked",
     ),
     403: ("these credentials may not read it", "Log in as a user who may"),
     404: ("it has no such image", "Correct the name, the tag or the digest"),
     429: ("it has had too many requests from here", "Wait, log in, or read the image once with `skopeo inspect` and name that file"),
 }
+OWN_CA = (
+    "Make its CA one that this machine trusts, or name the CA's file by SSL_CERT_FILE in the environment; or read the image with "
+    "`skopeo inspect`, and name that file as `inspected` in the catalogue"
+)
 STEP = "Read the image with `skopeo inspect`, and name that file as `inspected` in the catalogue"
 
 
@@ -65,7 +69,7 @@ def read(name: str, digest: str, access: Access) -> inspected.Inspected:
 
 def tags(name: str, access: Access) -> list[str]:
     """The tags of a repository."""
-    of = _reference(name, "")
+    of = dc.replace(_reference(name, ""), wanted="")
     return _shared(of, f"tags of {of} {access}", lambda: Client(of, access).tags(), lambda found: [str(tag) for tag in found])
 
 
@@ -124,6 +128,7 @@ class Client:
         self.scheme = "http" if of.registry in access.plain else "https"
         self.auth_file = access.auth_file
         self.header = ""
+        self.read = ""  # where credentials are from
         self.opener = urllib.request.build_opener(Redirects)
 
     def document(self, path: str, digest: str) -> tuple[Any, str]:
@@ -166,7 +171,8 @@ class Client:
         return distribution.challenge(error.headers.get("WWW-Authenticate") or "") if itself else None
 
     def _answered(self, wanted: distribution.Challenge) -> str:
-        pair = distribution.credentials(_auths(self.auth_file), self.of)
+        auths, self.read = _auths(self.auth_file)
+        pair = distribution.credentials(auths, self.of)
         basic = f"Basic {pair}" if pair else ""
         if wanted.kind == "basic":
             if not pair:
@@ -196,7 +202,8 @@ class Client:
         except (urllib.error.HTTPError, Odd):
             raise
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise _refused(self.of, _why(error), STEP) from None
+            own = isinstance(getattr(error, "reason", error), ssl.SSLCertVerificationError)
+            raise _refused(self.of, _why(error), OWN_CA if own else STEP) from None
 
     def _whole(self, request: urllib.request.Request) -> tuple[bytes, str]:
         with self.opener.open(request, timeout=SECONDS) as answer:
@@ -217,7 +224,8 @@ class Client:
 
     def _status(self, code: int) -> PlanError:
         why, step = WORDS.get(code, ("it failed" if code >= 500 else "it refuses", STEP))
-        return _refused(self.of, f"{why} (HTTP {code})", step)
+        read = f"; {self.read or 'no file of credentials'} was read" if code in (401, 403) else ""
+        return _refused(self.of, f"{why} (HTTP {code}){read}", step)
 
 
 def _within(seconds: float, ask: Callable[[], Found]) -> Found:
@@ -264,14 +272,15 @@ def _parsed(body: bytes) -> Any:
 
 
 def _refused(of: Reference, why: str, step: str) -> PlanError:
-    return PlanError(f"the registry {of.registry} does not say what this image is", where=str(of), why=why, next=step)
+    what = "what this image is" if of.wanted else "which tags there are"
+    return PlanError(f"the registry {of.registry} does not say {what}", where=str(of), why=why, next=step)
 
 
-def _auths(named: str) -> Any:
-    """The first file of credentials that is there. One that is named has to be readable."""
+def _auths(named: str) -> tuple[Any, str]:
+    """The first file of credentials that is there, and its path. One that is named has to be readable."""
     for path in [Path(named).expanduser()] if named else _usual():
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
+            return json.loads(path.read_text(encoding="utf-8")), str(path)
         except FileNotFoundError:
             if named:
                 raise PlanError(
@@ -282,7 +291,7 @@ def _auths(named: str) -> Any:
             raise PlanError(
                 "this file of credentials cannot be read", where=str(path), why=why, next="Log in again, or name another"
             ) from None
-    return {}
+    return {}, ""
 
 
 def _usual() -> Iterator[Path]:

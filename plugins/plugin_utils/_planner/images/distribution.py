@@ -36,7 +36,7 @@ class Odd(ValueError):
 
 @dc.dataclass(frozen=True)
 class Reference:
-    """Where one image is asked for. wanted: a digest or a tag."""
+    """Where one image is asked for. wanted: a digest or a tag; '' for a repository's tags."""
 
     registry: str
     repository: str
@@ -61,7 +61,8 @@ class Reference:
         return f"/v2/{self.repository}/manifests/{digest}"
 
     def __str__(self) -> str:
-        return f"{self.registry}/{self.repository}{'@' if ':' in self.wanted else ':'}{self.wanted}"
+        mark = "@" if ":" in self.wanted else ":"
+        return f"{self.registry}/{self.repository}{mark if self.wanted else ''}{self.wanted}"
 
 
 @dc.dataclass(frozen=True)

@@ -150,7 +150,9 @@ def test_a_token_is_asked_for_with_the_credentials_of_the_image(played: Played, 
 def test_a_registry_may_want_name_and_password_itself(played: Played, tmp_path: Path) -> None:
     played.image()
     played.wants, played.challenge = f"Basic {PAIR}", 'Basic realm="r"'
-    assert "it wants credentials that it accepts (HTTP 401)" in refusal(played)
+    assert "it wants credentials that it accepts (HTTP 401); no file of credentials was read" in refusal(played)
+    empty = auth(tmp_path, {})
+    assert f"(HTTP 401); {empty} was read). Log in with" in refusal(played, auth_file=empty)
     assert read(played, auth_file=auth(tmp_path, {played.name: {"auth": PAIR}})).cuda == (12, 4)
 
 
@@ -387,5 +389,5 @@ def test_a_list_that_leads_elsewhere_or_never_ends_is_left(played: Played) -> No
     with pytest.raises(distribution.Odd, match="somewhere else"):
         distribution.following('</v2/other/tags/list?last=a>; rel="next"', "team/app")
     listing(played, [{"tags": []}, {}])  # its next page is the same one
-    with pytest.raises(PlanError, match="more than 20 pages of tags"):
+    with pytest.raises(PlanError, match=f"^{played.name}/team/app: the registry .* which tags there are .*more than 20 pages of tags"):
         registry.tags(f"{played.name}/team/app", registry.Access("", (played.name,)))
