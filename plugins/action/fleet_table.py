@@ -39,7 +39,7 @@ VIEWS: Mapping[str, tuple[Lines, Totals]] = {
     "proof": (proof.lines, proof.totals),
     "journal": (transactions.lines, transactions.totals),
     "cdi": (specs.lines, specs.totals),
-    "reached": (lambda _results, _view: [], lambda results, _check: outcomes.reached(results)),
+    "reached": (lambda _results, _view: [], lambda results, _check: {**outcomes.reached(results), **outcomes.refused(results)}),
 }
 
 

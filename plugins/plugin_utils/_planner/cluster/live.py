@@ -108,7 +108,7 @@ def absent(live: Live, config_maps: Sequence[Object], hosts: Sequence[Host], set
     """
     known = [*node_taints.of_cluster(live.config_map), *objects.taints(settings.taints)]
     nodes = [live.nodes[name] for name in sorted(live.nodes, key=names.natural)]
-    calls = released(nodes, known)
+    calls = released(nodes, known, TAKEN_BACK)
     calls += [api_calls.deleted(one, TAKEN_BACK) for one in [*config_maps, *live.classes.values()] if owners.is_ours(one)]
     if calls:
         require_cluster(hosts, live)
@@ -213,12 +213,12 @@ def conflict(wanted: Object, node: Object, m: Member) -> tuple[str, bool]:
     return "", force
 
 
-def released(nodes: Iterable[Object], known: node_taints.Taints) -> list[Call]:
+def released(nodes: Iterable[Object], known: node_taints.Taints, why: str = "it is no node with GPUs any more") -> list[Call]:
     """Nodes without what this collection has written there."""
     ours = [node for node in nodes if any(owners.own_keys(node, part) for part in api_calls.PARTS)]
     taints = [call for node in ours for call in node_taints.with_taints(bare(node), node, (), known)[1]]  # nothing is wanted or new
     pairs = [(bare(node), node) for node in ours]
-    return [*taints, *api_calls.applied("take the labels from the nodes", pairs, "it is no node with GPUs any more")]
+    return [*taints, *api_calls.applied("take the labels from the nodes", pairs, why)]
 
 
 def bare(node: Object) -> Object:

@@ -116,6 +116,10 @@ def problem(counts: Mapping[str, Any], fail_on_drift: bool = False, max_lost: in
     return f"of {plural(counts['hosts'])}: {', '.join([*wrong, *drifted])}{why}{named}" if wrong or drifted else ""
 
 
+def refused(results: Results) -> dict[str, int]:
+    return {"refused": sum(trouble(result) == "refused" for result in results.values())}
+
+
 def reached(results: Results) -> dict[str, Any]:
     """The totals of a run that changes nothing: which hosts gave no answer."""
     found = {host: trouble(result) for host, result in results.items()}

@@ -241,6 +241,7 @@ def test_absent_takes_ours_and_nothing_else() -> None:
         "remove the ConfigMap nvidia-device-plugin/gpufleet-device-plugin",
         "remove the RuntimeClass nvidia",
     ]
+    assert {d.why for call in plan.calls for d in call.differences} == {live.TAKEN_BACK}
     foreign = empty("gpu1", classes={"nvidia": helm_class("nvidia")})
     assert live.absent(foreign, [keeper("Argo CD")], hosts({"x": {}}), SETTINGS) == live.Plan()
 

@@ -9,6 +9,7 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import fleet_table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Cdi,
@@ -317,3 +318,11 @@ DRIVERS = [
 @pytest.mark.parametrize(("driver", "text"), DRIVERS)
 def test_gpus_and_their_driver_in_one_cell(driver: Driver, text: str) -> None:
     assert host_table.gpus(driver) == text
+
+
+@pytest.mark.parametrize(("drift", "sentence"), [(False, ""), (True, "of 2 hosts: 1 refused (gpufleet_fail_on_drift is true)")])
+def test_a_view_without_a_table_counts_who_is_refused(drift: bool, sentence: str) -> None:
+    lines, count = fleet_table.VIEWS["reached"]
+    results = {"a": {"differences": []}, "b": {"problem": "no"}}
+    assert lines(results, fleet_hosts.View()) == []
+    assert outcomes.problem(count(results, False), drift) == sentence
