@@ -76,7 +76,8 @@ def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
     # A driver that says it has set a mode, and has not: read back by the unit, and all of it is undone.
     fleet.shell(HOST, "cp -a /usr/bin/nvidia-smi /root/; sed -i 's/^def set_compute_mode.*/&\\n    return/' /usr/bin/nvidia-smi")
     failed = fleet.task("node", [HOST], {**OPTIONS, "sharing": {**figure, uuids[0]: {"dedicated": {"exclusive": True}}}})
-    assert SERVICE in failed.failed[HOST]
+    assert f"{SERVICE} failed: GPU {uuids[0]} has DEFAULT after EXCLUSIVE_PROCESS was set" in failed.failed[HOST]
+    assert fleet.shell(HOST, f"systemctl is-failed {SERVICE} || true").strip() == "inactive"
     assert modes(fleet) == right
     fleet.shell(HOST, "cp -a /root/nvidia-smi /usr/bin/; rm /root/nvidia-smi")
     assert run(fleet, HOST, sharing=figure).changed == {}
