@@ -11,7 +11,9 @@ import hashlib
 import http.server
 import itertools
 import json
+import ssl
 import threading
+import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -154,6 +156,17 @@ def test_a_registry_may_want_name_and_password_itself(played: Played, tmp_path: 
     empty = auth(tmp_path, {})
     assert f"(HTTP 401); {empty} was read). Log in with" in refusal(played, auth_file=empty)
     assert read(played, auth_file=auth(tmp_path, {played.name: {"auth": PAIR}})).cuda == (12, 4)
+
+
+def test_a_registry_with_a_ca_of_its_own_is_said_how_to_trust(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    def untrusted(_client: registry.Client, _request: Any) -> Any:
+        raise urllib.error.URLError(ssl.SSLCertVerificationError(1, "self-signed certificate in certificate chain"))
+
+    monkeypatch.setattr(registry.Client, "_whole", untrusted)
+    said = refusal(played)
+    assert (
+        "its certificate or its TLS is not accepted). Make its CA one that this machine trusts, or name the CA's file by SSL_CERT" in said
+    )
 
 
 def test_what_allows_the_request_is_not_sent_on(played: Played, tmp_path: Path) -> None:
