@@ -31,7 +31,12 @@ CONFIG = "/etc/containerd/config.toml"
 TOOLKIT = "/usr/local/nvidia/toolkit"
 LABEL = "nvidia.com/gpu.deploy.container-toolkit"
 NAME = "nvidia-container-toolkit-daemonset"
-SETTINGS = {"gpufleet_packages": "ignore", "gpufleet_hand_over_timeout": 240, "gpufleet_hand_over_interval": 1, "gpufleet_drain_interval": 1}
+SETTINGS = {
+    "gpufleet_packages": "ignore",
+    "gpufleet_hand_over_timeout": 240,
+    "gpufleet_hand_over_interval": 1,
+    "gpufleet_drain_interval": 1,
+}
 # systemd starts containerd again once it is ended: by SIGHUP, as containerd 1.7 has no other answer to it.
 POD = f"""
 cd /host
