@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, draining
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import hand_over, members
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import hand_over, members, objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
@@ -48,10 +48,22 @@ class Step:
         to = self.args["to"]
         if self.args["step"] == "check":
             node = self.seen(judged=True)
-            return self.shaped(node, needed=hand_over.needed(node, to))
+            return self.checked(node, hand_over.needed(node, to))
         changed = self.labelled(to)
         node = self.seen() if self.check else self.waited(to)
         return self.shaped(node, changed=changed)
+
+    def checked(self, node: hand_over.Node, needed: bool) -> dict[str, Any]:
+        """In check mode this step is the last one, so it says what the others would do."""
+        to = self.args["to"]
+        found = self.shaped(node, needed=needed, changed=needed and self.check)
+        if not (needed and self.check):
+            return found
+        said = f"{found['described']}. {hand_over.steps(to)}"
+        sides = {"before": node.label, "after": hand_over.LABELS[to]}
+        header = f"Node {node.name}: {objects.TOOLKIT_LABEL}"
+        diff = {f"{side}_header": header for side in sides} | {side: f"{value}\n" if value else "" for side, value in sides.items()}
+        return {**found, "described": said, "msg": said, "diff": [diff]}
 
     def seen(self, *, judged: bool = False) -> hand_over.Node:
         node = self.api.node(self.name)

@@ -29,8 +29,11 @@ attributes:
     support: full
     details:
       - The Kubernetes API judges the change of the label (dry run) and discards it. Nothing is waited for.
+      - With O(step=check) the task is changed where the node would be handed over, and says by which steps.
   diff_mode:
-    support: none
+    support: partial
+    details:
+      - Of the label, with O(step=check) in check mode.
   idempotent:
     support: full
 options:

@@ -10,7 +10,8 @@ programs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import yaml
 from tests.integration.conftest import Boot
 from tests.lab.kubernetes import Cluster
 from tests.lab.lab import Lab
-from tests.tools.killed_at import killed_at
+from tests.tools.killed_at import done_at, killed_at
 from tests.tools.onlab import PROBE, RUNTIME, Fleet, Run
 from tests.unit.tool_modules import imported
 
@@ -101,7 +102,7 @@ class Kube:
     def __init__(self, fleet: Fleet, cluster: Cluster, python: Path, collections: Path) -> None:
         self.fleet, self.cluster, self.python, self.collections = fleet, cluster, python, collections
 
-    def hand_over(self, to: str, *arguments: str, killed: str = "", **settings: Any) -> Run:
+    def hand_over(self, to: str, *arguments: str, around: Sequence[str] = (), **settings: Any) -> Run:
         controller = {"ansible_connection": "local", "ansible_python_interpreter": str(self.python)}
         inventory = self.cluster.place / "controller.yml"
         inventory.write_text(yaml.safe_dump({"all": {"hosts": {"localhost": controller}}}))
@@ -111,7 +112,7 @@ class Kube:
             variables={**SETTINGS, **access, **settings},
             arguments=["-i", str(inventory), *arguments],
             environment={"ANSIBLE_COLLECTIONS_PATH": f"{Path('.cache/collections').resolve()}:{self.collections}"},
-            around=[*(killed_at(killed) if killed else ()), *self.fleet.lab.inside([])],
+            around=[*around, *self.fleet.lab.inside([])],
         )
 
     def stands(self) -> tuple[str, bool, int, str, bool]:
@@ -150,6 +151,7 @@ def test_a_node_goes_to_the_collection_and_back(kube: Kube) -> None:
     assert "operator: the node kube1 has the label" in said.words
     checked = kube.hand_over("collection", "--check")
     assert (checked.status, kube.stands()) == (0, OPERATORS), checked.words
+    assert "It would be handed over to the collection: it is drained, the label" in checked.words
 
     there = kube.hand_over("collection")
     assert there.status == 0, there.words
@@ -167,16 +169,36 @@ def test_a_run_that_was_killed_is_ended_by_the_next(kube: Kube) -> None:
     """The host is converged by then, and its node is out of service."""
     assert kube.stands() == OPERATORS
     at = "TASK [See that the host was converged]"
-    killed = kube.hand_over("collection", killed=at)
+    killed = kube.hand_over("collection", around=killed_at(at))
     assert killed.status != 0
     assert at in killed.words, killed.words
     label, in_service, *_more = kube.stands()
     assert (label, in_service) == ("false", False)
     said = kube.hand_over("state")
-    assert "collection: the node kube1 is held out of service by this collection and has the label" in said.words
+    assert "collection: the node kube1 is held out of service by this collection (to put it back" in said.words
     again = kube.hand_over("collection")
     assert again.status == 0, again.words
     assert kube.stands() == COLLECTIONS
+    back = kube.hand_over("operator")
+    assert (back.status, kube.stands()) == (0, OPERATORS), back.words
+
+
+def test_a_host_that_is_lost_leaves_its_node_out_of_service_with_the_reason(kube: Kube) -> None:
+    """It can neither be changed nor handed back. Once it is there again, the next run ends what was begun."""
+    cut = ["env", f"GPUFLEET_LAB_NAME={kube.fleet.lab.name}", sys.executable, "-m", "tests.lab", "link", NODE, "down"]
+    run = kube.hand_over("collection", around=done_at("TASK [gpufleet.nvidia.node : Converge the host]", cut))
+    assert run.status != 0
+    assert "kube1 was not handed over: kube1 was lost while it was changed" in run.words, run.words
+    assert "It could not be handed back: kube1 was lost while it was changed" in run.words, run.words
+    assert "its host was not looked at" in run.words
+    marks = kube.cluster.get("node", NODE)["metadata"]["annotations"]
+    assert marks["gpufleet.nvidia/why"].startswith("kube1 was lost while it was changed")
+    assert not kube.stands()[1]
+
+    kube.fleet.lab.link(NODE, "up")
+    kube.cluster.until("its kubelet", ["wait", "--for=condition=Ready", f"node/{NODE}", "--timeout=1s"])
+    again = kube.hand_over("collection")
+    assert (again.status, kube.stands()) == (0, COLLECTIONS), again.words
     back = kube.hand_over("operator")
     assert (back.status, kube.stands()) == (0, OPERATORS), back.words
 

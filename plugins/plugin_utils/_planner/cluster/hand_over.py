@@ -36,6 +36,7 @@ class Node:
     there: bool  # the cluster has the toolkit's DaemonSet
     host: Mapping[str, Any]  # operator_toolkit of the look
     decided: bool  # this collection configures an engine there
+    ended: tuple[Mapping[str, Any], ...] = ()  # pods of it that have ended, and that the cluster still has
     held: bool = False  # an earlier run has taken it out of service, and was killed before it put it back
 
     @property
@@ -48,27 +49,36 @@ class Node:
 def of(name: str, node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], sets: Sequence[Any], result: Mapping[str, Any]) -> Node:
     labels = (node.get("metadata") or {}).get("labels") or {}
     decided = bool((result.get("decision") or {}).get("decisions")) and not result.get("differences")
-    own = tuple(pod for pod in pods if daemon_sets.may_write(pod) and (pod.get("status") or {}).get("phase") not in drain_kubernetes.ENDED)
+    able = [pod for pod in pods if daemon_sets.may_write(pod)]
+    ended = tuple(pod for pod in able if (pod.get("status") or {}).get("phase") in drain_kubernetes.ENDED)
+    own = tuple(pod for pod in able if pod not in ended)
     there = any(daemon_sets.may_change_hosts(one) for one in sets)
-    return Node(name, str(labels.get(TOOLKIT_LABEL) or ""), own, there, result.get("operator_toolkit") or {}, decided)
+    return Node(name, str(labels.get(TOOLKIT_LABEL) or ""), own, there, result.get("operator_toolkit") or {}, decided, ended)
 
 
 def described(node: Node) -> str:
     """In which state a node is, for people."""
-    pods = ", ".join(pod_words(pod) for pod in node.pods) or "none of its pods is there"
+    pods = ", ".join(pod_words(pod) for pod in (*node.pods, *node.ended)) or "none of its pods is there"
     fate = str(node.host.get("fate") or "not known")
     handlers = ", ".join(sorted(node.host.get("handlers") or {})) or "none"
     host = (
         f"on the host it is {fate} ({escape.line(str(node.host.get('why') or 'no trace of it'))}), handlers of it: {escape.line(handlers)}"
     )
-    held = "is held out of service by this collection and " if node.held else ""
-    return f"the node {node.name} {held}has the label {TOOLKIT_LABEL}={node.label or '(none)'}; {pods}; {host}"
+    if not node.host:
+        host = "its host was not looked at"
+    decided = "; this collection has configured its engine" if node.decided else ""
+    back = "(to put it back into service, hand it over to `collection` or `operator`)"
+    held = f"is held out of service by this collection {back} and " if node.held else ""
+    return f"the node {node.name} {held}has the label {TOOLKIT_LABEL}={node.label or '(none)'}; {pods}; {host}{decided}"
 
 
 def pod_words(pod: Mapping[str, Any]) -> str:
     name, phase = drain_kubernetes.name_of(pod), str((pod.get("status") or {}).get("phase") or "")
-    ending = (pod.get("metadata") or {}).get("deletionTimestamp")
-    return f"the pod {name} is {'ending' if ending else 'ready' if ready(pod) else phase or 'there'}"
+    metadata = pod.get("metadata") or {}
+    since = metadata.get("deletionTimestamp")
+    held = escape.line(", ".join(map(str, metadata.get("finalizers") or ())))
+    ending = f"ending, due {escape.line(str(since))}" + (f", held by {held}" if held else "")
+    return f"the pod {name} is {ending if since else 'ready' if ready(pod) else phase or 'there'}"
 
 
 def ready(pod: Mapping[str, Any]) -> bool:
@@ -104,6 +114,13 @@ def needed(node: Node, to: str) -> bool:
     return node.held or node.label != LABELS[OPERATOR] or not node.host.get("installed")
 
 
+def steps(to: str) -> str:
+    """What a run does with a node, for check mode."""
+    label = f"the label {TOOLKIT_LABEL}={LABELS[to]} is set"
+    done = f"{label}, its host is converged and proven" if to == COLLECTION else f"what this collection has changed is taken back, {label}"
+    return f"It would be handed over to the {to}: it is drained, {done}, and it is put back into service"
+
+
 def patch(node: Mapping[str, Any], to: str) -> drain_kubernetes.Patch:
     """The label, if nobody has changed the node's labels since they were read; [] where it is so already."""
     labels = (node.get("metadata") or {}).get("labels")
@@ -122,7 +139,8 @@ def waiting(node: Node, to: str) -> str:
         return ", ".join(pod_words(pod) for pod in node.pods)
     if any(ready(pod) for pod in node.pods):
         return ""
-    return ", ".join(pod_words(pod) for pod in node.pods) or "no pod of it has been made for this node"
+    here = ", ".join(pod_words(pod) for pod in (*node.pods, *node.ended))
+    return here or "no pod of it has been made for this node"
 
 
 def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:

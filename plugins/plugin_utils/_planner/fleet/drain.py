@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -146,7 +147,8 @@ def _check_argv(where: str, argv: Any) -> None:
 
 def text_of(reason: str, why: str) -> str:
     """What people read beside a mark: the ticket that the user named, else the reason of the drain, which may be the words of a host."""
-    return " ".join(re.sub(r"[^\x20-\x7e]|[\"'=\[\]]", " ", reason or why).split())[:200]
+    plain = re.sub(r"[^\x20-\x7e]|[=\[\]]", " ", re.sub("[\"']", "", reason or why))
+    return textwrap.shorten(plain, 200, placeholder="...")
 
 
 @dc.dataclass(frozen=True)

@@ -17,8 +17,8 @@ GONE = {"fate": "dead", "why": "operator_toolkit is gone", "handlers": {}, "inst
 READY = {"type": "Ready", "status": "True"}
 
 
-def pod(*conditions: dict[str, str], ending: bool = False, privileged: bool | None = True) -> dict[str, Any]:
-    metadata = {"name": "toolkit-x", **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if ending else {})}
+def pod(*conditions: dict[str, str], ending: bool = False, privileged: bool | None = True, **more: Any) -> dict[str, Any]:
+    metadata = {"name": "toolkit-x", **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if ending else {}), **more}
     spec = {"containers": [{"name": "c", **({} if privileged is None else {"securityContext": {"privileged": privileged}})}]}
     return {"metadata": metadata, "spec": spec, "status": {"phase": "Running", "conditions": list(conditions)}}
 
@@ -74,7 +74,8 @@ def test_a_node_that_was_left_out_of_service_is_handed_over_again(to: str, found
     assert hand_over.needed(found, to) is False
     held = dc.replace(found, held=True)
     assert hand_over.needed(held, to) is needed
-    assert "gpu1 is held out of service by this collection and has the label" in hand_over.described(held)
+    words = "(to put it back into service, hand it over to `collection` or `operator`) and has the label"
+    assert f"gpu1 is held out of service by this collection {words}" in hand_over.described(held)
 
 
 @pytest.mark.parametrize("case", OWNERS)
@@ -116,6 +117,12 @@ def test_a_daemon_set_whose_pods_are_all_refused_is_nobody(status: dict[str, int
     assert hand_over.of("gpu1", {"metadata": {"name": "gpu1"}}, (), sets, {}).there is there
 
 
+def test_of_a_host_that_nobody_has_looked_at_nothing_is_said() -> None:
+    """Its look has failed, for example."""
+    found = hand_over.of("gpu1", {"metadata": {"name": "gpu1"}}, (), (), {"unreachable": True})
+    assert hand_over.described(found).endswith("; its host was not looked at")
+
+
 PATCHES: dict[str, tuple[dict[str, str] | None, str, dict[str, str] | None]] = {
     "no labels": (None, "collection", {hand_over.TOOLKIT_LABEL: "false"}),
     "others stay": ({"a": "b", hand_over.TOOLKIT_LABEL: "true"}, "collection", {"a": "b", hand_over.TOOLKIT_LABEL: "false"}),
@@ -137,10 +144,13 @@ WAITING: dict[str, tuple[tuple[dict[str, Any], ...], str, str]] = {
     "a pod with its label that may not write to the host": ((pod(READY, privileged=None),), "collection", ""),
     "one that mounts the host's root": ((MOUNTED,), "collection", "the pod toolkit-x is Running"),
     "such a pod is not the toolkit": ((pod(READY, privileged=False),), "operator", "no pod of it has been made for this node"),
-    "it is ending": ((pod(READY, ending=True),), "collection", "the pod toolkit-x is ending"),
+    "it is ending": ((pod(READY, ending=True),), "collection", "the pod toolkit-x is ending, due 2026-01-01T00:00:00Z"),
     "it is ready": ((pod(READY),), "operator", ""),
     "it starts": ((pod(),), "operator", "the pod toolkit-x is Running"),
-    "one that ends does not count": ((pod(READY, ending=True),), "operator", "the pod toolkit-x is ending"),
+    "one that ends does not count": ((pod(READY, ending=True),), "operator", "the pod toolkit-x is ending, due 2026-01-01T00:00:00Z"),
+    "one that has ended, and is held": (
+        ({**pod(ending=True, finalizers=["example.org/hold"]), "status": {"phase": "Failed"}},), "operator",
+        "the pod toolkit-x is ending, due 2026-01-01T00:00:00Z, held by example.org/hold"),
     "none is made": ((), "operator", "no pod of it has been made for this node"),
 }  # fmt: skip
 
