@@ -24,8 +24,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 
 from tests.integration.conftest import Boot
 from tests.integration.test_drain_slurm import FILES
-from tests.integration.test_rollout import DROP_IN, KILLED_AT, TRAP
+from tests.integration.test_rollout import DROP_IN, TRAP
 from tests.lab.inventory import KERNEL_LOG
+from tests.tools.killed_at import killed_at
 from tests.tools.onlab import ROOT, Fleet, Run
 
 pytestmark = pytest.mark.lab
@@ -166,7 +167,7 @@ def told(scene: Scene) -> Week:
     up.shell(SLURM, f"timeout 60 sh -c 'until scontrol show node {SLURM} | grep -qF \" State=IDLE \"; do sleep 0.2; done'")
     up.shell(SLURM, DCGMI.format(verdict="Fail", status=226))
     soak = {"gpufleet_rollout_soak": 1, "gpufleet_rollout_max_failed": BUDGET}
-    runs["wednesday"] = scene.rollout(**soak, around=[sys.executable, "-c", KILLED_AT, "2", "TASK [Begin the batch]"])
+    runs["wednesday"] = scene.rollout(**soak, around=killed_at("TASK [Begin the batch]", 2))
     converged["wednesday"] = scene.converged()
     slurm = {"wednesday": up.shell(SLURM, f"scontrol show node {SLURM}")}
     up.shell(SLURM, DCGMI.format(verdict="Pass", status=0))
