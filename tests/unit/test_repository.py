@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import configparser
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -136,3 +138,10 @@ def test_hooks_before_a_commit_run_the_tools_of_the_environment() -> None:
     hooks = [hook for repository in read(ROOT / ".pre-commit-config.yaml")["repos"] for hook in repository["hooks"]]
     assert [hook["id"] for hook in hooks if not hook["entry"].startswith(".cache/venv/bin/")] == []
     assert {repository["repo"] for repository in read(ROOT / ".pre-commit-config.yaml")["repos"]} == {"local"}
+
+
+def test_every_test_can_be_collected() -> None:
+    """The tests on hosts run rarely on a contributor's machine, and one that imports what has moved away fails there alone."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests/integration"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout[-3000:]
