@@ -227,6 +227,7 @@ NO_ANSWERS = {
     "no UTF-8": packed(b'"\xff"'),
     "too deep for a reader": packed(b"[" * 200_000),
     "a number that is too long": packed(b"1" * 200_000),
+    "a text without an end": packed(b'"' + b'\\"' * transport.MOST_VALUES),
     "a list": packed(b"[]"),
     "nothing": packed(b"null"),
 }
