@@ -108,7 +108,7 @@ class Command(_Argv, total=False):
     why: str
     env: Mapping[str, str]
     undo: list[str] | None
-    undo_within: float  # seconds, of what is not undone while the host boots
+    undo_within: float  # seconds; what needs more than ten is not undone while the host boots
     accepts: list[int]  # exit statuses that are no failure, besides 0
     undo_accepts: list[int]  # the same of `undo`, where they are others
     undo_leaves: bool  # whether a part of what the command brought may stay

@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import comma
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, health, journal_writer, leftovers, swap
 
 _JOB_KEPT = 24 * 3600  # another caller may just be waiting for its turn
-QUICK = 10  # seconds that someone who judges a transaction on probation waits for an answer
+QUICK = 10  # seconds that someone waits for an answer who judges a transaction on probation, or who boots
 EXECUTOR = "the executor"  # itself, which takes back what it has done
 _DONE = ("committed", "rolled_back")
 _EARLY = ("prepared", "armed")
@@ -216,7 +216,7 @@ def _undo_commands(meta, was, outcome, booting):
 def _undo(command, outcome, booting):
     """What takes long, as a package manager does, would be killed in its middle by a boot that waits for it: that is left to a person."""
     shown, within = " ".join(command["undo"]), command.get("undo_within") or health.ENDS_WITHIN
-    if booting and command.get("undo_within"):
+    if booting and within > QUICK and command.get("undo_within"):
         raise host_files.NodeError("failed", "the command was cut short, and a boot cannot undo it; run: %s" % shown)
     found = commands.run(command["undo"], 10 if booting else within, env=command.get("env"))
     outcome["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})

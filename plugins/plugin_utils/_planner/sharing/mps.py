@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -59,6 +58,8 @@ AT_BOOT, PATIENCE = 60, 90  # seconds
 MOUNTED = "rw,nosuid,nodev,noexec"
 TMPFS: Mapping[str, tuple[str, str]] = {"pipe": ("size=1m,nr_inodes=1k", "0755"), "shm": ("size=1g", "1777")}
 MAKE = ("install", "--directory", "--mode=0755", "--")
+QUICK = 10  # seconds, within which a host that boots can undo it as well
+NOTHING_THERE = 1  # rmdir
 NOT_MOUNTED = (32, 64)  # mount(8): nothing of it, some of it
 NOT_LOADED = 5  # systemctl: there is no such unit, so nothing to stop
 STAYS = f"{OPTION} has GPUs that processes share by MPS, whose daemon has to be there before their containers"
@@ -126,17 +127,20 @@ def making(gpus: Iterable[str]) -> Plan:
 
     The program that removes them at other times comes with the same transaction, and is gone before its commands are undone.
     """
+    every = list(gpus)
+    logs = [mps_places.of(gpu, "log") for gpu in every]
+    mounted = [mps_places.of(gpu, kind) for gpu in every for kind in ("pipe", "shm")]
+    remove = ["rm", "-rf", "--one-file-system", "--", *(mps_places.ROOT + gpu for gpu in every), *logs]
+    steps: list[tuple[list[str], list[str], tuple[int, ...]]] = [
+        (list(mps_places.TOPS), ["rmdir", "--ignore-fail-on-non-empty", "--", *mps_places.TOPS], (NOTHING_THERE,)),
+        (logs, remove, ()),
+        (mounted, ["umount", "--lazy", "--", *mounted], NOT_MOUNTED),
+    ]
     commands: list[transaction.Command] = []
-    for gpu in gpus:
-        pipe, shm, log = (mps_places.of(gpu, kind) for kind in ("pipe", "shm", "log"))
-        remove = ["rm", "-rf", "--one-file-system", "--", posixpath.dirname(pipe), log]
-        commands.append({"argv": [*MAKE, log], "timeout": 30, "why": STAYS, "undo": remove})
-        away = ["umount", "--lazy", "--", pipe, shm]
-        accepts = list(NOT_MOUNTED)
-        commands.append({"argv": [*MAKE, pipe, shm], "timeout": 30, "why": STAYS, "undo": away, "undo_accepts": accepts})
-    tops = ["rmdir", "--ignore-fail-on-non-empty", "--", *mps_places.TOPS]
-    first: list[transaction.Command] = [{"argv": [*MAKE, *mps_places.TOPS], "timeout": 30, "why": STAYS, "undo": tops}]
-    return Plan(commands=tuple([*first, *commands] if commands else ()))
+    for places, undo, good in steps if every else ():
+        times = {"timeout": QUICK, "undo_within": QUICK}
+        commands.append({"argv": [*MAKE, *places], "why": STAYS, "undo": undo, "undo_accepts": list(good), **times})  # type: ignore[typeddict-item]
+    return Plan(commands=tuple(commands))
 
 
 def running(obs: Observation, gpu: str) -> bool:

@@ -336,6 +336,19 @@ def test_a_boot_waits_for_no_package_manager_and_names_what_is_left_to_do(host, 
     assert not left.exists()
 
 
+def test_a_boot_undoes_what_is_quick(host, monkeypatch):
+    left = host.config.parent / "undone"
+    quick = {"argv": ["true"], "undo": ["touch", str(left)], "undo_within": 10}
+    with Patched(host.systemd.bin.parent) as patched:
+        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
+        in_child(lambda: host.run([host.write(host.config, NEW)], commands_before=[quick], units=RESTART))
+    monkeypatch.setattr(transaction.rollback.system, "boot", lambda: "another")
+    with journal_writer.locked(host.journal, "boot", keep=True):
+        outcome = transaction.rollback.recover("", host.journal, "the next boot", booting=True)[0]
+    assert outcome["trouble"] is None
+    assert left.exists()
+
+
 def by_a_transaction(host, told):
     host.run([], id="2" * 32, acknowledged=told)
 
