@@ -46,6 +46,8 @@ def before(file: File, spec: Spec, mode: str) -> str | None:
     if found != describe(spec):
         return found
     there = reader.parse(file.content or "")
+    if [d.name for d in there.devices] != [d.name for d in spec.devices]:
+        return f"{found}, with other names"
     pairs = [(there.edits, spec.edits), *((d.edits, s.edits) for d, s in zip(there.devices, spec.devices, strict=True))]
     parts = [
         f"other {words}" for field, words in PARTS.items() if any(getattr(of, field) != getattr(wanted, field) for of, wanted in pairs)

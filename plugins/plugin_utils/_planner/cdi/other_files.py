@@ -49,10 +49,15 @@ def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
 
 def fewer(found: Spec, spec: Spec) -> str:
     """What containers get no longer by the names of a file: devices, or device nodes of them."""
-    own = {device.name: {node.path for node in device.edits.device_nodes} for device in spec.devices}
-    nodes = {device.name: sorted({n.path for n in device.edits.device_nodes} - own.get(device.name, set())) for device in found.devices}
+    own, theirs = nodes_of(spec), nodes_of(found)
+    nodes = {name: sorted(theirs[name] - own.get(name, set())) for name in theirs}
     said = [f"{name} loses {', '.join(lost)}" if name in own else f"{name} goes" for name, lost in nodes.items() if lost or name not in own]
     return f": {'; '.join(said)}" if said else ""
+
+
+def nodes_of(spec: Spec) -> dict[str, set[str]]:
+    """Of each device, with those that all devices of the file have."""
+    return {d.name: {node.path for edits in (d.edits, spec.edits) for node in edits.device_nodes} for d in spec.devices}
 
 
 def refused(file: File) -> PlanError:

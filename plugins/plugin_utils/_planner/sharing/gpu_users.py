@@ -50,7 +50,7 @@ def as_result(policy: Policy, obs: Observation, driver: Driver) -> list[dict[str
 
 
 def resolved(entries: tuple[GpuEntry, ...], gpus: tuple[Modes, ...]) -> list[tuple[Modes, GpuEntry]]:
-    """GpuEntry by entry: one that names no GPU, which is the result's `problem`, takes no word from the others."""
+    """Entry by entry: one that names no GPU, which is the result's `problem`, takes no word from the others."""
     found: dict[str, tuple[Modes, GpuEntry]] = {}
     for entry in entries:
         with contextlib.suppress(PlanError):

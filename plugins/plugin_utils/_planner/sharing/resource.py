@@ -277,10 +277,11 @@ def kept_settings(obs: Observation) -> Mapping[str, Any]:
         return {}
     try:
         found = json.loads(file.content or "")
-    except json.JSONDecodeError as error:
-        raise broken(f"line {error.lineno} is no JSON") from None
-    if not isinstance(found, dict):
-        raise broken("it is no table")
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 0)
+        raise broken(f"line {line} is no JSON" if line else "it is no JSON") from None
+    if not isinstance(found, dict) or "before" not in found:
+        raise broken("it is no table with `before`")
     return found
 
 

@@ -101,11 +101,12 @@ def test_what_somebody_wrote_in_the_place_of_a_kind_is_theirs_and_its_losses_are
     node = '{"path": "/dev/nvidia%d"}'
     one = '{"name": "%s", "containerEdits": {"deviceNodes": [%s]}}'
     devices = ", ".join([one % ("0", node % 0), one % ("all", f"{node % 0}, {node % 1}")])
-    theirs = f'{{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu-shared", "devices": [{devices}]}}'
+    common = ', "containerEdits": {"deviceNodes": [{"path": "/dev/nvidiactl"}, {"path": "/dev/nvidia2"}]}'
+    theirs = f'{{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu-shared", "devices": [{devices}]{common}}}'
     (left,) = plan({UUIDS[0]: "time_slicing"}, {SHARED: theirs}).leftovers
     assert (left.tool, left.path, left.fate) == ("somebody else", SHARED, "adopted")
     said = "it has the place of the kind nvidia.com/gpu-shared. The spec of this host replaces it, and the journal keeps the file"
-    assert left.why == f"{said}: all loses /dev/nvidia1"
+    assert left.why == f"{said}: 0 loses /dev/nvidia2; all loses /dev/nvidia1, /dev/nvidia2"
 
 
 def test_the_watch_over_specs_does_not_wait_for_daemons() -> None:
