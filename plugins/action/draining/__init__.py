@@ -246,7 +246,11 @@ class Slurm:
         """Mark the node, only if it still stands as it was seen: the mark of this rollout on another's drain would make it ours to end."""
         node = self.node()
         standing = drain_slurm.standing(node, self.args["rollout"])
-        if standing.state != wanted:
+        # One that is down may be held as well, and gets the reason.
+        stands = standing.state == wanted or (
+            wanted == "held" and standing.state == "broken" and drain_slurm.is_held(node, self.args["rollout"])
+        )
+        if not stands:
             raise Refused(standing.text or f"somebody has put the node {node.name} back into service meanwhile")
         if not try_only:
             reason = drain_slurm.reason(self.args["rollout"], text, self.why)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
-import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -145,10 +144,18 @@ def _check_argv(where: str, argv: Any) -> None:
         raise PlanError(f"{where} has a word with a null character", next="Take it out")
 
 
+LONGEST_REASON = 200
+
+
 def text_of(reason: str, why: str) -> str:
     """What people read beside a mark: the ticket that the user named, else the reason of the drain, which may be the words of a host."""
     plain = re.sub(r"[^\x20-\x7e]|[=\[\]]", " ", re.sub("[\"']", "", reason or why))
-    return textwrap.shorten(plain, 200, placeholder="...")
+    text = " ".join(plain.split())
+    if len(text) <= LONGEST_REASON:
+        return text
+    cut = text[: LONGEST_REASON - 3]
+    whole = cut.rpartition(" ")[0]
+    return f"{whole if len(whole) > LONGEST_REASON // 2 else cut}..."
 
 
 @dc.dataclass(frozen=True)

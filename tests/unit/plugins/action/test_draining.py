@@ -14,7 +14,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.gpufleet.nvidia.plugins.action import drain as action
 from ansible_collections.gpufleet.nvidia.plugins.action import draining
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, drain_slurm
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import Standing
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
@@ -55,6 +55,14 @@ def test_slurm_gets_no_mark_on_a_drain_that_is_somebody_elses_by_now(step: str) 
     with pytest.raises(draining.Refused, match="drained by somebody else"):
         slurm.take_out() if step == "take_out" else slurm.keep("why")
     assert not [words for words in said if "update" in words]
+
+
+def test_slurm_gets_the_reason_on_a_node_of_this_rollout_that_is_down() -> None:
+    said: list[Sequence[str]] = []
+    mark = drain_slurm.mark(ARGS["rollout"])
+    slurm = draining.Slurm(calls(scontrol("DOWN+DRAIN", f"{mark} before", said)), ARGS, ("gpu1",), "why")
+    slurm.keep("it was lost")
+    assert [words[-1] for words in said if "update" in words] == [f"reason={mark} it was lost"]
 
 
 def test_no_word_of_a_command_is_expanded_with_the_controllers_variables() -> None:

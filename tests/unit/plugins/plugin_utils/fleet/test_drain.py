@@ -169,6 +169,19 @@ def test_an_obstacle_is_what_somebody_else_holds_or_what_does_not_work() -> None
     assert drain.held(standings) == ("kubernetes",)
 
 
+CUT = {
+    "GPU Operator's toolkit": "GPU Operators toolkit",
+    "word " * 60: "word " * 38 + "word...",
+    "https://tickets.example.org/" + "x" * 300: "https://tickets.example.org/" + "x" * 169 + "...",
+    "see " + "x" * 300: "see " + "x" * 193 + "...",
+}
+
+
+@pytest.mark.parametrize("reason", CUT)
+def test_a_long_reason_is_cut_between_words_where_that_leaves_most_of_it(reason: str) -> None:
+    assert drain.text_of(reason, "") == CUT[reason]
+
+
 @given(st.text(), st.text())
 def test_a_reason_is_one_line_that_no_parser_stumbles_over(reason: str, why: str) -> None:
     text = drain.text_of(reason, why)
