@@ -55,7 +55,7 @@ class ActionModule(ActionBase):
         seen = fleet(task_vars or {}, wanted, args["results"], args["settings"].get("tasks") or {})
         gate.require_policy(args["fleet_policy"], seen.results)
         seen = bound(seen, args["settings"]["approved"])
-        found = rollout.plan(seen, wanted) if args["approvals"] else self._taken(seen, wanted, task_vars or {})
+        found, unsettled = (rollout.plan(seen, wanted), []) if args["approvals"] else self._taken(seen, wanted, task_vars or {})
         lines = rollout.lines(found, batches=not args["approvals"])
         lines += rollout.may_fail(found, wanted.max_failed)
         if args["settings"]["plan_file"]:
@@ -66,7 +66,7 @@ class ActionModule(ActionBase):
         clusters = any(applied(of_host) for of_host in seen.variables.values())
         shaped = {"changed": False, **plain(found), "clusters": clusters, "approved_changes": changes, "lines": lines}
         if not args["approvals"]:
-            shaped["warnings"] = sliced(task_vars or {})
+            shaped["warnings"] = [*sliced(task_vars or {}), *unsettled]
         if not (args["approvals"] or self._task.check_mode):
             writer = rollout_batch.EventWriter(self, task_vars or {}, wanted.events)
             unheard = writer.write(progress.Progress(), events.START, events.start(shaped)).unheard
@@ -74,8 +74,9 @@ class ActionModule(ActionBase):
             return {**shaped, "unheard": unheard, "warnings": said}
         return {**shaped, "ansible_stats": {"data": {approval.SETTING: changes}, "per_host": False, "aggregate": False}}
 
-    def _taken(self, seen: rollout.Fleet, wanted: settings.Settings, task_vars: Mapping[str, Any]) -> rollout.Rollout:
-        """The plan without hosts that another rollout has; what it changes is this one's from here on."""
+    def _taken(self, seen: rollout.Fleet, wanted: settings.Settings, task_vars: Mapping[str, Any]) -> tuple[rollout.Rollout, list[str]]:
+        """The plan without hosts that another rollout has; what it changes is this one's from here on. And which proofs are not settled."""
+        unsettled: list[str] = []
         hostvars = task_vars["hostvars"]
         require_fresh({host: hostvars[host] for host in seen.results})
         known = {host: claims.identities(host, result, hostvars[host]) for host, result in seen.results.items()}
@@ -93,8 +94,8 @@ class ActionModule(ActionBase):
             if not self._task.check_mode:
                 begun = outside.now()
                 about = base.reference(self, task_vars).text
-                claims.take(directory, known, found.order, begun, about)
-        return found
+                unsettled = claims.take(directory, known, found.order, begun, about)
+        return found, unsettled
 
 
 OF_A_ROLLOUT = (*registered.STEPS, registered.DRAINED, registered.DIAGNOSIS, registered.ROLLOUT_STEP)

@@ -9,6 +9,7 @@ A class and a failure domain are the values at key paths, over what the look at 
 from __future__ import annotations
 
 import dataclasses as dc
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -82,8 +83,14 @@ def at(path: str, seen: Mapping[str, Any], variables: Mapping[str, Any]) -> str 
             value = value[int(key)] if int(key) < len(value) else None
         else:
             return None
-    # A class is the key of an approval, which the next run gets as a variable.
-    return None if value is None else escape.no_template(str(value)[:LONGEST])
+    return None if value is None else short(str(value))
+
+
+def short(text: str) -> str:
+    """A class is the key of an approval, which the next run gets as a variable. Two that differ only far behind are two all the same."""
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]}... ({hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:12]})"
+    return escape.no_template(text)
 
 
 @dc.dataclass(frozen=True)

@@ -73,7 +73,8 @@ def test_a_host_that_a_rollout_has_is_recognised_after_its_reboot(
     assert claims.of_others(tmp_path).is_unproven(seen) is same
     claims._write(claims._of(tmp_path, dead), {**claim, "ended": list(claim["hosts"])}, dead)
     assert claims.of_others(tmp_path).is_proven(seen) is boot, "a proof is of one boot"
-    claims.take(tmp_path, {name: seen}, (), "3", "")
+    left = claims.take(tmp_path, {name: seen}, (), "3", "")
+    assert bool(left) is (same and not settled), "people are told of a host that would be proven for ever"
     assert claims._of(tmp_path, dead).exists() is not settled, "what is settled leaves nothing behind"
 
 

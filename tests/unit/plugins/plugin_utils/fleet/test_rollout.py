@@ -67,6 +67,9 @@ def test_no_class_is_a_template_for_the_run_that_gets_its_approval() -> None:
     text = rollout.plan(fleet(a=forged), settings.of({})).hosts["a"].hardware
     assert text.startswith("containerd 1.7 (package), native-cdi, L4, 550, debian(( lookup('pipe', 'id') )) 12")
     assert len(text) < 300
+    other = {**looked(CHANGE), "os": {"id": "debian", "version": "12" * 499 + "13"}}
+    same = {**looked(CHANGE), "os": {"id": "debian", "version": "12" * 500}}
+    assert len({h.hardware for h in rollout.plan(fleet(a=other, b=same), settings.of({})).hosts.values()}) == 2
 
 
 def test_a_key_path_that_no_host_has_is_an_error_and_one_that_some_have_is_not() -> None:
