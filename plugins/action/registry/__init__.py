@@ -46,6 +46,7 @@ WORDS = {
     404: ("it has no such image", "Correct the name, the tag or the digest"),
     429: ("it has had too many requests from here", "Wait, log in, or read the image once with `skopeo inspect` and name that file"),
 }
+UNKNOWN_CA = (18, 19, 20, 21)  # OpenSSL's X509_V_ERR_*: self-signed, or by an issuer that is not known here
 OWN_CA = (
     "Make its CA one that this machine trusts, or name the CA's file by SSL_CERT_FILE in the environment; or read the image with "
     "`skopeo inspect`, and name that file as `inspected` in the catalogue"
@@ -202,7 +203,7 @@ class Client:
         except (urllib.error.HTTPError, Odd):
             raise
         except (OSError, ValueError, http.client.HTTPException) as error:
-            own = isinstance(getattr(error, "reason", error), ssl.SSLCertVerificationError)
+            own = getattr(getattr(error, "reason", error), "verify_code", 0) in UNKNOWN_CA
             raise _refused(self.of, _why(error), OWN_CA if own else STEP) from None
 
     def _whole(self, request: urllib.request.Request) -> tuple[bytes, str]:
@@ -278,7 +279,12 @@ def _refused(of: Reference, why: str, step: str) -> PlanError:
 
 def _auths(named: str) -> tuple[Any, str]:
     """The first file of credentials that is there, and its path. One that is named has to be readable."""
-    for path in [Path(named).expanduser()] if named else _usual():
+    try:
+        paths = [Path(named).expanduser()] if named else _usual()
+    except RuntimeError as error:  # of a user who is not there
+        step = "Name one that podman login has written"
+        raise PlanError("there is no such file of credentials", where=named, why=str(error), next=step) from None
+    for path in paths:
         try:
             return json.loads(path.read_text(encoding="utf-8")), str(path)
         except FileNotFoundError:

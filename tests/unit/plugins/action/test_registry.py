@@ -158,15 +158,33 @@ def test_a_registry_may_want_name_and_password_itself(played: Played, tmp_path: 
     assert read(played, auth_file=auth(tmp_path, {played.name: {"auth": PAIR}})).cuda == (12, 4)
 
 
-def test_a_registry_with_a_ca_of_its_own_is_said_how_to_trust(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+CERTIFICATES = [
+    # OpenSSL's code, whether it helps to trust a CA
+    (18, True),  # signed by itself
+    (19, True),  # the same within the chain
+    (20, True),  # by somebody who is not known here
+    (10, False),  # over
+    (62, False),  # of another name
+]
+
+
+@pytest.mark.parametrize(("code", "ca"), CERTIFICATES)
+def test_a_registry_with_a_ca_of_its_own_is_said_how_to_trust(code: int, ca: bool, played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     def untrusted(_client: registry.Client, _request: Any) -> Any:
-        raise urllib.error.URLError(ssl.SSLCertVerificationError(1, "self-signed certificate in certificate chain"))
+        error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+        error.verify_code = code
+        raise urllib.error.URLError(error)
 
     monkeypatch.setattr(registry.Client, "_whole", untrusted)
     said = refusal(played)
-    assert (
-        "its certificate or its TLS is not accepted). Make its CA one that this machine trusts, or name the CA's file by SSL_CERT" in said
-    )
+    assert "its certificate or its TLS is not accepted)" in said
+    assert ("Make its CA one that this machine trusts, or name the CA's file by SSL_CERT" in said) is ca
+
+
+def test_a_file_of_credentials_of_nobody_is_said(played: Played) -> None:
+    played.image()
+    played.wants, played.challenge = f"Basic {PAIR}", 'Basic realm="r"'
+    assert "there is no such file of credentials" in refusal(played, auth_file="~nobody-of-this-name/auth.json")
 
 
 def test_what_allows_the_request_is_not_sent_on(played: Played, tmp_path: Path) -> None:
