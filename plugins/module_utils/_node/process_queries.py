@@ -167,10 +167,11 @@ def _no_device(link, exc):
     Those answer to root neither what a file is nor, other than all the kernel's own, how large their blocks are (fs/fuse/inode.c,
     fuse_statfs), also where they are mounted no longer.
     """
+    long = exc.errno == errno.ENAMETOOLONG  # of a path that anybody may make, to a file of any kind
     with contextlib.suppress(OSError):
-        if exc.errno == errno.ENAMETOOLONG:  # of a path that anybody may make, to a file of any kind
-            return not stat.S_ISCHR(os.stat(link).st_mode)
-        return exc.errno == errno.EACCES and not os.statvfs(link).f_bsize
+        return long and not stat.S_ISCHR(os.stat(link).st_mode) or exc.errno == errno.EACCES and not os.statvfs(link).f_bsize
+    with contextlib.suppress(OSError):
+        return long and not os.statvfs(link).f_bsize
     return False
 
 
