@@ -71,7 +71,8 @@ class Step:
             drain_kubernetes.require_same_machine(node, str((self.result.get("work") or {}).get("boot_id") or ""))
         pods = self.api.pods(self.name, hand_over.SELECTOR)
         found = hand_over.of(self.name, node, pods, self.api.daemon_sets(hand_over.SELECTOR), self.result)
-        return dc.replace(found, held=drain_kubernetes.holder(node, self.args["rollout"]) == "held")
+        held = drain_kubernetes.holder(node, self.args["rollout"]) == "held"
+        return dc.replace(found, held=held, why=str(drain_kubernetes.marks_of(node).get(drain_kubernetes.WHY) or ""))
 
     def labelled(self, to: str) -> bool:
         return self.api.patched("set the node's label", self.name, lambda node: hand_over.patch(node, to), check=self.check)

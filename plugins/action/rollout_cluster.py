@@ -130,8 +130,10 @@ def came(variables: Mapping[str, Any], check: bool) -> bool:
 
 
 def several(args: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
-    """Whether the rollout has hosts of more than one cluster, or beside one."""
-    return len({str(variables["hostvars"][host].get("gpufleet_cluster") or "") for host in args["plan"]["hosts"]}) > 1
+    """Whether the rollout has hosts of more than one cluster, or beside one, by the inventory, else by the CA."""
+    known = (variables["hostvars"][host] for host in args["plan"]["hosts"])
+    by_ca = ((of.get("gpufleet_cluster"), ((of.get(args["results"]) or {}).get("work") or {}).get("cluster")) for of in known)
+    return len({str(name or authority or "") for name, authority in by_ca}) > 1
 
 
 def said(asked: Asked, point: str, check: bool) -> list[str]:

@@ -55,6 +55,9 @@ class Api:
         where = {"kind": "ConfigMap", "namespace": namespace}
         found = self._get("read the ConfigMap", {**where, "name": name})
         if found or not self._get("read the namespace", {"kind": "Namespace", "name": namespace}):
+            if not found and not self._get("read the namespace", {"kind": "Namespace", "name": "default"}):
+                why = "the API shows no namespace `default` either, which every cluster has"
+                raise PlanError(f"cannot read the namespace {namespace}", why=why, next=f"Check {drain_kubernetes.ACCESS}, and the API")
             return found, bool(found)
         if not self._get("read the ConfigMap", {**where, "name": OF_EVERY_NAMESPACE}):
             why = f"the API shows no ConfigMap {OF_EVERY_NAMESPACE} there either, which every namespace has"

@@ -36,9 +36,10 @@ INFO = """
 OPTIONS = ["kubeconfig", "context", "api_version", "kind", "name", "namespace", "label_selectors"]
 
 def act(module, given, state, path):
-    spaces = [o["metadata"]["name"] for o in state["objects"] if o["kind"] == "Namespace"]
+    default = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "default"}}
+    spaces = [o["metadata"]["name"] for o in [default, *state["objects"]] if o["kind"] == "Namespace"]
     of_all = [{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "kube-root-ca.crt", "namespace": space}} for space in spaces]
-    found = [o for o in [*state["objects"], *of_all] if o["kind"] == given["kind"]]
+    found = [o for o in [default, *state["objects"], *of_all] if o["kind"] == given["kind"]]
     if given.get("name"):
         found = [o for o in found if o["metadata"]["name"] == given["name"]]
     return {"resources": found, "api_found": True, "changed": False}

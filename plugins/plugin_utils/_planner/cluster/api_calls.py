@@ -37,7 +37,8 @@ def of_object(doing: str, wanted: Object, there: Object | None, why: str, *parts
     after = {part: own_value(wanted, part) for part in parts}
     if before == after:
         return []
-    what = Difference("object", named(wanted), ",".join(parts), summary(before), summary(after), why)
+    differ = [part for part in parts if after[part] != (before or {}).get(part)]
+    what = Difference("object", named(wanted), ",".join(differ), summary(before), summary(after), why)
     return [Call(doing, "k8s", ssa([wanted]), (what,), ((named(wanted), before, after),), makes=there is None)]
 
 

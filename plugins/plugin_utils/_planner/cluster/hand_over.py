@@ -37,6 +37,7 @@ class Node:
     host: Mapping[str, Any]  # operator_toolkit of the look
     decided: bool  # this collection configures an engine there
     ended: tuple[Mapping[str, Any], ...] = ()  # pods of it that have ended, and that the cluster still has
+    why: str = ""  # it is out of service, where it is held
     held: bool = False  # an earlier run has taken it out of service, and was killed before it put it back
 
     @property
@@ -67,7 +68,8 @@ def described(node: Node) -> str:
     if not node.host:
         host = "its host was not looked at"
     decided = "; this collection has configured its engine" if node.decided else ""
-    back = "(to put it back into service, hand it over to `collection` or `operator`)"
+    why = f"{escape.line(node.why)}; " if node.why else ""
+    back = f"({why}to put it back into service, hand it over to `collection` or `operator`)"
     held = f"is held out of service by this collection {back} and " if node.held else ""
     return f"the node {node.name} {held}has the label {TOOLKIT_LABEL}={node.label or '(none)'}; {pods}; {host}{decided}"
 
@@ -96,7 +98,7 @@ def needed(node: Node, to: str) -> bool:
     if to == STATE:
         return False
     if to == COLLECTION:
-        if node.owner == NOBODY and not node.there:
+        if node.owner == NOBODY and not (node.there or node.held):
             step = "Run gpufleet.nvidia.site, which configures it"
             raise PlanError(
                 f"the GPU Operator's toolkit is not on the node {node.name}",
@@ -106,6 +108,7 @@ def needed(node: Node, to: str) -> bool:
         return node.held or node.owner != COLLECTION
     if not node.there:
         step = "Set toolkit.enabled: true in the operator's values first"
+        step += ", or hand it over to `collection`, which puts it back into service" if node.held else ""
         raise PlanError(
             f"the node {node.name} cannot go to the GPU Operator's toolkit",
             why="the cluster has no DaemonSet of it that can make pods",

@@ -106,10 +106,15 @@ def absent(live: Live, config_maps: Sequence[Object], hosts: Sequence[Host], set
 
     hosts: those of the run, by which the cluster is known as the one that is meant; all nodes are freed, theirs or not.
     """
-    known = [*node_taints.of_cluster(live.config_map), *objects.taints(settings.taints)]
+    own = [one for one in config_maps if owners.is_ours(one)]
+    # The one that was read is not listed where the API answers 400, and by another name or elsewhere an earlier run may have noted taints.
+    listed = {api_calls.named(one) for one in own}
+    read = [live.config_map] if live.config_map else []
+    own += [one for one in read if owners.is_ours(one) and api_calls.named(one) not in listed]
+    known = [*(t for one in [*own, *read] for t in node_taints.of_cluster(one)), *objects.taints(settings.taints)]
     nodes = [live.nodes[name] for name in sorted(live.nodes, key=names.natural)]
     calls = released(nodes, known, TAKEN_BACK)
-    calls += [api_calls.deleted(one, TAKEN_BACK) for one in [*config_maps, *live.classes.values()] if owners.is_ours(one)]
+    calls += [api_calls.deleted(one, TAKEN_BACK) for one in [*own, *(c for c in live.classes.values() if owners.is_ours(c))]]
     if calls:
         require_cluster(hosts, live)
     return Plan(tuple(calls), tuple(node_taints.doubted(nodes, known)))

@@ -71,16 +71,19 @@ def spelled(taint: Mapping[str, Any]) -> str:
 
 def doubted(nodes: Iterable[Object], known: Taints) -> list[str]:
     """Taints that a node's note calls ours, and nothing else does: they stay."""
-    found = [(drain_kubernetes.name_of(node), escape.line(spelled(t))) for node in nodes for t in noted(node) if in_doubt(t, node, known)]
+    found = [
+        (drain_kubernetes.name_of(node), taint) for node in nodes for taint in drain_kubernetes.taints(node) if in_doubt(taint, node, known)
+    ]
+    # By what the node has: its note is the kubelet's, and people run what is shown here.
     return [
-        f"the node {name} has the taint {taint}, which stays: only its annotation says that it is of this collection. "
-        f"Remove it with `kubectl taint node {name} {taint}-` if nobody needs it"
+        f"the node {name} has the taint {escape.line(spelled(taint))}, which stays: only an annotation of the node says that it is of this "
+        f"collection. Remove it with `kubectl taint node {name} {taint.get('key')}:{taint.get('effect')}-` if nobody needs it"
         for name, taint in found
     ]
 
 
-def in_doubt(noted_: Mapping[str, str], node: Object, known: Taints) -> bool:
-    return noted_ not in known and any(same_taint(noted_, one) for one in drain_kubernetes.taints(node))
+def in_doubt(taint: Mapping[str, Any], node: Object, known: Taints) -> bool:
+    return any(same_taint(one, taint) for one in noted(node) if one not in known)
 
 
 def own_taints(node: Object, known: Taints) -> list[dict[str, str]]:

@@ -22,7 +22,7 @@ OBJECT: Mapping[str, Any] = {
         "labels": TEXTS,
         "annotations": TEXTS,
         "managedFields": ({"fieldsV1": FIELDS},),
-        "ownerReferences": ({},),
+        "ownerReferences": ({"kind": TEXT},),
         "finalizers": (TEXT,),
     },
     "spec": {**POD, "taints": ({"key": TEXT, "value": TEXT, "effect": TEXT},), "template": {"spec": POD}},

@@ -76,31 +76,34 @@ THERE = {"Node": "gpu1", "Namespace": "plugin", "ConfigMap": "config", "RuntimeC
 class Silent:
     """kubernetes.core where the API answers 400, or a list without items, for some kinds: the module lists nothing, and does not fail."""
 
-    def __init__(self, *kinds: str) -> None:
-        self.kinds = kinds
+    def __init__(self, *kinds: str, but: str = "") -> None:
+        self.kinds, self.but = kinds, but
 
     def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
-        there = "" if arguments["kind"] in self.kinds else arguments.get("name") or THERE[arguments["kind"]]
+        silent = arguments["kind"] in self.kinds and arguments.get("name") != self.but
+        there = "" if silent else arguments.get("name") or THERE[arguments["kind"]]
         return {"api_found": True, "resources": [{"metadata": {"name": there}}] if there else []}
 
 
 # What is not there is made, and what no node needs is removed: all configurations of the plugin, and all RuntimeClasses of this collection.
 SILENT = [
-    ("Node", "cannot list the nodes"),
-    ("ConfigMap", "cannot read the ConfigMap plugin/config (the API shows no ConfigMap kube-root-ca.crt there either"),
+    (("Node",), "cannot list the nodes"),
+    (("ConfigMap",), "cannot read the ConfigMap plugin/config (the API shows no ConfigMap kube-root-ca.crt there either"),
+    (("ConfigMap", "Namespace"), "cannot read the namespace plugin (the API shows no namespace `default` either"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "said"), SILENT)
-def test_a_cluster_that_does_not_list_what_every_cluster_has_is_refused(kind: str, said: str) -> None:
+@pytest.mark.parametrize(("kinds", "said"), SILENT)
+def test_a_cluster_that_does_not_list_what_every_cluster_has_is_refused(kinds: tuple[str, ...], said: str) -> None:
     with pytest.raises(PlanError) as refused:
-        cluster_api.Api(Silent(kind), {}).look("plugin", "config")  # type: ignore[arg-type]
+        cluster_api.Api(Silent(*kinds), {}).look("plugin", "config")  # type: ignore[arg-type]
     assert said in str(refused.value)
     assert refused.value.next
 
 
 def test_what_is_not_there_yet_is_seen_as_that() -> None:
-    found = cluster_api.Api(Silent("ConfigMap", "Namespace", "RuntimeClass"), {}).look("plugin", "config")  # type: ignore[arg-type]
+    api = Silent("ConfigMap", "Namespace", "RuntimeClass", but="default")
+    found = cluster_api.Api(api, {}).look("plugin", "config")  # type: ignore[arg-type]
     assert (found.config_map, found.namespace, found.classes) == (None, False, {})
 
 

@@ -31,7 +31,8 @@ def test_a_taint_is_added_to_those_of_others_and_only_ours_is_taken_away() -> No
         {**there, "metadata": {**plan.calls[2].arguments["resource_definition"][0]["metadata"]}, "spec": {"taints": [others, mine]}}
     )
     gone = live.absent(empty(nodes={"gpu1": noted}, config_map=config_map(TAINT)), [], hosts({"gpu1": native()}), SETTINGS)
-    assert doing(gone) == ["taint the node gpu1", "take the labels from the nodes"]
+    removed = "remove the ConfigMap nvidia-device-plugin/gpufleet-device-plugin"
+    assert doing(gone) == ["taint the node gpu1", "take the labels from the nodes", removed]
     assert gone.calls[0].arguments["patch"][1]["value"] == [others]
 
 
@@ -126,11 +127,21 @@ def test_a_taint_stays_noted_for_as_long_as_a_node_of_which_nothing_is_known_has
     assert [done(call)[0] for call in calls if "RuntimeClass" not in call.doing] == ["patch", "Node"]
 
 
+def test_taints_are_taken_back_that_a_config_map_of_another_name_notes() -> None:
+    """gpufleet_kubernetes_config_map, the namespace or the profile was another one when they were set."""
+    old = config_map("a=old:NoSchedule")
+    old["metadata"]["name"] = "another"
+    plan = live.absent(empty(nodes={"gpu1": tainted("a=old:NoSchedule")}), [old], hosts({"gpu1": native()}), SETTINGS)
+    assert doing(plan) == ["taint the node gpu1", "take the labels from the nodes", "remove the ConfigMap nvidia-device-plugin/another"]
+    assert plan.said == ()
+
+
 FORGED = [
     # what the node's own note says, what the ConfigMap notes, what is wanted, whether the admin's taint team=ml:NoExecute stays
     ("of the admin's", [THEIRS], (), (), True),
     ("of the admin's, where others are noted", [THEIRS], ("a=old:NoSchedule",), (), True),
     ("of one of its key", [{**THEIRS, "value": "other"}], (), ("team=new:NoExecute",), True),
+    ("of one of its key, with a value for those who run what they read", [{**THEIRS, "value": "$(id)"}], (), (), True),
     ("true", [THEIRS], ("team=ml:NoExecute",), (), False),
     ("that is no list", {"team": "ml"}, (), (), True),
 ]
@@ -151,8 +162,9 @@ def test_root_of_a_node_has_no_taint_of_its_node_removed(note: Any, noted: tuple
         patches = [done(call)[1] for call in plan.calls if "patch" in call.arguments]
         assert all(("ml" in values) is stays for values in patches)
         assert bool(patches) is not stays
-        doubted = [text for text in plan.said if "kubectl taint node gpu1 team=ml:NoExecute-" in text]
-        assert bool(doubted) is (note == [THEIRS] and stays), plan.said
+        doubted = [text for text in plan.said if "`kubectl taint node gpu1 team:NoExecute-`" in text]
+        assert bool(doubted) is (isinstance(note, list) and stays), plan.said
+        assert not any("$(id)" in text for text in plan.said)
 
 
 def test_a_taint_that_goes_is_known_as_ours_where_a_controller_was_faster() -> None:

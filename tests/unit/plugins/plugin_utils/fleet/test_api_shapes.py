@@ -41,6 +41,7 @@ WRONG: list[tuple[Any, str]] = [
         {"metadata": {**NAMED, "managedFields": [{"fieldsV1": {"f:metadata": {"f:labels": "x"}}}]}},
         "metadata.managedFields.fieldsV1.f:metadata.f:labels",
     ),
+    ({"metadata": {**NAMED, "ownerReferences": [{"kind": []}]}}, "metadata.ownerReferences.kind"),
     ({"metadata": NAMED, "spec": {"taints": "text"}}, "spec.taints"),
     ({"metadata": NAMED, "spec": {"taints": [None]}}, "spec.taints"),
     ({"metadata": NAMED, "spec": {"taints": [{"key": []}]}}, "spec.taints.key"),
