@@ -27,7 +27,7 @@ RUN = "docker run --pull=never --network=none"
 BYSTANDERS = f"for name in web db; do {RUN} -d --stop-signal=KILL --name $name {PROBE} sleep 100000; done"
 PIDS = "docker inspect -f '{{.State.Pid}}' web db"
 # Only the runtime is there, which does not tell its version.
-UNJUDGED = "5 rows of docs/known-bad.md could not be judged on this host, since the version of the NVIDIA Container Toolkit is not known"
+UNJUDGED = "Rows of docs/known-bad.md could not be judged on this host, since the version of the NVIDIA Container Toolkit is not known"
 NO_LIST = {"handlers": {"nvidia": {"options": {"runtimeArgs": "no list"}}}}
 OWN = '{\n\t"log-opts": {"max-size": "10m"},\n\t"shutdown-timeout": 2\n}'
 
