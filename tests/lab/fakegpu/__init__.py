@@ -251,11 +251,12 @@ def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
 SHOWN = {"devices": "devices", "driver": "driver", "driver/nvidia/params": "params-in-proc"}
 MOUNT = "[ ! -e {source} ] || mountpoint -q {place} || mount --bind {source} {place}"
 MOUNTS = tuple(MOUNT.format(source=f"/{TOP}/proc/{real}", place=f"/proc/{name}") for name, real in SHOWN.items())
+# Debian 13 and later rebuild the library cache by a unit of systemd's at the first boot, and two ldconfig take each other's new file away.
 UNIT = """\
 [Unit]
 Description=Device nodes and library cache of the lab's GPUs
 DefaultDependencies=no
-After=local-fs.target
+After=local-fs.target ldconfig.service
 Before=sysinit.target
 
 [Service]
