@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec, from_document
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
-from tests.unit.plugins.plugin_utils.cdi.test_spec_plan import OURS, THEIRS, file_of, paths, plan, seen
+from tests.unit.cdi_plans import OURS, THEIRS, file_of, paths, plan, seen
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.550.163.01"
 READ_ONLY = ["ro", "nosuid", "nodev", "rbind", "rprivate"]

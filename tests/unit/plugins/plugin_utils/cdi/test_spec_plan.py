@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CDI spec of a host: what is generated, what is planned, what is refused, case by case."""
+"""The CDI spec of a host: what is planned and what is refused, case by case."""
 
 from __future__ import annotations
 
@@ -10,154 +10,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, nvidia_smi
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version, writer
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver.gpus import DeviceFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, HostDecision, NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.unit.builders import obs, sha
-from tests.unit.gpus import BUSES, UUIDS, host, nvml
-
-OURS = "/etc/cdi/nvidia.yaml"
-THEIRS = "/var/run/cdi/nvidia.yaml"
-UNUSED = ("GPU-????????-????-????-????-????????????",) * 2
-SOURCE = "print('the probe')"
-RECORD = resource.record_of_options("collection", "1.0.0")
-
-
-def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
-    """A host with two GPUs and the toolkit, changed by `files` (None takes one away)."""
-    merged = {**host(), **(files or {})}
-    answers = {**nvml(), **more.pop("answers", {})}
-    there = {p: t for p, t in merged.items() if t is not None}
-    return obs(files=there, **{"packages": {packages.BASE: "1.20.1-1"}, "answers": answers, **more})
-
-
-def plan(there: Observation, record: HostDecision = RECORD, **policy: Any) -> Plan:
-    wanted = Policy(**policy)
-    return resource.plan(wanted, there, record, gpu.parse(wanted, there), SOURCE)
-
-
-def written(made: Plan) -> Spec:
-    return reader.parse(next(c["content"] for c in made.changes if c["op"] == "write"))
-
-
-def paths(made: Plan) -> list[tuple[str, str]]:
-    return [(c["op"], c["path"]) for c in made.changes]
-
-
-def file_of(minors: int = 2, name: str = "0", kind: str = "nvidia.com/gpu") -> str:
-    return f"cdiVersion: 0.5.0\nkind: {kind}\ndevices: [{{name: '{name}', containerEdits: {{deviceNodes: [{{path: /dev/nvidia0}}]}}}}]\n"
-
-
-def two_names() -> str:
-    return file_of().replace("devices: [", "devices: [{name: gpu0, containerEdits: {deviceNodes: [{path: /dev/nvidia0}]}}, ")
-
-
-def by_hand() -> str:
-    """With a variable that no tool writes."""
-    return file_of() + "containerEdits: {env: [A=b]}\n"
-
-
-# ---------------------------------------------------------------- what is generated
-
-
-def test_two_gpus() -> None:
-    made = written(plan(seen()))
-    assert made.names == tuple(f"nvidia.com/gpu={n}" for n in ("0", "1", UUIDS[0], UUIDS[1], "all"))
-    assert made.version == "0.5.0"
-    assert made.edits.env == ("NVIDIA_VISIBLE_DEVICES=void",)
-    assert [n.path for n in made.edits.device_nodes] == [
-        "/dev/nvidia-modeset",
-        "/dev/nvidia-uvm",
-        "/dev/nvidia-uvm-tools",
-        "/dev/nvidiactl",
-    ]
-    assert {d.name: [n.path for n in d.edits.device_nodes] for d in made.devices} == {
-        "0": ["/dev/nvidia0"],
-        "1": ["/dev/nvidia1"],
-        UUIDS[0]: ["/dev/nvidia0"],
-        UUIDS[1]: ["/dev/nvidia1"],
-        "all": ["/dev/nvidia0", "/dev/nvidia1"],
-    }
-
-
-def test_numbers_that_the_kernel_hands_out_are_not_recorded() -> None:
-    made = written(plan(seen()))
-    nodes = {n.path: (n.major, n.minor) for e in (made.edits, *(d.edits for d in made.devices)) for n in e.device_nodes}
-    assert nodes == {
-        "/dev/nvidiactl": (195, 255),
-        "/dev/nvidia-modeset": (195, 254),
-        "/dev/nvidia-uvm": (None, None),
-        "/dev/nvidia-uvm-tools": (None, None),
-        "/dev/nvidia0": (195, 0),
-        "/dev/nvidia1": (195, 1),
-    }
-
-
-def test_the_node_follows_the_minor_and_the_name_the_bus() -> None:
-    made = written(plan(obs(files=host(2, minors=(1, 0)), packages={packages.BASE: "1"}, answers=nvml(2, minors=(1, 0)))))
-    first = next(d for d in made.devices if d.name == "0")
-    assert [n.path for n in first.edits.device_nodes] == ["/dev/nvidia1"]
-
-
-def test_ten_gpus_are_ordered_as_numbers() -> None:
-    gpus = [Gpu(i, i, f"0000:{i:02x}:00.0", "") for i in range(11)]
-    made = build.generate(inventory.of(gpus, {}), build.Options(assume_nodes=True))
-    assert [d.name for d in made.spec.devices] == [*map(str, range(11)), "all"]
-
-
-def test_a_node_that_is_not_there_yet_is_looked_for_where_the_others_are() -> None:
-    """Beneath a root of its own every node has its place there, whether it is there when the spec is made or only later."""
-    nodes = {"/dev/nvidiactl": DeviceFile("/dev/nvidiactl", (195, 255), 0o666, "/drv/dev/nvidiactl")}
-    seen_there = dc.replace(inventory.of([Gpu(0, 0, "0000:00:00.0", "")], nodes), dev_root="/drv")
-    for attributes in ("none", "static", "all"):
-        options = build.Options(assume_nodes=True, node_attributes=attributes)
-        made = build.generate(seen_there, options).spec
-        found = [n for edits in (made.edits, *(d.edits for d in made.devices)) for n in edits.device_nodes]
-        assert {n.path for n in found} >= {"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}
-        assert [n for n in found if n.host_path != f"/drv{n.path}"] == []
-
-
-def test_a_consumer_below_0_5_0_gets_names_with_a_letter_first() -> None:
-    made = plan(seen(), resource.record_of_options("collection", "0.3.0"))
-    assert [d.name for d in written(made).devices] == ["gpu0", "gpu1", UUIDS[0], UUIDS[1], "all"]
-    assert written(made).version == "0.3.0"
-    assert "oldest consumer accepts CDI 0.3.0" in made.advice[0]
-
-
-def test_optional_nodes_are_left_out_with_a_word() -> None:
-    made = plan(seen({"/dev/nvidia-modeset": None}))
-    assert "/dev/nvidia-modeset" not in [n.path for n in written(made).edits.device_nodes]
-    assert made.advice == ("/dev/nvidia-modeset does not exist; containers start without it",)
-
-
-gpu_lists = st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["", "GPU-x"])), unique_by=lambda g: g[0], min_size=1, max_size=12)
-
-
-@settings(max_examples=60, deadline=None)
-@given(gpu_lists, st.sampled_from(("", *version.KNOWN)))
-def test_whatever_the_gpus_the_spec_is_valid_within_the_cap_and_the_same_again(minors: list[tuple[int, str]], cap: str) -> None:
-    gpus = [Gpu(i, minor, f"0000:{i:02x}:00.0", uuid and f"{uuid}{minor}") for i, (minor, uuid) in enumerate(minors)]
-    nodes = {f"/dev/nvidia{minor}": DeviceFile(f"/dev/nvidia{minor}", (195, minor), 0o666) for minor, _uuid in minors}
-    made = build.generate(inventory.of(gpus, nodes), build.Options(cap=cap))
-    assert version.above(made.spec, cap) == []
-    assert made.spec.version == version.minimum(made.spec)
-    names = [d.name for d in made.spec.devices]
-    assert len(set(names)) == len(names)
-    assert all(d.edits.device_nodes for d in made.spec.devices)
-    assert set(made.missing) == {"/dev/nvidiactl", "/dev/nvidia-uvm"}
-    assert reader.parse(writer.render(made.spec)) == made.spec
-    assert build.generate(inventory.of(gpus, dict(reversed(nodes.items()))), build.Options(cap=cap)) == made
-
+from tests.unit.cdi_plans import OURS, RECORD, THEIRS, UNUSED, by_hand, file_of, paths, plan, seen, two_names, written
+from tests.unit.gpus import BUSES, UUIDS, host
 
 # ---------------------------------------------------------------- when nothing, when what
 
@@ -342,58 +202,6 @@ def test_absent_gives_back_what_was_there() -> None:
 def test_other_directories() -> None:
     assert resource.path(Policy(cdi_spec_dirs=("/run/cdi", "/opt/cdi"))) == "/opt/cdi/nvidia.yaml"
     assert resource.path(Policy(cdi_spec_dirs=("/run/cdi",))) == "/run/cdi/nvidia.yaml"
-
-
-# ---------------------------------------------------------------- UUIDs that only NVML knows
-
-
-NO_PROBE = {"probe:nvml": {"value": {"gpus": [], "errors": [{"call": "dlopen", "code": 12, "message": "no library"}]}}}
-ABSENT = {"error": {"kind": "not-found", "message": "nvidia-smi is not there"}}
-NO_SMI = {q["id"]: ABSENT for q in nvidia_smi.questions(Policy())}
-
-
-def unasked(files: dict[str, Any]) -> Observation:
-    """A host that was looked at, and whose GPUs nobody used yet."""
-    return obs(files=files, packages={packages.BASE: "1.20.1-1"})
-
-
-def test_nvml_is_asked_when_a_spec_must_be_made() -> None:
-    with pytest.raises(NeedMore) as need:
-        plan(unasked(host()))
-    assert [(q["id"], q["source"]) for q in need.value.questions] == [("probe:nvml", SOURCE)]
-    made = plan(seen(host(uuids=UNUSED)))
-    assert [d.name for d in written(made).devices] == ["0", "1", UUIDS[0], UUIDS[1], "all"]
-    assert "according to nvml" in made.differences[0].why
-
-
-def test_nobody_is_asked_where_our_spec_is_still_right() -> None:
-    text = plan(seen()).changes[0]["content"]
-    assert plan(unasked({**host(), OURS: text})).empty
-    assert plan(unasked({**host(uuids=UNUSED), OURS: text})).empty  # it still knows the UUIDs that /proc does not tell
-
-
-def test_without_nvml_there_are_no_names_by_uuid() -> None:
-    made = plan(seen(host(uuids=UNUSED), answers={**NO_PROBE, **NO_SMI}))
-    assert [d.name for d in written(made).devices] == ["0", "1", "all"]
-    assert "according to procfs" in made.differences[0].why
-    assert "no library" in made.advice[0]
-    assert "nvidia-smi is not there" in made.advice[0]
-    assert made.advice[1] == "UUID of GPU 0, 1 is not known: no device of that name in the CDI spec"
-    text = made.changes[0]["content"]
-    assert plan(unasked({**host(uuids=UNUSED), OURS: text})).empty  # asked once, not at every run
-
-
-def test_nvidia_smi_is_not_asked_where_nvml_hangs() -> None:
-    made = plan(seen(host(uuids=UNUSED), answers={"probe:nvml": {"error": {"kind": "timeout", "message": "no answer in 20 s"}}}))
-    assert [d.name for d in written(made).devices] == ["0", "1", "all"]
-    assert "no answer in 20 s" in made.advice[0]
-
-
-@pytest.mark.parametrize(("code", "step"), [(18, "Reboot"), (9, "modprobe nvidia"), (15, "Xid")])
-def test_a_driver_that_nvml_calls_sick_is_refused(code: int, step: str) -> None:
-    sick = {"probe:nvml": {"value": {"gpus": [], "errors": [{"call": "nvmlInit", "code": code, "message": "sick"}]}}}
-    with pytest.raises(PlanError, match=step):
-        plan(seen(answers=sick))
 
 
 # ---------------------------------------------------------------- refused

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host with GPUs and its CDI spec as it is planned, for the tests of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
+
+from tests.unit.builders import obs
+from tests.unit.gpus import host, nvml
+
+OURS = "/etc/cdi/nvidia.yaml"
+THEIRS = "/var/run/cdi/nvidia.yaml"
+UNUSED = ("GPU-????????-????-????-????-????????????",) * 2
+SOURCE = "print('the probe')"
+RECORD = resource.record_of_options("collection", "1.0.0")
+
+
+def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
+    """A host with two GPUs and the toolkit, changed by `files` (None takes one away)."""
+    merged = {**host(), **(files or {})}
+    answers = {**nvml(), **more.pop("answers", {})}
+    there = {p: t for p, t in merged.items() if t is not None}
+    return obs(files=there, **{"packages": {packages.BASE: "1.20.1-1"}, "answers": answers, **more})
+
+
+def plan(there: Observation, record: HostDecision = RECORD, **policy: Any) -> Plan:
+    wanted = Policy(**policy)
+    return resource.plan(wanted, there, record, gpu.parse(wanted, there), SOURCE)
+
+
+def written(made: Plan) -> Spec:
+    return reader.parse(next(c["content"] for c in made.changes if c["op"] == "write"))
+
+
+def paths(made: Plan) -> list[tuple[str, str]]:
+    return [(c["op"], c["path"]) for c in made.changes]
+
+
+def file_of(minors: int = 2, name: str = "0", kind: str = "nvidia.com/gpu") -> str:
+    return f"cdiVersion: 0.5.0\nkind: {kind}\ndevices: [{{name: '{name}', containerEdits: {{deviceNodes: [{{path: /dev/nvidia0}}]}}}}]\n"
+
+
+def two_names() -> str:
+    return file_of().replace("devices: [", "devices: [{name: gpu0, containerEdits: {deviceNodes: [{path: /dev/nvidia0}]}}, ")
+
+
+def by_hand() -> str:
+    """With a variable that no tool writes."""
+    return file_of() + "containerEdits: {env: [A=b]}\n"
