@@ -26,7 +26,7 @@ def require_ended(unit, within):
             raise host_files.NodeError(
                 "failed", "a command still runs after %d s (process %d), so what it does may stay" % (within, left[0])
             )
-        # The pause between two looks, until the time is over: its parent is dead, so nobody is told when a process ends.
+        # The pause between two looks, until the time is over: its parent is dead, so nobody learns when a process ends.
         time.sleep(PAUSE)
 
 

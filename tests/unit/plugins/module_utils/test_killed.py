@@ -322,31 +322,19 @@ def test_after_a_boot_files_come_back_and_no_unit_is_waited_for(host, monkeypatc
     assert host.systemd.actions[actions:] == ["--no-reload enable refresh.path", "--no-block start refresh.path"]
 
 
-def test_a_boot_waits_for_no_package_manager_and_names_what_is_left_to_do(host, monkeypatch):
-    """It would be killed in its middle; and before the network is up it could do nothing."""
+@pytest.mark.parametrize(("within", "undone"), [(900, False), (10, True)])
+def test_a_boot_undoes_what_is_quick_and_names_what_a_package_manager_has_left_to_do(within, undone, host, monkeypatch):
+    """That would be killed in its middle; and before the network is up it could do nothing."""
     left = host.config.parent / "undone"
-    slow = {"argv": ["true"], "undo": ["touch", str(left)], "undo_within": 900}
+    command = {"argv": ["true"], "undo": ["touch", str(left)], "undo_within": within}
     with Patched(host.systemd.bin.parent) as patched:
         patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
-        in_child(lambda: host.run([host.write(host.config, NEW)], commands_before=[slow], units=RESTART))
+        in_child(lambda: host.run([host.write(host.config, NEW)], commands_before=[command], units=RESTART))
     monkeypatch.setattr(transaction.rollback.system, "boot", lambda: "another")
     with journal_writer.locked(host.journal, "boot", keep=True):
         outcome = transaction.rollback.recover("", host.journal, "the next boot", booting=True)[0]
-    assert "a boot cannot undo it; run: touch %s" % left in outcome["trouble"]
-    assert not left.exists()
-
-
-def test_a_boot_undoes_what_is_quick(host, monkeypatch):
-    left = host.config.parent / "undone"
-    quick = {"argv": ["true"], "undo": ["touch", str(left)], "undo_within": 10}
-    with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
-        in_child(lambda: host.run([host.write(host.config, NEW)], commands_before=[quick], units=RESTART))
-    monkeypatch.setattr(transaction.rollback.system, "boot", lambda: "another")
-    with journal_writer.locked(host.journal, "boot", keep=True):
-        outcome = transaction.rollback.recover("", host.journal, "the next boot", booting=True)[0]
-    assert outcome["trouble"] is None
-    assert left.exists()
+    assert left.exists() is undone
+    assert outcome["trouble"] is None if undone else "a boot cannot undo it; run: touch %s" % left in outcome["trouble"]
 
 
 def by_a_transaction(host, told):
