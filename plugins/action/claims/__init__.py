@@ -193,7 +193,7 @@ def take(directory: Path, known: Mapping[str, Sequence[str]], ours: Collection[s
             rest = {identity: name for identity, name in claim["hosts"].items() if name not in settled}
             _write(path, {**claim, "hosts": rest}, owner)
             left += [
-                f"{every[one]} is proven in each run: {path} has it as {name}. Remove that file"
+                f"{every[one]} is proven in each run: {path} has its boot as that of {name}. Remove that file if both are one machine"
                 for one, name in rest.items()
                 if one in every
             ]
