@@ -175,7 +175,8 @@ def test_a_run_that_was_killed_is_ended_by_the_next(kube: Kube) -> None:
     label, in_service, *_more = kube.stands()
     assert (label, in_service) == ("false", False)
     said = kube.hand_over("state")
-    assert "collection: the node kube1 is held out of service by this collection (to put it back" in said.words
+    held = "collection: the node kube1 is held out of service by this collection (it is being handed over to the collection; to put it back"
+    assert held in said.words, said.words
     again = kube.hand_over("collection")
     assert again.status == 0, again.words
     assert kube.stands() == COLLECTIONS
