@@ -143,9 +143,9 @@ def glob(root, pattern, folders=None):
         if "*" not in part and "?" not in part:
             paths = [path + "/" + part for path in paths]
             continue
-        fits, matched = _matcher(part), []
+        begin, fits, matched = part.split("*")[0].split("?")[0], _matcher(part), []
         for path in paths:
-            matched.extend(path + "/" + name for name in folders.names(path or "/") or () if fits(name))
+            matched.extend(path + "/" + name for name in folders.names(path or "/") or () if name.startswith(begin) and fits(name))
         paths = matched
         if len(paths) > host_files.MAX_ENTRIES:
             raise host_files.NodeError("too-large", "%s: matches more than %d files" % (pattern, host_files.MAX_ENTRIES))

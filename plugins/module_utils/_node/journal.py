@@ -292,7 +292,8 @@ def damaged(directory, path, why):
 
 def is_stray(base, path):
     """Whether a place is such a name. One that is young may be in use by someone whose entry was removed just now."""
-    named = re.match(BESIDE + r"\Z", os.path.basename(path))
+    name = os.path.basename(path)
+    named = re.match(BESIDE + r"\Z", name) if name.startswith(".gpufleet-") else None
     if not named:  # before it is looked at: so are nearly all of those in a directory
         return False
     try:

@@ -23,11 +23,10 @@ def processes(names, flags=None, environment=None):
     own (an engine within a container) is none of the host's. Of arguments and environment what is listed travels, and of the verified only:
     flags and names, with the shape of each one's value.
     """
-    wanted = [(name, re.compile(name)) for name in names]
     found, others = [], {}
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         called = trust.named(pid)
-        name = next((name for name, pattern in wanted if called and pattern.fullmatch(called)), None)
+        name = next((name for name in names if called and _fits(name, called)), None)
         if name is None:
             continue
         roots = process_trust.is_root(pid)
@@ -37,7 +36,7 @@ def processes(names, flags=None, environment=None):
         with contextlib.suppress(trust.Gone):
             process = trust.process(pid)
             # Since it was counted it may have become another program, or another user's: what is read now has to be what was asked for.
-            same = process.uids == (0, 0, 0, 0) and re.fullmatch(name, os.path.basename(process.exe))
+            same = process.uids == (0, 0, 0, 0) and _fits(name, os.path.basename(process.exe))
             if process.pids == 1 and same:
                 found.append(process)
         if len(found) > MAX_PROCESSES:  # never a part of them, taken for all
@@ -47,17 +46,22 @@ def processes(names, flags=None, environment=None):
     return {"processes": judged, "programs": programs_, "others": others}
 
 
+def _fits(name, called):
+    """A plain name is compared as it is: re takes longer to compile one than to look at all processes."""
+    return name == called if name.replace("-", "").isalnum() else re.fullmatch(name, called) is not None
+
+
 def _judged(found, flags, environment):
     if not found:
         return []
     judge = process_trust.Judge(_units_of_processes)
     ticks = float(os.sysconf("SC_CLK_TCK"))
-    booted = re.search(r"^btime (\d+)$", host_files.read_text("", "/proc/stat", 16 * host_files.MIB) or "", re.MULTILINE)
+    booted = trust.field(host_files.read_text("", "/proc/stat", 16 * host_files.MIB) or "", "btime ")
     _units_of_processes(sorted({unit for unit in map(judge.unit, found) if unit}))  # one call for all
     judged = []
     for process in found:
         doubt = judge.doubt(process)
-        described = dict(_described(process, judge), start=(int(booted.group(1)) if booted else 0) + process.start / ticks)
+        described = dict(_described(process, judge), start=(int(booted[0]) if booted else 0) + process.start / ticks)
         if doubt:
             described.update(unverified=doubt.row, place=doubt.place, why=doubt.why, remedy=doubt.remedy)
         else:

@@ -11,7 +11,6 @@ import _socket  # what `socket` is made of, which takes a thirtieth of a look to
 import collections
 import contextlib
 import os
-import re
 import stat
 import struct
 
@@ -227,7 +226,7 @@ def _read_process(pid, place):
     status = proc_text("status", place)
     exe = os.readlink("exe", dir_fd=place)
     root = os.stat("root", dir_fd=place)
-    numbers = re.search(r"^NSpid:(.*)$", status, re.MULTILINE)
+    numbers = field(status, "NSpid:")
     return Process(
         pid=pid,
         ppid=int(fields[1]),
@@ -237,7 +236,7 @@ def _read_process(pid, place):
         deleted=exe.endswith(_DELETED),
         argv=tuple(proc_text("cmdline", place).split("\0")[:-1]),
         users=os.readlink("ns/user", dir_fd=place),
-        pids=len(numbers.group(1).split()) if numbers else 1,  # a kernel older than 4.1 does not say
+        pids=len(numbers) or 1,  # a kernel older than 4.1 does not say
         root=(root.st_dev, root.st_ino),
         groups=proc_text("cgroup", place),
     )
@@ -252,8 +251,13 @@ def proc_text(name, place=None, cap=256 * 1024):
         os.close(fd)
 
 
+def field(text, begin):
+    """The words of the line that begins so in a file of the kernel's, without its beginning; [] where none does."""
+    return ("\n" + text).partition("\n" + begin)[2].partition("\n")[0].split()
+
+
 def uids_of(status):
-    return tuple(int(word) for word in re.search(r"^Uid:(.*)$", status, re.MULTILINE).group(1).split()) if "\nUid:" in status else ()
+    return tuple(int(word) for word in field(status, "Uid:"))
 
 
 def _plain(exe):

@@ -4,9 +4,8 @@
 """Which processes live on. Node side: standard library only, Python 3.6."""
 
 import os
-import re
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.system import started
 
 
@@ -17,10 +16,9 @@ def contained():
         if not entry.isdigit():
             continue
         status = host_files.read_text("", "/proc/%s/status" % entry, 64 * 1024) or ""
-        numbers = re.search(r"^NSpid:(.*)$", status, re.MULTILINE)
-        if numbers and len(numbers.group(1).split()) == 2 and numbers.group(1).split()[-1] == "1":
-            name = re.search(r"^Name:\s*(.*)$", status, re.MULTILINE)
-            found[int(entry)] = (started(int(entry)), name.group(1) if name else "")
+        numbers = trust.field(status, "NSpid:")
+        if len(numbers) == 2 and numbers[1] == "1":
+            found[int(entry)] = (started(int(entry)), " ".join(trust.field(status, "Name:")))
     return found
 
 

@@ -45,7 +45,9 @@ QUESTION: queries.Question = {**queries.package(list(FAMILY)), "candidates": "fi
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    return [QUESTION, queries.file(RUNTIME_BINARY, content=False)]
+    """Who installs nothing needs not know what there is to install."""
+    plain = {key: value for key, value in QUESTION.items() if key != "candidates"}
+    return [plain if policy.packages == "ignore" else QUESTION, queries.file(RUNTIME_BINARY, content=False)]
 
 
 @dc.dataclass(frozen=True)

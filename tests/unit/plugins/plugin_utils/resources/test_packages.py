@@ -150,6 +150,12 @@ def test_packages_stay_when_the_rest_goes() -> None:
     assert packages.plan_absent(Policy(state="absent"), obs(packages={BASE: NEW})) == Plan()
 
 
+def test_a_host_whose_packages_are_left_alone_is_not_asked_for_offers() -> None:
+    asked, _runtime = packages.questions(Policy(packages="ignore"))
+    assert "candidates" not in asked
+    assert {**asked, "candidates": "first missing"} == packages.QUESTION == packages.questions(Policy())[0]
+
+
 def test_a_host_that_has_the_base_package_is_asked_for_offers_of_the_others_only_when_it_needs_them() -> None:
     """Asking apt takes longer than the rest of a look, and a converged host would be asked each time."""
     assert packages.QUESTION["names"][0] == BASE
