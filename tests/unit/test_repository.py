@@ -58,6 +58,12 @@ def test_a_file_that_a_maintainer_is_sent_to_is_there(page: str) -> None:
     assert sorted({name for name in named if not any(path.endswith(f"/{name}") for path in there)}) == []
 
 
+def test_the_packages_of_one_file_are_those_that_the_page_names() -> None:
+    (sentence,) = re.findall(r"^- \*\*`plugins/action/(.*) are packages of one file", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    there = {path.parent.name for path in (ROOT / "plugins/action").glob("*/__init__.py")}
+    assert set(re.findall(r"(\w+)/`", sentence)) == there
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "plugins").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
 def test_code_cites_no_page_that_nobody_else_has(path: Path) -> None:
     """A source is upstream's file or a page of this repository."""

@@ -17,7 +17,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 ROOT = Path(__file__).resolve().parents[4]
 PROGRAMS = {"a look": "observe", "a change": "transaction", "an acknowledgement": "acknowledge", "a proof": "container_check"}
 ROW = re.compile(r"^ *\| (an? [\w ]+) \| ([\d ]+) \| ([\d ]+) \| ([\d ]+) \|$", re.MULTILINE)
-ROWS = {name: [int(cell.replace(" ", "")) for cell in cells] for name, *cells in ROW.findall((ROOT / "ARCHITECTURE.md").read_text())}
+PAGE = (ROOT / "ARCHITECTURE.md").read_text()
+ROWS = {name: [int(cell.replace(" ", "")) for cell in cells] for name, *cells in ROW.findall(PAGE)}
 # zlib-ng, which some distributions have in zlib's place, compresses source text a little less.
 OTHER_ZLIB = 1.06 if "zlib-ng" in zlib.ZLIB_RUNTIME_VERSION else 1.0
 WHOLE_LOOK = 52_800  # loader, sources and questions
@@ -26,6 +27,11 @@ WHOLE_LOOK = 52_800  # loader, sources and questions
 def test_the_page_has_every_program() -> None:
     assert set(ROWS) == set(PROGRAMS)
     assert set(PROGRAMS.values()) == set(transport.PROGRAMS)
+
+
+def test_the_page_begins_with_the_numbers_of_its_table() -> None:
+    look, change = (f"{ROWS[row][1]:,}".replace(",", " ") for row in ("a look", "a change"))
+    assert f"at most {look} lines in a look, {change} in a change (counted below)" in PAGE
 
 
 @pytest.mark.parametrize("row", PROGRAMS)
