@@ -54,11 +54,13 @@ class Api:
         """
         where = {"kind": "ConfigMap", "namespace": namespace}
         found = self._get("read the ConfigMap", {**where, "name": name})
-        if found or not self._get("read the namespace", {"kind": "Namespace", "name": namespace}):
-            if not found and not self._get("read the namespace", {"kind": "Namespace", "name": "default"}):
+        if found:
+            return found, True
+        if not self._get("read the namespace", {"kind": "Namespace", "name": namespace}):
+            if not self._get("read the namespace", {"kind": "Namespace", "name": "default"}):
                 why = "the API shows no namespace `default` either, which every cluster has"
                 raise PlanError(f"cannot read the namespace {namespace}", why=why, next=f"Check {drain_kubernetes.ACCESS}, and the API")
-            return found, bool(found)
+            return [], False
         if not self._get("read the ConfigMap", {**where, "name": OF_EVERY_NAMESPACE}):
             why = f"the API shows no ConfigMap {OF_EVERY_NAMESPACE} there either, which every namespace has"
             step = f"Check {drain_kubernetes.ACCESS}, and the API; run again where the namespace is new"
