@@ -174,34 +174,40 @@ def _read(path: Path) -> tuple[dict[str, Any], Process]:
         raise PlanError("this file does not say which hosts a rollout has", where=str(path), why=str(error), next=step) from None
 
 
-def take(directory: Path, known: Mapping[str, Sequence[str]], ours: Collection[str], begun: str, about: str) -> list[str]:
-    """Say that this run has the hosts `ours`, for as long as the process of ansible-playbook lives, of which this one is a child.
+def take(directory: Path, known: Mapping[str, Sequence[str]], own: Collection[str], begun: str, about: str) -> list[str]:
+    """Say that this run has the hosts `own`, for as long as the process of ansible-playbook lives, of which this one is a child.
 
     known: all hosts of this run by their names in its inventory, each with its identities. What runs that died have said of them is settled
     by that; of other hosts it is kept. Returned is which of this run's hosts that keeps from being settled, for people.
     """
-    every = {identity: host for host, identities_ in known.items() for identity in identities_}
-    left = []
-    reached = {identities_[-1] for identities_ in known.values()}
-    called = {(identity, host) for host, identities_ in known.items() for identity in identities_}
-    for path in sorted(directory.glob("*.json")):
-        claim, owner = _read(path)
-        if lives(owner) is False:
-            # The name and the boot are a host's own words. Under another name and at another address they settle nothing: by the words of
-            # another host it would be spared the proof that the dead run owes it.
-            settled = {name for one, name in claim["hosts"].items() if one in reached or (one, name) in called}
-            rest = {identity: name for identity, name in claim["hosts"].items() if name not in settled}
-            _write(path, {**claim, "hosts": rest}, owner)
-            left += [
-                f"{every[one]} is proven in each run: {path} has its boot as that of {name}. Remove that file if both are one machine"
-                for one, name in rest.items()
-                if one in every
-            ]
+    left = {sentence for path in sorted(directory.glob("*.json")) for sentence in _settle(path, known)}
     mine = process(os.getppid())
     if mine is not None:
-        hosts = {identity: host for host in ours for identity in known[host]}
+        hosts = {identity: host for host in own for identity in known[host]}
         _write(_of(directory, mine), {"hosts": hosts, "ended": [], "begun": begun, "about": about}, mine)
-    return sorted(set(left))
+    return sorted(left)
+
+
+def _settle(path: Path, known: Mapping[str, Sequence[str]]) -> list[str]:
+    """Take out of the record of a run that died which hosts this run has by now. What is said of those for which it stays.
+
+    The name and the boot are a host's own words. Under another name and at another address they settle nothing: by the words of another
+    host it would be spared the proof that the dead run owes it.
+    """
+    claim, owner = _read(path)
+    if lives(owner) is not False:
+        return []
+    host_of = {identity: host for host, identities_ in known.items() for identity in identities_}
+    reached = {identities_[-1] for identities_ in known.values()}
+    called = {(identity, host) for host, identities_ in known.items() for identity in identities_}
+    settled = {name for one, name in claim["hosts"].items() if one in reached or (one, name) in called}
+    rest = {identity: name for identity, name in claim["hosts"].items() if name not in settled}
+    _write(path, {**claim, "hosts": rest}, owner)
+    return [
+        f"{host_of[one]} is proven in each run: {path} has its boot as that of {name}. Remove that file if both are one machine"
+        for one, name in rest.items()
+        if one in host_of
+    ]
 
 
 def _of(directory: Path, owner: Process) -> Path:
