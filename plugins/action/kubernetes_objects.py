@@ -100,7 +100,7 @@ class ActionModule(ActionBase):
             return Seen(written, place, before, todo, steps=steps, stays=stays)
         api = clusters.api_of(self, one, variables)
         if absent:
-            with clusters.telling(one, others):
+            with clusters.named_in_errors(one, others):
                 there = api.look(settings.place, settings.config_map)
                 back = live.absent(there, api.own_config_maps(), one.hosts, settings)
             return Seen(written, place, before, todo, back, api, of=one)
@@ -111,7 +111,7 @@ class ActionModule(ActionBase):
     def _carry_out(self, one: Seen, found: Found) -> None:
         check = bool(self._task.check_mode)
         if one.api and one.of:
-            with clusters.telling(one.of):
+            with clusters.named_in_errors(one.of):
                 one.api.carry_out(one.plan.calls, check=check)
         for call in one.plan.calls:
             found.differences += call.differences

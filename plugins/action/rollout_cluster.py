@@ -66,7 +66,7 @@ class ActionModule(ActionBase):
         closed = rollout_batch.closed(settings.of(args["settings"])) if concerned and args["point"] == "end" and not check else ""
         try:
             for asked in self._asked([] if closed else concerned, args, variables):
-                with clusters.telling(asked.one):
+                with clusters.named_in_errors(asked.one):
                     asked.api.carry_out(asked.calls, check=check)
                 done.append(asked)
         except (PlanError, AnsibleError) as error:

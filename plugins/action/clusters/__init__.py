@@ -155,7 +155,7 @@ def api_of(action: ActionBase, one: OneCluster, variables: Mapping[str, Any]) ->
 
 
 @contextlib.contextmanager
-def telling(one: OneCluster, others: str = "") -> Iterator[None]:
+def named_in_errors(one: OneCluster, others: str = "") -> Iterator[None]:
     """What a cluster's API refuses is said with the cluster and the way to it: a run may have several. others: what it means for them."""
     try:
         yield
@@ -170,12 +170,12 @@ def telling(one: OneCluster, others: str = "") -> Iterator[None]:
 
 def in_api(one: OneCluster, api: cluster_api.Api, settings: objects.Settings, others: str = "") -> InApi:
     """What has to be done in a cluster now, where a host and its plugin change one after the other."""
-    with telling(one, others):
+    with named_in_errors(one, others):
         there = api.look(settings.place, settings.config_map)
     which = order.ordered(one.hosts, live.strategies(there), settings.fixed)
     kept = live.kept(there, judged_of(one) - which.held)
     rendered = objects.render(one.name, which.hosts, settings, kept)
-    with telling(one, others):
+    with named_in_errors(one, others):
         plan = live.plan(rendered, there, settings, which.held)
     return InApi(rendered, plan, which, frozenset(kept.nodes) - which.held)
 

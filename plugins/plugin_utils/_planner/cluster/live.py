@@ -220,9 +220,9 @@ def conflict(wanted: Object, node: Object, m: Member) -> tuple[str, bool]:
 
 def released(nodes: Iterable[Object], known: node_taints.Taints, why: str = "it is no node with GPUs any more") -> list[Call]:
     """Nodes without what this collection has written there."""
-    ours = [node for node in nodes if any(owners.own_keys(node, part) for part in api_calls.PARTS)]
-    taints = [call for node in ours for call in node_taints.with_taints(bare(node), node, (), known)[1]]  # nothing is wanted or new
-    pairs = [(bare(node), node) for node in ours]
+    own = [node for node in nodes if any(owners.own_keys(node, part) for part in api_calls.PARTS)]
+    taints = [call for node in own for call in node_taints.with_taints(bare(node), node, (), known)[1]]  # nothing is wanted or new
+    pairs = [(bare(node), node) for node in own]
     return [*taints, *api_calls.applied("take the labels from the nodes", pairs, why)]
 
 

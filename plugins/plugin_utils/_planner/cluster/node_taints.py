@@ -24,38 +24,38 @@ Taints = Sequence[Mapping[str, str]]
 
 
 def with_taints(wanted: Object, node: Object, taints: Taints, known: Taints) -> tuple[Object, list[Call], list[Call]]:
-    """The node with the note which taints are ours, and the patches of its taints, which are one list that all share.
+    """The node with the note which of its taints are this collection's, and the patches of its list.
 
     What goes comes before the note, what is new after it: a taint that no note names any more is never taken back.
     known: what this collection taints nodes of this cluster with.
     """
-    ours = own_taints(node, known)  # as noted now: the note may be another one when a patch is made again
-    mine, without, _after = shares(node, taints, ours)
+    own = own_taints(node, known)  # as noted now: the note may be another one when a patch is made again
+    mine, without, _after = shares(node, taints, own)
     note = {objects.TAINTS: objects.note(mine)} if mine else {}
     metadata = {**wanted["metadata"], "annotations": {**wanted["metadata"].get("annotations", {}), **note}}
 
     def going(now: Object) -> list[Call]:
-        return patched(now, shares(now, taints, ours)[1], going)
+        return patched(now, shares(now, taints, own)[1], going)
 
     def coming(now: Object) -> list[Call]:
-        return patched(now, shares(now, taints, ours)[2], coming)
+        return patched(now, shares(now, taints, own)[2], coming)
 
     left = {**node, "spec": {**(node.get("spec") or {}), "taints": without or None}}
     return {**wanted, "metadata": metadata}, going(node), coming(left if going(node) else node)
 
 
-def shares(node: Object, taints: Taints, ours: Taints) -> tuple[list[dict[str, str]], list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+def shares(node: Object, taints: Taints, own: Taints) -> tuple[list[dict[str, str]], list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """What this collection is to have there, the node's list without what is not wanted any more, and its list with all that is wanted."""
     before = drain_kubernetes.taints(node)
-    others = [t for t in before if not any(same_taint(t, o) for o in ours)]
+    others = [t for t in before if not any(same_taint(t, o) for o in own)]
     mine = [dict(t) for t in taints if not any(same_taint(t, other) for other in others)]
     return mine, [t for t in before if t in others or any(same_taint(t, m) for m in mine)], [*others, *mine]
 
 
 def kept_taints(node: Object, taints: Taints, known: Taints) -> list[str]:
     """What is asked for and cannot be set, since somebody has set another value; a taint that is as it has to be is nobody's concern."""
-    ours = own_taints(node, known)
-    others = [t for t in drain_kubernetes.taints(node) if not any(same_taint(t, o) for o in ours)]
+    own = own_taints(node, known)
+    others = [t for t in drain_kubernetes.taints(node) if not any(same_taint(t, o) for o in own)]
     pairs = ((t, o) for t in taints for o in others if same_taint(t, o) and (t.get("value") or "") != (o.get("value") or ""))
     return [
         f"the node {drain_kubernetes.name_of(node)} has the taint {escape.line(spelled(other))} from somebody else, which stays: "
@@ -70,7 +70,7 @@ def spelled(taint: Mapping[str, Any]) -> str:
 
 
 def doubted(nodes: Iterable[Object], known: Taints) -> list[str]:
-    """Taints that a node's note calls ours, and nothing else does: they stay."""
+    """Taints that a node's note calls this collection's, and nothing else does: they stay."""
     found = [
         (drain_kubernetes.name_of(node), taint) for node in nodes for taint in drain_kubernetes.taints(node) if in_doubt(taint, node, known)
     ]

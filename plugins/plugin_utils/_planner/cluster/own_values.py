@@ -29,9 +29,9 @@ def joined(values: Mapping[str, Any], path: str) -> Any:
 def require_as_rendered(says: Mapping[str, str], rendered: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """says: a value -> the variable that says it. Hosts were judged by that one, and another value here would count without it."""
     for path, variable in says.items():
-        theirs, ours = at(given, path), at(rendered, path)
-        if ours is not None and theirs not in (None, ours):
-            what = f"{VARIABLE} sets {path} to {theirs!r}, and {variable} makes it {ours!r}"
+        theirs, wanted = at(given, path), at(rendered, path)
+        if wanted is not None and theirs not in (None, wanted):
+            what = f"{VARIABLE} sets {path} to {theirs!r}, and {variable} makes it {wanted!r}"
             raise PlanError(what, why="the hosts of the cluster are judged by that variable", next=f"Take {path} out, and set {variable}")
 
 

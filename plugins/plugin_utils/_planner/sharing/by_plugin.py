@@ -77,12 +77,12 @@ def parsed(where: str, settings: Mapping[str, Any]) -> Replicas:
 
 def of_all(option: str, entries: Sequence[NamesGpus]) -> Replicas | None:
     """What all entries say, as they are of one node; None where none is for the plugin."""
-    ours = [entry for entry in entries if entry.replicas]
-    for entry in entries if ours else ():
-        if entry.replicas != ours[0].replicas:
-            what = f"{option} shares GPU {ours[0].key} by replicas of the device plugin, and has another policy for GPU {entry.key}"
+    of_plugin = [entry for entry in entries if entry.replicas]
+    for entry in entries if of_plugin else ():
+        if entry.replicas != of_plugin[0].replicas:
+            what = f"{option} shares GPU {of_plugin[0].key} by replicas of the device plugin, and has another policy for GPU {entry.key}"
             raise PlanError(what, why="the device plugin has one policy for all GPUs of a node", next=WAYS)
-    return ours[0].replicas if ours else None
+    return of_plugin[0].replicas if of_plugin else None
 
 
 def require_all(option: str, entries: Sequence[NamesGpus], gpus: Sequence[Gpu]) -> None:
