@@ -216,9 +216,9 @@ def _undo_commands(meta, was, outcome, booting):
 def _undo(command, outcome, booting):
     """What takes long, as a package manager does, would be killed in its middle by a boot that waits for it: that is left to a person."""
     shown, within = " ".join(command["undo"]), command.get("undo_within") or health.ENDS_WITHIN
-    if booting and within > QUICK and command.get("undo_within"):
+    if booting and (command.get("undo_within") or 0) > QUICK:
         raise host_files.NodeError("failed", "the command was cut short, and a boot cannot undo it; run: %s" % shown)
-    found = commands.run(command["undo"], 10 if booting else within, env=command.get("env"))
+    found = commands.run(command["undo"], QUICK if booting else within, env=command.get("env"))
     outcome["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
     if found["rc"] not in [0] + (command.get("undo_accepts") or command.get("accepts") or []):
         end = "no end within %d s" % within if found["timed_out"] else "exit status %d" % found["rc"]
