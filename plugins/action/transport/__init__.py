@@ -66,6 +66,7 @@ INTERPRETERS = (
     "/usr/bin/python3 /usr/libexec/platform-python /usr/local/bin/python3 /run/current-system/sw/bin/python3 /opt/bin/python3 "
     + " ".join(f"{folder}/python3.{minor}" for folder in ("/usr/bin", "/usr/local/bin") for minor in (14, 13, 12, 11, 10, 9, 8, 7, 6))
 )
+FAILED_MODULE = ("module_stdout", "module_stderr", "exception", "rc")
 NO_PYTHON = "gpufleet-no-python"
 LONGEST = 1 << 27  # bytes of an answer: eight times what a look may hold
 MOST_VALUES = 1 << 20  # of an answer: each takes some hundred bytes here, however short it was
@@ -264,9 +265,8 @@ def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task
     result = action._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
     if result.get("failed") or "answer" not in result:
         said = result.get("msg") or result.get("module_stderr") or "no answer"
-        shown = {
-            key: result[key] for key in ("module_stdout", "module_stderr", "exception", "rc") if key in result
-        }  # not its own words for ours
+        # What Ansible adds to a failed module. All else is a host's word, and must not pass for this action's own result.
+        shown = {key: result[key] for key in FAILED_MODULE if key in result}
         raise AnsibleActionFail(f"the module {MODULE} ({program}) failed on the node: {said}", result=shown)
     return answered(str(result["answer"]))
 
