@@ -128,19 +128,18 @@ def making(gpus: Iterable[str]) -> Plan:
     The program that removes them at other times comes with the same transaction, and is gone before its commands are undone.
     """
     every = list(gpus)
+    if not every:
+        return Plan()
     logs = [mps_places.of(gpu, "log") for gpu in every]
     mounted = [mps_places.of(gpu, kind) for gpu in every for kind in ("pipe", "shm")]
     remove = ["rm", "-rf", "--one-file-system", "--", *(mps_places.ROOT + gpu for gpu in every), *logs]
-    steps: list[tuple[list[str], list[str], tuple[int, ...]]] = [
-        (list(mps_places.TOPS), ["rmdir", "--ignore-fail-on-non-empty", "--", *mps_places.TOPS], (NOTHING_THERE,)),
-        (logs, remove, ()),
-        (mounted, ["umount", "--lazy", "--", *mounted], NOT_MOUNTED),
-    ]
-    commands: list[transaction.Command] = []
-    for places, undo, good in steps if every else ():
-        times = {"timeout": QUICK, "undo_within": QUICK}
-        commands.append({"argv": [*MAKE, *places], "why": STAYS, "undo": undo, "undo_accepts": list(good), **times})  # type: ignore[typeddict-item]
-    return Plan(commands=tuple(commands))
+    tops = made(mps_places.TOPS, ["rmdir", "--ignore-fail-on-non-empty", "--", *mps_places.TOPS], NOTHING_THERE)
+    return Plan(commands=(tops, made(logs, remove), made(mounted, ["umount", "--lazy", "--", *mounted], *NOT_MOUNTED)))
+
+
+def made(places: Iterable[str], undo: list[str], *good: int) -> transaction.Command:
+    """good: exit statuses of `undo` that are no failure, besides 0."""
+    return {"argv": [*MAKE, *places], "timeout": QUICK, "why": STAYS, "undo": undo, "undo_within": QUICK, "undo_accepts": list(good)}
 
 
 def running(obs: Observation, gpu: str) -> bool:
@@ -334,10 +333,10 @@ def ending(obs: Observation, gpus: Iterable[str]) -> Plan:
     commands: list[transaction.Command] = []
     for gpu in gpus:
         unit = service(gpu)
-        stop = {"argv": ["systemctl", "stop", unit], "timeout": PATIENCE + 60, "why": GONE}
-        stop |= {"accepts": [NOT_LOADED], "undo": ["systemctl", "start", unit]}
-        commands += [stop]  # type: ignore[list-item]
-        commands += [{"argv": host_service.command(NAME, "clear", gpu), "timeout": 30, "why": GONE}] if clears else []
+        back = ["systemctl", "start", unit]
+        commands.append({"argv": ["systemctl", "stop", unit], "timeout": PATIENCE + 60, "why": GONE, "accepts": [NOT_LOADED], "undo": back})
+        if clears:
+            commands.append({"argv": host_service.command(NAME, "clear", gpu), "timeout": 30, "why": GONE})
     return Plan(commands=tuple(commands))
 
 

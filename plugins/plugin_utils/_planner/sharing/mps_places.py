@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-ROOT = "/run/gpufleet-mps/"
+TOPS = RUN, LOGS = ("/run/gpufleet-mps", "/var/lib/gpufleet-mps")
+ROOT = f"{RUN}/"  # a directory for each GPU
 KINDS: Mapping[str, str] = {
     "pipe": ROOT + "{gpu}/pipe",
     "shm": ROOT + "{gpu}/shm",
     # Not in /var/log, which Ubuntu's rsyslog gives to the group syslog (mode 0775, 00rsyslog.conf): root would follow what that puts there.
-    "log": "/var/lib/gpufleet-mps/{gpu}",
+    "log": LOGS + "/{gpu}",
 }
-TOPS = ("/run/gpufleet-mps", "/var/lib/gpufleet-mps")
 
 
 def of(gpu: str, kind: str) -> str:
