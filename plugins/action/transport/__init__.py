@@ -44,7 +44,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
             "rpc.grpc_wire rpc.cri causes projection.placeholders system projection.projector projection.toml_places transaction.request "
             "projection.selection projection.json_places transaction.edits transaction.staging transaction.swap "
             "transaction.journal_writer transaction.executor transaction.launcher transaction.entry transaction.rollback "
-            "transaction.leftovers transaction.health transaction.deadline"
+            "transaction.orphans transaction.health transaction.deadline"
         ),
         "acknowledge": (
             "system failures trust rpc.unix_http commands host_files keyed journal transaction.journal_writer transaction.acknowledge"

@@ -29,7 +29,7 @@ PARTS = (
     "host_files trust commands keyed projection.selection causes failures rpc.unix_http system journal rpc.grpc_wire rpc.cri "
     "transaction.health transaction.journal_writer transaction.deadline transaction.container_snapshot "
     "projection.placeholders projection.json_places projection.toml_places projection.projector transaction.edits "
-    "transaction.preconditions transaction.staging transaction.swap transaction.leftovers transaction.rollback transaction.executor "
+    "transaction.preconditions transaction.staging transaction.swap transaction.orphans transaction.rollback transaction.executor "
     "transaction.launcher transaction.request transaction.entry"
 ).split()
 KEPT = 3  # versions of the executor

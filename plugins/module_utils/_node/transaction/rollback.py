@@ -23,7 +23,7 @@ import shutil
 import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, journal, system
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, health, journal_writer, leftovers, swap
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, health, journal_writer, orphans, swap
 
 _JOB_KEPT = 24 * 3600  # another caller may just be waiting for its turn
 QUICK = 10  # seconds that someone waits for an answer who judges a transaction on probation, or who boots
@@ -151,7 +151,7 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
                     health.enable(before, wait=not booting)
         if by != EXECUTOR and meta["commands"]:
             with _noting(outcome):
-                leftovers.require_ended(deadline.unit(meta["id"]), health.ENDS_WITHIN)
+                orphans.require_ended(deadline.unit(meta["id"]), health.ENDS_WITHIN)
         _undo_commands(meta, was, outcome, booting)
         if not booting:
             _units_back(meta, acted, checks, outcome)

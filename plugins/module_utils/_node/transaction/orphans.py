@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands that outlive the process that had started them. Node side: standard library only, Python 3.6.
+"""Orphans: commands that outlive the process that had started them. Node side: standard library only, Python 3.6.
 
 An executor's unit has KillMode=process, so a command that it waited for goes on when it is killed: a package manager must not be cut short.
 What such a command does once it was undone would stay.

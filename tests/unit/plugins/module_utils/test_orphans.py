@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import leftovers
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import orphans
 
 UNIT = "gpufleet-1.service"
 GROUPS = {
@@ -28,22 +28,22 @@ def test_a_command_is_waited_for(case, monkeypatch):
     program = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     child = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=output)
     known = "/proc/%d/cgroup" % child.pid
-    monkeypatch.setattr(leftovers.trust, "proc_text", lambda name: groups if name == known else "0::/init.scope\n")
+    monkeypatch.setattr(orphans.trust, "proc_text", lambda name: groups if name == known else "0::/init.scope\n")
     try:
         if waited:
             with pytest.raises(host_files.NodeError) as raised:
-                leftovers.require_ended(UNIT, 0)
+                orphans.require_ended(UNIT, 0)
             assert "process %d" % child.pid in raised.value.message
         else:
-            leftovers.require_ended(UNIT, 0)
+            orphans.require_ended(UNIT, 0)
     finally:
         child.communicate()
-    leftovers.require_ended(UNIT, 0)
+    orphans.require_ended(UNIT, 0)
 
 
 def test_this_process_is_none_of_them(monkeypatch):
     """systemd runs what takes a transaction back in the unit of the transaction."""
     monkeypatch.setattr(
-        leftovers.trust, "proc_text", lambda name: "0::/system.slice/" + UNIT if name == "/proc/%d/cgroup" % os.getpid() else ""
+        orphans.trust, "proc_text", lambda name: "0::/system.slice/" + UNIT if name == "/proc/%d/cgroup" % os.getpid() else ""
     )
-    leftovers.require_ended(UNIT, 0)
+    orphans.require_ended(UNIT, 0)
