@@ -41,8 +41,7 @@ options:
     description:
       - What is shown. V(hosts) is the table of the fleet, V(proof) what M(gpufleet.nvidia.node_check) has shown on each host,
         V(journal) the journals as M(gpufleet.nvidia.node_info) returns them, and V(cdi) what M(gpufleet.nvidia.cdi_spec) found of the
-        CDI specs. V(reached) shows nothing, and counts the hosts that gave no answer, or
-        whose plan is refused.
+        CDI specs. V(reached) shows nothing, and counts the hosts that gave no answer, or whose plan is refused.
     type: str
     choices: [hosts, proof, journal, cdi, reached]
     default: hosts
