@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, draining
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, clusters, draining
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import hand_over, members, objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
@@ -60,10 +60,8 @@ class Step:
         if not (needed and self.check):
             return found
         said = f"{found['described']}. {hand_over.steps(to)}"
-        sides = {"before": node.label, "after": hand_over.LABELS[to]}
-        header = f"Node {node.name}: {objects.TOOLKIT_LABEL}"
-        diff = {f"{side}_header": header for side in sides} | {side: f"{value}\n" if value else "" for side, value in sides.items()}
-        return {**found, "described": said, "msg": said, "diff": [diff]}
+        before, after = ({"labels": {objects.TOOLKIT_LABEL: value}} if value else None for value in (node.label, hand_over.LABELS[to]))
+        return {**found, "described": said, "msg": said, "diff": [clusters.api_diff(f"Node {node.name}", before, after)]}
 
     def seen(self, *, judged: bool = False) -> hand_over.Node:
         node = self.api.node(self.name)

@@ -120,7 +120,9 @@ def needed(node: Node, to: str) -> bool:
 def steps(to: str) -> str:
     """What a run does with a node, for check mode."""
     label = f"the label {TOOLKIT_LABEL}={LABELS[to]} is set"
-    done = f"{label}, its host is converged and proven" if to == COLLECTION else f"what this collection has changed is taken back, {label}"
+    done = f"what this collection has changed is taken back, {label}"
+    if to == COLLECTION:
+        done = f"{label}, its host is converged, and proven where gpufleet_verify_image is set"
     return f"It would be handed over to the {to}: it is drained, {done}, and it is put back into service"
 
 
