@@ -132,8 +132,8 @@ def came(variables: Mapping[str, Any], check: bool) -> bool:
 def several(args: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
     """Whether the rollout has hosts of more than one cluster, or beside one, by the inventory, else by the CA."""
     known = (variables["hostvars"][host] for host in args["plan"]["hosts"])
-    by_ca = ((of.get("gpufleet_cluster"), ((of.get(args["results"]) or {}).get("work") or {}).get("cluster")) for of in known)
-    return len({str(name or authority or "") for name, authority in by_ca}) > 1
+    found = (rollout.cluster_of(of_host, of_host.get(args["results"]) or {}) for of_host in known)
+    return len({name or authority for name, authority in found}) > 1
 
 
 def said(asked: Asked, point: str, check: bool) -> list[str]:

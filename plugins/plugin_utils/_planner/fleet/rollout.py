@@ -169,14 +169,18 @@ def clusters(fleet: Fleet) -> dict[str, tuple[str, ...]]:
     A CA is a host's own word. Where hosts have it that the inventory gives no cluster, all with that CA count in it as well: so what one of
     them says keeps others waiting at most, and never lets them go at the same time.
     """
-    named = {host: str((fleet.variables.get(host) or {}).get("gpufleet_cluster") or "") for host in fleet.results}
-    authority = {host: str((result.get("work") or {}).get("cluster") or "") for host, result in fleet.results.items()}
-    by_authority = {authority[host] for host, name in named.items() if not name}
+    known = {host: cluster_of(fleet.variables.get(host) or {}, result) for host, result in fleet.results.items()}
+    by_authority = {authority for name, authority in known.values() if not name}
     found: dict[str, tuple[str, ...]] = {}
-    for host, name in named.items():
-        both = authority[host] and authority[host] in by_authority
-        found[host] = ((name, authority[host]) if both else (name,)) if name else (authority[host],)
+    for host, (name, authority) in known.items():
+        both = authority and authority in by_authority
+        found[host] = ((name, authority) if both else (name,)) if name else (authority,)
     return found
+
+
+def cluster_of(variables: Mapping[str, Any], result: Mapping[str, Any]) -> tuple[str, str]:
+    """What the inventory calls the cluster of a host, and the CA that the host shows; '' for what nobody says."""
+    return str(variables.get("gpufleet_cluster") or ""), str((result.get("work") or {}).get("cluster") or "")
 
 
 def servers(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
