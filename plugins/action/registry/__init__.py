@@ -129,7 +129,7 @@ class Client:
         self.scheme = "http" if of.registry in access.plain else "https"
         self.auth_file = access.auth_file
         self.header = ""
-        self.read = ""  # where credentials are from
+        self.auth_read = ""  # the file of credentials that was read
         self.opener = urllib.request.build_opener(Redirects)
 
     def document(self, path: str, digest: str) -> tuple[Any, str]:
@@ -172,7 +172,7 @@ class Client:
         return distribution.challenge(error.headers.get("WWW-Authenticate") or "") if itself else None
 
     def _answered(self, wanted: distribution.Challenge) -> str:
-        auths, self.read = _auths(self.auth_file)
+        auths, self.auth_read = _auths(self.auth_file)
         pair = distribution.credentials(auths, self.of)
         basic = f"Basic {pair}" if pair else ""
         if wanted.kind == "basic":
@@ -225,7 +225,7 @@ class Client:
 
     def _status(self, code: int) -> PlanError:
         why, step = WORDS.get(code, ("it failed" if code >= 500 else "it refuses", STEP))
-        read = f"; {self.read or 'no file of credentials'} was read" if code in (401, 403) else ""
+        read = f"; {self.auth_read or 'no file of credentials'} was read" if code in (401, 403) else ""
         return _refused(self.of, f"{why} (HTTP {code}){read}", step)
 
 

@@ -71,6 +71,7 @@ NO_PYTHON = "gpufleet-no-python"
 LONGEST = 1 << 27  # bytes of an answer: eight times what a look may hold
 MOST_VALUES = 1 << 20  # of an answer: each takes some hundred bytes here, however short it was
 SOMEBODY_ELSES = "Check what this host runs as its Python"
+NO_ANSWER = f"the output of the node is not what this collection's programs print. {SOMEBODY_ELSES}"
 INSTALL = "install python3 (3.6 or newer), or set ansible_python_interpreter to the one that exists"
 # Nothing is imported but the standard library: -I leaves out the directory that the connection stands in, the environment and the user's
 # own packages, -S the site's packages and what their .pth files run. All of these may be written by an account that becomes root here.
@@ -108,7 +109,7 @@ def unpack(text: str) -> Any:
             raise ValueError("cut short")
         return json.loads(data.decode("utf-8"))
     except (ValueError, zlib.error, RecursionError):
-        raise AnsibleActionFail(f"the output of the node is not what this collection's programs print. {SOMEBODY_ELSES}") from None
+        raise AnsibleActionFail(NO_ANSWER) from None
 
 
 def _values(data: bytes) -> int:
@@ -121,7 +122,7 @@ def answered(text: str) -> dict[str, Any]:
     """The answer of a program."""
     found = unpack(text)
     if not isinstance(found, dict):
-        raise AnsibleActionFail(f"the output of the node is not what this collection's programs print. {SOMEBODY_ELSES}")
+        raise AnsibleActionFail(NO_ANSWER)
     return found
 
 

@@ -111,7 +111,9 @@ def values(kept: Mapping[str, ToolkitSettings | None], *, cdi: bool, given: Mapp
     why = [f"{names.some(kept)}: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them."]
     silent = [host for host in kept if host not in known_of]
     if silent:
-        what = f"Which engine the toolkit configures on {names.some(silent)} is not known, or its files are where not only root makes any"
+        what = (
+            f"Which engine the toolkit configures on {names.some(silent)} is not known, or its files are where not only root may make files"
+        )
         why.append(f"{what}: these values may not fit there.")
     own = given.get("toolkit")
     if isinstance(own, Mapping) and own.get("env") is not None:

@@ -59,6 +59,7 @@ STAYS = f"{OPTION} has to outlive a boot and a reload of the driver, which forge
 BACK = "this is what was found before this collection set it"
 FORGOTTEN = {MODE: "DEFAULT", SLICE: "default"}  # what a driver has that was just loaded
 LOST = f"{SETTINGS}, which had the modes from before, was removed since this collection wrote it"
+INSTEAD = "the modes of a driver that was just loaded then count as those from before"
 
 
 @dc.dataclass(frozen=True)
@@ -122,7 +123,7 @@ def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, pro
     minors = minors_of(gpus, driver)
     start = (Restart(SERVICE, "start", STAYS),) if files.changes or changed.commands else ()
     daemons = mps.plan(policy, obs, resolved, minors, mps_program)
-    advice = (*advice, f"{LOST}: those of a driver that was just loaded count as such now") if gone else advice
+    advice = (*advice, f"{LOST}: {INSTEAD}") if gone else advice
     said = (*advice, *closed((gpu for gpu, entry in resolved if asks(entry)), {}), *in_use(obs, settings, minors))
     # A daemon that ends does so before its GPU's mode changes, and one that begins has to find the mode right.
     return merge([dc.replace(daemons, restarts=()), changed, files, Plan(restarts=(*start, *daemons.restarts), advice=said)])
@@ -286,7 +287,7 @@ def kept_settings(obs: Observation) -> Mapping[str, Any]:
 
 
 def broken(why: str) -> PlanError:
-    step = "Give the file back from a copy, or remove it: the modes of a driver that was just loaded then count as those from before"
+    step = f"Restore the file from a copy, or remove it: {INSTEAD}"
     return PlanError(
         "this file has the modes of GPUs from before, and is not as this collection wrote it", where=SETTINGS, why=why, next=step
     )

@@ -186,5 +186,5 @@ UNKNOWN = {
 def test_of_a_host_that_is_not_understood_nothing_is_said(case: str) -> None:
     found = rendered({"gpu1": UNKNOWN[case]}, profile="operator").values
     assert found.values == {"toolkit": {"enabled": True}}
-    what = "Which engine the toolkit configures on gpu1 is not known, or its files are where not only root makes any"
+    what = "Which engine the toolkit configures on gpu1 is not known, or its files are where not only root may make files"
     assert f"{what}: these values may not fit there." in found.why

@@ -400,7 +400,7 @@ def test_a_broken_record_is_an_error_with_a_way_out(text: str) -> None:
     with pytest.raises(PlanError) as refused:
         resource.originals(obs(files={resource.SETTINGS: answer}))
     assert str(refused.value).startswith(f"{resource.SETTINGS}: this file has the modes of GPUs from before, and is not as this")
-    assert refused.value.next.startswith("Give the file back from a copy, or remove it")
+    assert refused.value.next.startswith("Restore the file from a copy, or remove it")
 
 
 def test_a_record_that_was_removed_is_said_and_made_again() -> None:
