@@ -25,7 +25,7 @@ from typing import Any
 
 import conftest
 from tests.faults import sweep
-from tests.faults.victim import Victim, hands
+from tests.faults.victim import Victim, executor_version
 from tests.lab.lab import Lab
 
 ROOT = Path(conftest.ROOT)  # importing it makes this checkout importable as the collection that it is
@@ -114,9 +114,9 @@ class Bench:
     def tries(self, part: str, outages: int) -> Iterator[Result]:
         """The part's calls that have not been tried yet, one result each."""
         by, how = PARTS[part][1:]
-        both, found = self.sides("caller" if by == "caller" else "hands")
+        both, found = self.sides("caller" if by == "caller" else "executor")
         engine = version(self.victim) + (" after nvidia-ctk" if self.name in ADOPTED else "")
-        told = {"kind": self.name, "engine": engine, "hands": hands(), "part": part}
+        tried = {"kind": self.name, "engine": engine, "executor": executor_version(), "part": part}
         order = sweep.evenly(found)
         if by == "boot":
             random.Random(f"{SEED} {self.name}").shuffle(order)
@@ -130,7 +130,7 @@ class Bench:
             else:
                 one = sweep.strike(self.victim, both, point, how, by, self.seen)
             judged = {"fine": one.fine, "followed": one.followed, "text": str(one)}
-            yield {**told, "number": number, "calls": len(found), **dc.asdict(one), **judged}
+            yield {**tried, "number": number, "calls": len(found), **dc.asdict(one), **judged}
 
     def work(self, parts: Sequence[str], outages: int) -> None:
         """The parts take turns until all is tried or the time is over."""
@@ -166,7 +166,7 @@ def rows(results: list[Result]) -> list[str]:
             if mine:
                 old, new = (sum(r["fine"] and r["found"] == side for r in mine) for side in ("old", "new"))
                 tried, calls, followed = len(mine), max(r["calls"] for r in mine), sum(r["followed"] for r in mine)
-                versions = ", ".join(f"`{name}`" for name in dict.fromkeys(r["hands"] for r in mine))
+                versions = ", ".join(f"`{name}`" for name in dict.fromkeys(r["executor"] for r in mine))
                 cells = [mine[-1]["engine"], words, calls, tried, followed, old, new, tried - old - new, versions]
                 found.append(f"| {' | '.join(str(cell) for cell in cells)} |")
     return found

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A transaction that is struck at every system call by which it changes files or starts processes, one try for each.
 
-A clean run under strace tells which calls there are. Then the hands are killed right before the k-th (or that call fails with an error),
+A clean run under strace tells which calls there are. Then the executor is killed right before the k-th (or that call fails with an error),
 and the host is looked at three times: at once, after the next run, and after everything was taken back. Files must be old or new, all of
 them the same, and the engine must serve what they say.
 """
@@ -38,7 +38,7 @@ VOLATILE = re.compile(r"[0-9a-f]{32}|\d{8}T\d{6}Z|(?<=/tmp/)\w+|since [^\"]*|pro
 
 @dc.dataclass(frozen=True)
 class Point:
-    """One system call of the hands: its name, which one of that name it is, and what it is about."""
+    """One system call of the executor: its name, which one of that name it is, and what it is about."""
 
     call: str
     number: int
@@ -141,14 +141,14 @@ def is_journal(path: str) -> bool:
     return path.startswith("/var/lib/gpufleet/") and not path.endswith("decision.json")
 
 
-def sides(victim: Victim, traced: str = "hands") -> tuple[Sides, list[Point]]:
+def sides(victim: Victim, traced: str = "executor") -> tuple[Sides, list[Point]]:
     """Both sides of the transaction, and the calls on the way; the host is on the old side again."""
     victim.started = victim.invocation()
     old = victim.look()
     assert old.serves, f"{victim.name}: the engine does not serve"
     done = victim.run(strace(), traced=traced)
     assert not done.failed, done
-    new = victim.look()  # when the hands are done, and their watch as well
+    new = victim.look()  # when the executor is done, and its watch as well
     found = points(victim.read(TRACE))
     both = Sides(old, new, victim.requests[-1])
     assert (both.verdict(old), both.verdict(new)) == ("old", "new")
@@ -158,7 +158,7 @@ def sides(victim: Victim, traced: str = "hands") -> tuple[Sides, list[Point]]:
 
 
 # Who is struck, and who takes back what they leave.
-WAYS = {"systemd": "hands", "timer": "alone", "next": "alone", "caller": "caller"}
+WAYS = {"systemd": "executor", "timer": "alone", "next": "alone", "caller": "caller"}
 
 
 @dc.dataclass
@@ -223,7 +223,7 @@ def judged(victim: Victim, both: Sides, one: Try, at_once: State, seen: Seen | N
 
 
 def outage(victim: Victim, both: Sides, point: Point, seen: Seen | None = None) -> Try:
-    """The power goes at this call: the hands stop there, and then everything that runs on the host ends at once."""
+    """The power goes at this call: the executor stops there, and then everything that runs on the host ends at once."""
     worker = threading.Thread(target=victim.again, args=(both.request, point.fault("SIGSTOP")), daemon=True)
     worker.start()
     hit = False

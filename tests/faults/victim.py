@@ -37,7 +37,7 @@ from tests.tools.onlab import NVIDIA_RUNTIME, stand_in
 
 POLICY = Policy(packages="ignore", proc_root="/opt/fakegpu/proc", sys_root="/opt/fakegpu/sys")
 ABSENT = dc.replace(POLICY, state="absent")
-PROBATION = 1  # seconds, instead of the action's own: a try is over when the hands have judged
+PROBATION = 1  # seconds, instead of the action's own: a try is over when the executor has judged
 CRICTL = "/opt/lab/bin/crictl"
 # Stands for the packages: the sweeps are about files and restarts, and install nothing.
 RUNTIME = "; ".join(stand_in(path) for path in (NVIDIA_RUNTIME, f"{NVIDIA_RUNTIME}.cdi"))
@@ -48,9 +48,9 @@ VARIABLES = {"ansible_python_interpreter": "/usr/bin/python3"}
 PLACES = ("/etc", "/run/cdi", "/var/lib/gpufleet", "/usr/local")
 KEPT = "/root/kept"
 TRACE = "/run/faults.trace"
-TRACER = "/run/faults.tracer"  # the words that stand before the hands' own
-# Stands before systemd's own in PATH. It puts the tracer before the hands when they are started as a unit. When it is to be left to
-# others to take back what they leave, neither systemd nor the caller may: the one is not told how, the other is killed as soon as they run.
+TRACER = "/run/faults.tracer"  # the words that stand before the executor's own
+# Stands before systemd's own in PATH. It puts the tracer before the executor when it is started as a unit. When it is to be left to
+# others to take back what it leaves, neither systemd nor the caller may: the one does not learn how, the other is killed at its start.
 # And when it is to be seen that the timer does its work, its time comes soon.
 SYSTEMD_RUN = """#!/bin/sh
 [ -s %(tracer)s ] || [ -e %(tracer)s.soon ] || exec /usr/bin/systemd-run "$@"
@@ -235,8 +235,8 @@ class Outcome:
         return str(self.lost or self.result.get("msg") or "ok").splitlines()[0]
 
 
-def hands() -> str:
-    """Which version of the hands is struck: a digest of their source."""
+def executor_version() -> str:
+    """Which version of the executor is struck: a digest of its source."""
     return hashlib.sha256(repr(transport.sources("transaction")).encode()).hexdigest()[:12]
 
 
@@ -320,7 +320,7 @@ class Victim:
             return ""
 
     def at_work(self) -> bool:
-        """Whether hands of ours run, or watch, as a unit."""
+        """Whether an executor of this collection runs, or watches, as a unit."""
         return any(re.fullmatch(r"gpufleet-[0-9a-f]{32}\.service", path.name) for path in (self.root / "run/systemd/transient").glob("*"))
 
     def look(self, *, settled: bool = True) -> State:
@@ -360,11 +360,11 @@ class Victim:
     # The action
 
     def run(
-        self, tracer: Sequence[str] = (), *, traced: str = "hands", check: bool = False, policy: Policy = POLICY, between: str = ""
+        self, tracer: Sequence[str] = (), *, traced: str = "executor", check: bool = False, policy: Policy = POLICY, between: str = ""
     ) -> Outcome:
         """One task `node`.
 
-        traced: whether the tracer stands before the hands, before their caller, or before the hands whom nobody watches ("alone").
+        traced: whether the tracer stands before the executor, before its caller, or before the executor that nobody watches ("alone").
         between: what someone else does on the host between the look and the first transaction.
         """
         door: Any = Door(self.lab, self.name, tracer if traced == "caller" else (), check=check, between=between)
@@ -376,7 +376,7 @@ class Victim:
             finally:
                 self.requests = door.requests or self.requests
 
-    def again(self, request: Mapping[str, Any], tracer: Sequence[str], traced: str = "hands") -> Outcome:
+    def again(self, request: Mapping[str, Any], tracer: Sequence[str], traced: str = "executor") -> Outcome:
         """The transaction of an earlier run once more, as it would be sent now: under a new id, with the engine as it runs now."""
         door: Any = Door(self.lab, self.name, tracer if traced == "caller" else ())
         fresh = self.renewed(request)

@@ -25,7 +25,7 @@ HOSTS = {"struck17": "containerd-1.7", "struck24": "containerd-2.4", "struckcrio
 # One of them has what nvidia-ctk 1.20 left under another name, so a file of another tool goes in the same transaction.
 THEIRS = fleets.read(fleets.ENGINES)["hosts"]["ctk21"]["files"]
 LEFT = {"struck24": {path: text.replace("runtimes.nvidia", "runtimes.gpu") for path, text in THEIRS.items()}}
-# who takes it back, how the hands are struck: how many calls are tried, spread over all that there are
+# who takes it back, how the executor is struck: how many calls are tried, spread over all that there are
 SAMPLE = {
     ("systemd", sweep.KILL): 8,
     ("next", sweep.KILL): 2,
@@ -106,7 +106,7 @@ def test_files_are_durable_before_they_are_renamed_and_directories_before_it_goe
 
 
 def test_this_test_can_fail(cases: dict[str, Case], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hands that are never taken back leave half a change when they are killed between two files, and it is seen."""
+    """An executor that is never taken back leaves half a change when it is killed between two files, and it is seen."""
     case = cases["struck17"]
     whole = transport.sources.__wrapped__
 
