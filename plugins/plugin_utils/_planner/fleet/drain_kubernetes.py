@@ -31,6 +31,9 @@ CONFLICT = re.compile(
 # Server-side apply: another field manager has set a field to another value.
 TAKEN = re.compile(r'Apply failed with .*?conflicts? with "([^"]+)"', re.DOTALL)
 ENDING = re.compile(r"unable to create new content in namespace (\S+) because it is being terminated")
+# What others have put in the way of changes: a webhook, or a policy that the API itself evaluates (apiserver/pkg/admission/plugin).
+WEBHOOK_FAILED = re.compile(r'failed calling (?:admission )?webhook "([^"]+)"')
+DENIED = re.compile(r"""(admission webhook "[^"]+"|ValidatingAdmissionPolicy '[^']+').{0,300}? denied (?:the )?request""", re.DOTALL)
 STATUS = re.compile(r'\{"kind": ?"Status".*\}', re.DOTALL)
 NO_LIBRARY = re.compile(r"Failed to import the required Python library \(kubernetes\)")
 UNREACHABLE = re.compile(r"Max retries exceeded|Connection refused|timed out|Name or service not known", re.IGNORECASE)
@@ -225,7 +228,31 @@ def refused_by_budget(result: Mapping[str, Any]) -> bool:
 
 def failure(result: Mapping[str, Any], doing: str, delegate: str = "gpufleet_drain_delegate", rights: str = "docs/drain.md") -> PlanError:
     """A module's failure as one sentence that names the setting. delegate: the variable that says where the task runs."""
-    text = str(result.get("msg") or "")
+    said, text = message(result), str(result.get("msg") or "")
+    for found in (_by_admission(doing, said), _on_the_way(doing, said, text, delegate), _by_others(doing, said, text)):
+        if found:
+            return found
+    if "Forbidden" in text or "forbidden" in text:
+        return PlanError(f"cannot {doing}", why=said, next=f"Give the account of {ACCESS} that right, see {rights}")
+    if "Unauthorized" in text:
+        return PlanError(f"cannot {doing}", why="the API does not know this account", next=f"Check {ACCESS}")
+    return PlanError(f"cannot {doing}", why=said, next=f"Check {ACCESS}")
+
+
+def _by_admission(doing: str, said: str) -> PlanError | None:
+    """Judged before all else: a webhook fails in the words of a connection, which is not the one to the API, and policies forbid."""
+    failed, denied = WEBHOOK_FAILED.search(said), DENIED.search(said)
+    if failed:
+        step = f"See that the service of the webhook {failed[1]} answers, or ask its owner"
+        return PlanError(f"cannot {doing}", why=said, next=step)
+    if denied:
+        step = f"Change what the {denied[1]} objects to, or have it let this change pass"
+        return PlanError(f"cannot {doing}", why=said, next=step)
+    return None
+
+
+def _on_the_way(doing: str, said: str, text: str, delegate: str) -> PlanError | None:
+    """Before the API has judged anything."""
     if NO_LIBRARY.search(text):
         why = "the Python library kubernetes is missing where the task runs"
         return PlanError(f"cannot {doing}", why=why, next=f"Install it for the Python of {delegate} (the controller)")
@@ -235,23 +262,22 @@ def failure(result: Mapping[str, Any], doing: str, delegate: str = "gpufleet_dra
     if UNREACHABLE.search(text):
         return OutOfReach(f"cannot {doing}", why="the Kubernetes API does not answer", next=f"Check {ACCESS}, and the way to the API")
     if NO_CONFIG.search(text):
-        why = "there is no such kubeconfig, or it is empty" if NO_FILE.search(text) else message(result)
+        why = "there is no such kubeconfig, or it is empty" if NO_FILE.search(text) else said
         step = f"Check {ACCESS}, which are of the machine where the task runs ({delegate}), or the variables K8S_AUTH_*"
         return PlanError(f"cannot {doing}", why=why, next=step)
+    return None
+
+
+def _by_others(doing: str, said: str, text: str) -> PlanError | None:
+    """What others have, or do, there."""
     if text.startswith("Pod deletion errors"):
         step = "Let them end, or see gpufleet_kubernetes_force and gpufleet_kubernetes_delete_emptydir_data"
-        return PlanError(f"cannot {doing}", why=message(result), next=step)
-    taken = TAKEN.search(f"{message(result)} {text}")
+        return PlanError(f"cannot {doing}", why=said, next=step)
+    taken, ending = (pattern.search(f"{said} {text}") for pattern in (TAKEN, ENDING))
     if taken:
         step = f"Undo what {taken[1]} has changed there, or remove the object where nobody else needs it, then run again"
-        return PlanError(f"cannot {doing}", why=message(result), next=step)
-    ending = ENDING.search(f"{message(result)} {text}")
+        return PlanError(f"cannot {doing}", why=said, next=step)
     if ending:  # which the API forbids, whatever the account may do
         step = f"Run again once the namespace {ending[1]} is gone, or name another one in gpufleet_kubernetes_namespace"
-        return PlanError(f"cannot {doing}", why=message(result), next=step)
-    if "Forbidden" in text or "forbidden" in text:
-        step = f"Give the account of {ACCESS} that right, see {rights}"
-        return PlanError(f"cannot {doing}", why=message(result), next=step)
-    if "Unauthorized" in text:
-        return PlanError(f"cannot {doing}", why="the API does not know this account", next=f"Check {ACCESS}")
-    return PlanError(f"cannot {doing}", why=message(result), next=f"Check {ACCESS}")
+        return PlanError(f"cannot {doing}", why=said, next=step)
+    return None

@@ -116,6 +116,9 @@ def api(code: int, message: str) -> str:
 
 TAKEN = r"Apply failed with 1 conflict: conflict with \"kubectl-edit\" using v1: .data.x"
 ENDING = "unable to create new content in namespace gpu because it is being terminated"
+REFUSED = r"admission webhook \"validate.kyverno.svc-fail\" denied the request: nodes need an owner"
+POLICY = r"nodes \"x\" is forbidden: ValidatingAdmissionPolicy 'labels' with binding 'all' denied request: labels are frozen"
+SILENT = r"Internal error occurred: failed calling webhook \"pods.example.org\": Post \"https://x.svc:443/\": connect: connection refused"
 FAILURES = [
     # what a module says, a part of the sentence
     (
@@ -138,6 +141,12 @@ FAILURES = [
         f"Failed to apply object: {api(409, TAKEN)}",
         "using v1: .data.x). Undo what kubectl-edit has changed there, or remove the object",
     ),
+    (
+        f"Failed to apply object: {api(400, REFUSED)}",
+        'nodes need an owner). Change what the admission webhook "validate.kyverno.svc-fail" objects to, or have it let this change pass',
+    ),
+    (f"Failed to patch object: {api(422, POLICY)}", "Change what the ValidatingAdmissionPolicy 'labels' objects to"),
+    (f"Failed to apply object: {api(500, SILENT)}", "See that the service of the webhook pods.example.org answers, or ask its owner"),
     ("Pod deletion errors: cannot delete Pods with local storage: team/p.", "gpufleet_kubernetes_delete_emptydir_data"),
 ]
 
