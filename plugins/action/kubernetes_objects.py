@@ -61,13 +61,16 @@ class ActionModule(ActionBase):
         args = arguments.of_task(self, clusters.SPEC)
         variables = task_vars or {}
         found = Found()
-        asked, others = clusters.of_play(variables, args)
+        asked, unknown = clusters.of_play(variables, args)
         clusters.require_own_access(asked)
         # All is judged before anything is written: what one cluster refuses leaves the others as they are.
-        seen = [self._seen(one, args, variables, ALONE if len(asked) > 1 else "") for one in asked]
+        others = ALONE if len(asked) > 1 else ""
+        seen = [self._seen(one, args, variables, others) for one in asked]
+        for one in seen:
+            judge(one, others)
         for one in seen:
             self._carry_out(one, found)
-        lines = [line for one in seen for line in said(one, bool(self._task.check_mode))] + summary.of_no_cluster(others)
+        lines = [line for one in seen for line in said(one, bool(self._task.check_mode))] + summary.of_no_cluster(unknown)
         lines += [] if any(one.place or one.api for one in seen) else [NOWHERE]
         fleet_table.show(["", *lines, ""])
         return {
@@ -109,10 +112,9 @@ class ActionModule(ActionBase):
         return Seen(found.rendered, place, before, todo, found.plan, api, found.which.steps, stays, one)
 
     def _carry_out(self, one: Seen, found: Found) -> None:
-        check = bool(self._task.check_mode)
-        if one.api and one.of:
+        if one.api and one.of and not self._task.check_mode:
             with clusters.named_in_errors(one.of):
-                one.api.carry_out(one.plan.calls, check=check)
+                one.api.carry_out(one.plan.calls)
         for call in one.plan.calls:
             found.differences += call.differences
             found.diff += [clusters.api_diff(*change) for change in call.changes]
@@ -128,6 +130,13 @@ class ActionModule(ActionBase):
             if not self._task.check_mode:
                 write(place, name, text)
         found.written += [str(place / name) for name, text in todo.texts.items() if text is not None]
+
+
+def judge(one: Seen, others: str) -> None:
+    """Let the API of a cluster judge what is to be done there. others: what its refusal means for the other clusters."""
+    if one.api and one.of:
+        with clusters.named_in_errors(one.of, others):
+            one.api.judge(one.plan.calls)
 
 
 def said(one: Seen, check: bool) -> list[str]:

@@ -65,9 +65,13 @@ class ActionModule(ActionBase):
         concerned = hosts(args, variables, check)
         closed = rollout_batch.closed(settings.of(args["settings"])) if concerned and args["point"] == "end" and not check else ""
         try:
-            for asked in self._asked([] if closed else concerned, args, variables):
+            every = self._asked([] if closed else concerned, args, variables)
+            for asked in every:
                 with clusters.named_in_errors(asked.one):
-                    asked.api.carry_out(asked.calls, check=check)
+                    asked.api.judge(asked.calls)
+            for asked in every:
+                with clusters.named_in_errors(asked.one):
+                    asked.api.carry_out([] if check else asked.calls)
                 done.append(asked)
         except (PlanError, AnsibleError) as error:
             means = GOES_ON if args["point"] != "before" else ENDS if several(args, variables) else ""

@@ -98,13 +98,16 @@ class Api:
                 raise drain_kubernetes.failure(result, doing, DELEGATE, RIGHTS)
         raise PlanError(f"cannot {doing}", why=f"somebody changes the node {name} all the time", next="Run again")
 
-    def carry_out(self, calls: Sequence[api_calls.Call], *, check: bool) -> None:
-        """Let the API judge all of it first, so that a refusal comes before anything is changed."""
+    def judge(self, calls: Sequence[api_calls.Call]) -> None:
+        """Let the API judge all of it (dry run), so that a refusal comes before anything is changed."""
         for call in calls:
             result = self._do(call, check=True)
             if call.makes:
                 self._require_new(call, result)
-        for call in () if check else calls:
+
+    def carry_out(self, calls: Sequence[api_calls.Call]) -> None:
+        """What was judged."""
+        for call in calls:
             self._do(call, check=False)
 
     def _require_new(self, call: api_calls.Call, result: Mapping[str, Any]) -> None:

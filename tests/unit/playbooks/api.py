@@ -49,6 +49,8 @@ OPTIONS = ["kubeconfig", "context", "resource_definition", "apply", "server_side
 
 def act(module, given, state, path):
     if module.check_mode:
+        if state.get("refuses"):
+            module.fail_json(msg=state["refuses"])
         return {"changed": True}
     for wanted in given["resource_definition"] or []:
         name = wanted["metadata"]["name"]

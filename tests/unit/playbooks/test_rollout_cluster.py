@@ -108,6 +108,30 @@ def test_of_two_clusters_the_one_that_does_not_answer_is_named(tmp_path: Path) -
     assert api.log(cluster) == []
 
 
+def test_where_one_of_two_clusters_refuses_the_other_gets_nothing(tmp_path: Path) -> None:
+    """Also the one that comes first: all of them judge what is to be done before anything is changed in one."""
+    cluster, south = started(tmp_path), tmp_path / "south.json"
+    refusing = {**json.loads(cluster.read_text()), "refuses": "admission webhook denied the request"}
+    south.write_text(json.dumps(refusing))
+    inventory = json.loads((tmp_path / "hosts.json").read_text())
+    hosts = inventory["all"]["children"]["gpu_nodes"]["hosts"]
+    hosts["gpu2"].update(gpufleet_cluster="south", gpufleet_kubernetes_kubeconfig=str(south))
+    written(tmp_path / "hosts.json", json.dumps(inventory))
+    status, words = rollout(tmp_path, gpufleet_kubernetes_apply=False, **ON)
+    assert status == 0, words
+    for playbook, means in (
+        ("kubernetes", "Until then the other clusters of this run get nothing either"),
+        ("rollout", "what follows from the hosts"),
+    ):
+        status, words = played(tmp_path, playbook, **ON)
+        said = " ".join(words.split())
+        assert f"cluster south (kubeconfig {south}): cannot make the namespace nvidia-device-plugin (admission webhook denied" in said, (
+            words
+        )
+        assert means in said, words
+        assert api.log(cluster) == [], playbook
+
+
 def test_what_follows_from_hosts_that_are_as_desired_is_applied_at_the_end(tmp_path: Path) -> None:
     """As after a run that died between the change of the last host and what follows from it."""
     cluster = started(tmp_path)

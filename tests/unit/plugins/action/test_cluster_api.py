@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,7 +45,7 @@ def again(found: Mapping[str, Any]) -> list[api_calls.Call]:
 
 
 def carried_out(answers: Answers) -> None:
-    cluster_api.Api(answers, {}).carry_out([patching(1)], check=True)  # type: ignore[arg-type]
+    cluster_api.Api(answers, {}).judge([patching(1)])  # type: ignore[arg-type]
 
 
 def test_it_is_made_again_from_the_node_as_it_is() -> None:
@@ -126,10 +127,10 @@ class Dry:
 def test_what_was_not_listed_and_is_somebody_elses_is_not_taken_over(managers: tuple[str, ...], makes: bool, refused: bool) -> None:
     answers = Dry(*managers)
     calls = [api_calls.Call("write the RuntimeClass nvidia", "k8s", {}, (), makes=makes)]
-    if not refused:
-        cluster_api.Api(answers, {}).carry_out(calls, check=False)  # type: ignore[arg-type]
-        assert answers.real == 1
-        return
-    with pytest.raises(PlanError, match="cannot write the RuntimeClass nvidia .it is there already, from k3s, and the API did not list it"):
-        cluster_api.Api(answers, {}).carry_out(calls, check=False)  # type: ignore[arg-type]
+    api = cluster_api.Api(answers, {})  # type: ignore[arg-type]
+    said = "cannot write the RuntimeClass nvidia .it is there already, from k3s, and the API did not list it"
+    with pytest.raises(PlanError, match=said) if refused else contextlib.nullcontext():
+        api.judge(calls)
     assert answers.real == 0
+    api.carry_out(calls)
+    assert answers.real == 1
