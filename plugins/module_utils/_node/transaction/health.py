@@ -187,7 +187,7 @@ def _ask_cri(check, left):
     if lacking:
         return False, True, "the runtime serves, but %s" % "; ".join(lacking)
     named = ", ".join(selection.shown("name", name) or "(default)" for name in status["handlers"])
-    return True, True, "RuntimeReady; handlers: %s" % (named or "not told")
+    return True, True, "RuntimeReady; handlers: %s" % (named or "not reported")
 
 
 def _ask_http(check, left):

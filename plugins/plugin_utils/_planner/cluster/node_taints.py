@@ -9,6 +9,7 @@ says that this collection taints nodes with: else root of a node had its taints 
 
 from __future__ import annotations
 
+import dataclasses as dc
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -30,26 +31,35 @@ def with_taints(wanted: Object, node: Object, taints: Taints, known: Taints) -> 
     known: what this collection taints nodes of this cluster with.
     """
     own = own_taints(node, known)  # as noted now: the note may be another one when a patch is made again
-    mine, without, _after = shares(node, taints, own)
-    note = {objects.TAINTS: objects.note(mine)} if mine else {}
+    share = shares(node, taints, own)
+    note = {objects.TAINTS: objects.note(share.own)} if share.own else {}
     metadata = {**wanted["metadata"], "annotations": {**wanted["metadata"].get("annotations", {}), **note}}
 
     def going(now: Object) -> list[Call]:
-        return patched(now, shares(now, taints, own)[1], going)
+        return patched(now, shares(now, taints, own).without, going)
 
     def coming(now: Object) -> list[Call]:
-        return patched(now, shares(now, taints, own)[2], coming)
+        return patched(now, shares(now, taints, own).after, coming)
 
-    left = {**node, "spec": {**(node.get("spec") or {}), "taints": without or None}}
+    left = {**node, "spec": {**(node.get("spec") or {}), "taints": share.without or None}}
     return {**wanted, "metadata": metadata}, going(node), coming(left if going(node) else node)
 
 
-def shares(node: Object, taints: Taints, own: Taints) -> tuple[list[dict[str, str]], list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """What this collection is to have there, the node's list without what is not wanted any more, and its list with all that is wanted."""
+@dc.dataclass(frozen=True)
+class Shares:
+    """Of a node's list of taints: what this collection is to have there, and the list without what goes and with all that is wanted."""
+
+    own: Taints
+    without: Sequence[Mapping[str, Any]]
+    after: Sequence[Mapping[str, Any]]
+
+
+def shares(node: Object, taints: Taints, own: Taints) -> Shares:
     before = drain_kubernetes.taints(node)
     others = [t for t in before if not any(same_taint(t, o) for o in own)]
     mine = [dict(t) for t in taints if not any(same_taint(t, other) for other in others)]
-    return mine, [t for t in before if t in others or any(same_taint(t, m) for m in mine)], [*others, *mine]
+    without = [t for t in before if t in others or any(same_taint(t, m) for m in mine)]
+    return Shares(mine, without, [*others, *mine])
 
 
 def kept_taints(node: Object, taints: Taints, known: Taints) -> list[str]:

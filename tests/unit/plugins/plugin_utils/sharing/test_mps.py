@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import rollback
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -378,3 +379,8 @@ def test_a_broken_record_is_not_taken_for_no_daemon(text: str) -> None:
             planned(sharing, seen, state=state)
         assert str(refused.value).startswith("/etc/gpufleet/mps.json: this file is not as this collection wrote it")
         assert "systemctl stop 'gpufleet-mps@*.service'" in str(refused.value)
+
+
+def test_what_is_quick_here_is_quick_enough_for_a_host_that_boots() -> None:
+    """Else it would be left to a person (rollback.py), and the places of a daemon that never came would stay."""
+    assert mps.QUICK <= rollback.QUICK
