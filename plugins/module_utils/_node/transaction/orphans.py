@@ -13,13 +13,14 @@ import time
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, trust
 
 PAUSE = 0.1
+_FIRST = "/init.scope"  # where systemd itself is, below the group that all of the host's are in
 
 
 def require_ended(unit, within):
     """Wait until no command of a unit runs any more; NodeError where one still does after so many seconds."""
-    until = time.monotonic() + within
+    until, groups = time.monotonic() + within, _groups(unit)
     while True:
-        left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_command(pid, unit)]
+        left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_command(pid, groups)]
         if not left:
             return
         if time.monotonic() > until:
@@ -30,11 +31,17 @@ def require_ended(unit, within):
         time.sleep(PAUSE)
 
 
-def _is_command(pid, unit):
+def _groups(unit):
+    """The lines of /proc/PID/cgroup that a process of the unit has, whole: a user's own manager calls its units as it likes."""
+    lines = trust.proc_text("/proc/1/cgroup").splitlines()
+    tops = (line[: -len(_FIRST)] if line.endswith(_FIRST) else line.rstrip("/") for line in lines)
+    return {"%s/system.slice/%s" % (top, unit) for top in tops}
+
+
+def _is_command(pid, groups):
     """Whether a process is a command of the unit: by its control group, and by its output, a pipe, which a package's daemon has not."""
     try:
-        groups = trust.proc_text("/proc/%d/cgroup" % pid).splitlines()
-        if pid == os.getpid() or not any(line.endswith("/" + unit) for line in groups):
+        if pid == os.getpid() or groups.isdisjoint(trust.proc_text("/proc/%d/cgroup" % pid).splitlines()):
             return False
         return os.readlink("/proc/%d/fd/1" % pid).startswith("pipe:")
     except OSError:  # it has ended

@@ -12,10 +12,18 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import orphans
 
 UNIT = "gpufleet-1.service"
+FIRST = "12:pids:/\n1:name=systemd:/init.scope\n0::/init.scope\n"  # the control groups of the host's first process
 GROUPS = {
     # the control groups of a process, its output, and whether it is waited for
     "version 2": ("0::/system.slice/" + UNIT + "\n", subprocess.PIPE, True),
     "version 1": ("12:pids:/x\n1:name=systemd:/system.slice/" + UNIT + "\n", subprocess.PIPE, True),
+    "of a user's manager": ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/" + UNIT + "\n", subprocess.PIPE, False),
+    "of a user's manager, in a slice of the system's name": (
+        "0::/user.slice/user-1000.slice/user@1000.service/system.slice/" + UNIT + "\n",
+        subprocess.PIPE,
+        False,
+    ),
+    "of a container": ("0::/kubepods/pod1/c1/system.slice/" + UNIT + "\n", subprocess.PIPE, False),
     "a daemon that a package has started": ("0::/system.slice/" + UNIT + "\n", subprocess.DEVNULL, False),
     "of another transaction": ("0::/system.slice/gpufleet-2.service\n", subprocess.PIPE, False),
     "of a name that ends alike": ("0::/system.slice/x-" + UNIT + "\n", subprocess.PIPE, False),
@@ -28,7 +36,7 @@ def test_a_command_is_waited_for(case, monkeypatch):
     program = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     child = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=output)
     known = "/proc/%d/cgroup" % child.pid
-    monkeypatch.setattr(orphans.trust, "proc_text", lambda name: groups if name == known else "0::/init.scope\n")
+    monkeypatch.setattr(orphans.trust, "proc_text", lambda name: groups if name == known else FIRST)
     try:
         if waited:
             with pytest.raises(host_files.NodeError) as raised:
@@ -45,6 +53,13 @@ def test_this_process_is_none_of_them(monkeypatch):
     """systemd runs what takes a transaction back in the unit of the transaction, with whatever output."""
     monkeypatch.setattr(orphans.os, "readlink", lambda name: "pipe:[1]")
     monkeypatch.setattr(
-        orphans.trust, "proc_text", lambda name: "0::/system.slice/" + UNIT if name == "/proc/%d/cgroup" % os.getpid() else ""
+        orphans.trust, "proc_text", lambda name: "0::/system.slice/" + UNIT if name == "/proc/%d/cgroup" % os.getpid() else FIRST
     )
     orphans.require_ended(UNIT, 0)
+
+
+def test_a_host_that_is_itself_in_a_group_has_its_units_below_that(monkeypatch):
+    """As in a container without a control group namespace of its own."""
+    for first in ("0::/machine.slice/m.scope/payload/init.scope\n", "0::/machine.slice/m.scope/payload\n"):
+        monkeypatch.setattr(orphans.trust, "proc_text", lambda name, first=first: first)
+        assert orphans._groups(UNIT) == {"0::/machine.slice/m.scope/payload/system.slice/" + UNIT}
