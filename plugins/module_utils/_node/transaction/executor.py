@@ -43,7 +43,8 @@ _NEXT = {
 }
 _TAKEN_BACK = "Everything is as it was before; the evidence says why the new state did not work"
 _LEFT = "; %s: another program has written to it in the meantime, so it is left as found, including the part of this collection"
-_OF_COMMANDS = ("argv", "undo", "undo_within", "accepts", "undo_accepts", "env")  # what of a command the journal keeps, for who undoes it
+# What of a command the journal keeps, for who undoes it.
+_OF_COMMANDS = ("argv", "timeout", "undo", "undo_within", "accepts", "undo_accepts", "env")
 _FOREIGN = "All other files are as before. Correct this one, then run again; its original bytes are kept for state: absent"
 
 

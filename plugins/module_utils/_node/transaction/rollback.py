@@ -151,7 +151,9 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
                     health.enable(before, wait=not booting)
         if by != EXECUTOR and meta["commands"]:
             with _noting(outcome):
-                orphans.require_ended(deadline.unit(meta["id"]), health.ENDS_WITHIN)
+                # No longer than any of them may take: the time of who waits here is measured by that (`deadline.seconds`).
+                within = max(command.get("timeout") or health.ENDS_WITHIN for command in meta["commands"])
+                orphans.require_ended(deadline.unit(meta["id"]), within)
         _undo_commands(meta, was, outcome, booting)
         if not booting:
             _units_back(meta, acted, checks, outcome)

@@ -337,6 +337,18 @@ def test_a_boot_undoes_what_is_quick_and_names_what_a_package_manager_has_left_t
     assert outcome["trouble"] is None if undone else "a boot cannot undo it; run: touch %s" % left in outcome["trouble"]
 
 
+def test_a_command_that_outlives_its_executor_is_waited_for_as_long_as_it_may_take(host, monkeypatch):
+    """By that the time of who takes a transaction back is measured: longer, and systemd would end them before units run again."""
+    quick = [{"argv": ["true"], "undo": ["true"], "timeout": seconds} for seconds in (7, 5)]
+    with Patched(host.systemd.bin.parent) as patched:
+        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
+        in_child(lambda: host.run([host.write(host.config, NEW)], commands_before=quick, units=RESTART))
+    waited = []
+    monkeypatch.setattr(transaction.rollback.orphans, "require_ended", lambda _unit, within: waited.append(within))
+    transaction.recover(journal_dir=host.journal, by="systemd")
+    assert waited == [7]
+
+
 def by_a_transaction(host, told):
     host.run([], id="2" * 32, acknowledged=told)
 
