@@ -89,7 +89,7 @@ def at(path: str, seen: Mapping[str, Any], variables: Mapping[str, Any]) -> str 
 def short(text: str) -> str:
     """A class is the key of an approval, which the next run gets as a variable. Two that differ only far behind are two all the same."""
     if len(text) > LONGEST:
-        text = f"{text[:LONGEST]}... ({hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:12]})"
+        text = f"{text[:LONGEST]}... ({hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]})"
     return escape.no_template(text)
 
 

@@ -72,6 +72,13 @@ def test_no_class_is_a_template_for_the_run_that_gets_its_approval() -> None:
     assert len({h.hardware for h in rollout.plan(fleet(a=other, b=same), settings.of({})).hosts.values()}) == 2
 
 
+def test_a_long_value_that_is_no_whole_text_is_a_class_too() -> None:
+    """A host's facts are JSON, where half of a pair of surrogates can be written, and would end the plan of all hosts."""
+    facts = {"a": {"board": "\ud800" * 300}, "b": {"board": "\ud800" * 299 + "x"}}
+    found = rollout.plan(rollout.Fleet({"a": looked(CHANGE), "b": looked(CHANGE)}, facts), settings.of({"class": ["board"]}))
+    assert len({h.hardware for h in found.hosts.values()}) == 2
+
+
 def test_a_key_path_that_no_host_has_is_an_error_and_one_that_some_have_is_not() -> None:
     hosts = {"a": looked(CHANGE), "b": looked(CHANGE)}
     with pytest.raises(PlanError, match=r"gpufleet_rollout_domain names the key path rak \(no host of this run has it\)"):
