@@ -19,6 +19,7 @@ POD: Mapping[str, Any] = {"containers": (CONTAINER,), "initContainers": (CONTAIN
 OBJECT: Mapping[str, Any] = {
     "metadata": {
         "name": TEXT,
+        "namespace": TEXT,
         "labels": TEXTS,
         "annotations": TEXTS,
         "managedFields": ({"fieldsV1": FIELDS},),

@@ -32,6 +32,7 @@ WRONG: list[tuple[Any, str]] = [
     ("text", "value"),
     ({"metadata": "text"}, "metadata"),
     ({"metadata": {"name": {}}}, "metadata.name"),
+    ({"metadata": {**NAMED, "namespace": 1}}, "metadata.namespace"),
     ({"metadata": {**NAMED, "labels": []}}, "metadata.labels"),
     ({"metadata": {**NAMED, "labels": {"a": 1}}}, "metadata.labels.a"),
     ({"metadata": {**NAMED, "managedFields": {}}}, "metadata.managedFields"),
