@@ -28,3 +28,8 @@ def is_refused(one: Mapping[str, Any]) -> bool:
     """Whether none of the pods that a DaemonSet is to have can be made."""
     status = one.get("status") or {}
     return bool(status.get("desiredNumberScheduled")) and not status.get("currentNumberScheduled")
+
+
+def is_nowhere(one: Mapping[str, Any]) -> bool:
+    """Whether a DaemonSet has no pod on any node. For one that selects none the pod security of its namespace is never asked."""
+    return (one.get("status") or {}).get("currentNumberScheduled") == 0

@@ -94,7 +94,7 @@ def locked(node: str, daemon_sets: Iterable[Mapping[str, Any]], now: datetime.da
 
     Its pods see the host's file that asks for a reboot, and reboot it. Any other DaemonSet may carry the annotation without being kured.
     """
-    for daemon_set in filter(daemon_sets_.may_change_hosts, daemon_sets):
+    for daemon_set in (one for one in daemon_sets if daemon_sets_.may_change_hosts(one) and not daemon_sets_.is_nowhere(one)):
         metadata = daemon_set.get("metadata") or {}
         text = (metadata.get("annotations") or {}).get(KURED_LOCK)
         if text is not None and any(_holds(lock, node, now) for lock in _locks(str(text))):
@@ -124,4 +124,4 @@ def _holds(lock: Mapping[str, Any], node: str, now: datetime.datetime) -> bool:
         created = datetime.datetime.fromisoformat(made[1] + made[2].replace("Z", "+00:00"))
     except ValueError:  # no time that there is, so none that is over
         return True
-    return (now - created).total_seconds() < ttl / 1e9
+    return (now - created).total_seconds() * 1e9 < ttl  # of any length: no float may hold it

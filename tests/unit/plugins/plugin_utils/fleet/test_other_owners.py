@@ -111,6 +111,7 @@ LOCKS = [
     ({"nodeID": "gpu1", "created": "2026-11-22T11:30:00Z", "TTL": HOUR}, True),
     ({"nodeID": "gpu1", "created": "2026-11-22T13:30:00+02:00", "TTL": HOUR}, True),
     ({"nodeID": "gpu1", "TTL": HOUR}, True),  # since when is not said
+    ({"nodeID": "gpu1", "created": "2026-11-22T10:00:00Z", "TTL": 10**400}, True),  # more than a float has room for
     ({"nodeID": "gpu1", "TTL": 1, "created": "9999-99-99T99:99:99Z"}, True),
     ({"nodeID": "gpu1", "TTL": 1, "created": "2020-01-01T00:00:00+99:99"}, True),
     ({"maxOwners": 2, "locks": [{"nodeID": "gpu3", "TTL": 0}, {"nodeID": "gpu1", "TTL": 0}]}, True),
@@ -131,7 +132,8 @@ def test_a_lock_on_a_daemon_set_that_can_reboot_no_host_holds_nothing() -> None:
     """Any user of a cluster can annotate a DaemonSet of their own, and would keep every rollout from every node by it."""
     lock = json.dumps({"nodeID": "gpu1", "TTL": 0})
     refused = {**kured(lock), "status": {"desiredNumberScheduled": 3, "currentNumberScheduled": 0}}
-    assert other_owners.locked("gpu1", [kured(lock, volumes=[]), refused], NOW) == ""
+    nowhere = {**kured(lock), "status": {"desiredNumberScheduled": 0, "currentNumberScheduled": 0}}  # its nodeSelector fits no node
+    assert other_owners.locked("gpu1", [kured(lock, volumes=[]), refused, nowhere], NOW) == ""
     assert other_owners.locked("gpu1", [kured(lock)], NOW)
 
 
