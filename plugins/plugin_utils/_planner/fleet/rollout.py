@@ -187,12 +187,18 @@ def servers(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
     """The hosts whose change restarts a program that the cluster's API and its database run in, each with the groups of its like.
 
     Two of three members of etcd that restart at once have no quorum, so these go one after another, and the restart of one ends when its
-    API serves again. A single node's cluster is a group of its own: a thousand such hosts do not wait for each other.
+    API serves again. A single node's cluster is a group of its own: a thousand such hosts do not wait for each other. One that the
+    inventory gives no cluster waits for those as well that it names with the same CA: not each of them may have told its own.
     """
     units, cluster = set(known.server_units()), clusters(fleet)
+    like: dict[str, dict[str, None]] = {}
+    for name, *authority in cluster.values():
+        for one in authority:
+            like.setdefault(one, {})[name] = None
     restarts = {name: change.of(fleet.results[name], name)["restarts"] for name, host in hosts.items() if host.state == DO}
     found = [name for name, of_one in restarts.items() if units & set(of_one)]
-    return {name: [f"{room.SERVERS} of cluster {of}".strip() for of in cluster[name]] for name in found}
+    every = {name: dict.fromkeys((*cluster[name], *(of for one in cluster[name] for of in like.get(one, ())))) for name in found}
+    return {name: [f"{room.SERVERS} of cluster {of}".strip() for of in of_one] for name, of_one in every.items()}
 
 
 def lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
