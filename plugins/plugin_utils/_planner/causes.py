@@ -115,7 +115,7 @@ CAUSES: tuple[Cause, ...] = (
     # --- what stays on a host and sets modes, or runs the daemons of MPS (module_utils/_node/resident)
     Cause("mode-stays", r"(?P<gpu>GPU-[\w-]+): (?:compute mode|time slice): (?P<wanted>\w+) was set, and (?P<found>\w+) is read back",
           "GPU {gpu} has {found} after {wanted} was set", {"gpu": "name", "wanted": "name", "found": "name"}),
-    Cause("gpu-program", r"(?P<gpu>GPU-[\w-]+): .*?(?P<name>nvidia-[\w-]+) .*: exit status (?P<status>\d+)",
+    Cause("gpu-program", r"(?P<gpu>GPU-[\w-]+): (?:(?!GPU-).)*?(?P<name>nvidia-[\w-]+) (?:(?!nvidia-).)*: exit status (?P<status>\d+)",
           "{name} ends with exit status {status} for GPU {gpu}", {"gpu": "name", "name": "name", "status": "number"}),
     Cause("gpu-unknown-words", r"(?P<gpu>GPU-[\w-]+): .* says nothing of it", "what nvidia-smi prints of GPU {gpu} is not understood",
           {"gpu": "name"}),

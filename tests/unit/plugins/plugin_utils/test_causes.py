@@ -85,6 +85,8 @@ LINES = {
         "GPU GPU-11111111-0000-5000-8000-000000000001 has DEFAULT after EXCLUSIVE_PROCESS was set",
     "GPU-11111111-0000-5000-8000-000000000001: compute mode: nvidia-smi -c DEFAULT: exit status 3: password=x":
         "nvidia-smi ends with exit status 3 for GPU GPU-11111111-0000-5000-8000-000000000001",
+    "GPU-11111111-0000-5000-8000-000000000001: nvidia-smi -i GPU-11111111-0000-5000-8000-000000000001 -c DEFAULT: exit status 4: x":
+        "nvidia-smi ends with exit status 4 for GPU GPU-11111111-0000-5000-8000-000000000001",
     "GPU-11111111-0000-5000-8000-000000000001: nvidia-cuda-mps-control -d: exit status 1: hunter2":
         "nvidia-cuda-mps-control ends with exit status 1 for GPU GPU-11111111-0000-5000-8000-000000000001",
     "GPU-11111111-0000-5000-8000-000000000001: time slice: nvidia-smi compute-policy says nothing of it":
