@@ -57,6 +57,7 @@ __all__ = [
     "set_value",
     "set_values",
     "split",
+    "written",
 ]
 
 
@@ -76,6 +77,18 @@ def edits(doc: TomlDocument) -> list[transaction.Line]:
         kept = doc.original[0] if first["end"] == 0 and doc.original else ""
         found[0] = {"start": 0, "end": max(first["end"], min(1, len(doc.original))), "text": BOM + first["text"] + kept}
     return found
+
+
+def written(path: str, head: str, values: Sequence[tuple[Path, Any]]) -> TomlDocument:
+    """A document of this collection alone: its head, then each table with its keys, in the order in which they are given."""
+    tables: dict[Path, list[str]] = {}
+    for where, value in values:
+        tables.setdefault(where[:-1], []).append(f"{key(where[-1])} = {dumps(value)}\n")
+    doc = parse("\n".join([head, *(f"[{dotted(table)}]\n{''.join(lines)}" for table, lines in tables.items())]), path)
+    wrong = next((where for where, value in values if lookup(doc.data, where) != value), None)
+    if wrong:
+        raise refusal(doc, wrong, "the value is not what is read back")
+    return doc
 
 
 def set_value(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:

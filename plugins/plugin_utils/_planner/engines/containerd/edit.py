@@ -226,16 +226,21 @@ def in_place(files: FileSet, names: Path, wanted: list[Setting], version: Versio
     """The keys in the root file itself, which is made when there is none."""
     root = files.root
     if root is None:
-        doc = toml.parse(f"{FIRST_LINE}\nversion = {releases.facts(version).new_file}\n", files.root_path)
-        return [FileChange(files.root_path, files.root_path, None, None, _set(doc, names, wanted), whole=True)]
+        doc = toml.written(files.root_path, head(releases.facts(version).new_file), values_of(wanted, names))
+        return [FileChange(files.root_path, files.root_path, None, None, doc, whole=True)]
     said = toml.lookup(root.doc.data, names, {})
     missing = [w for w in wanted if toml.lookup(said, w.path) != w.value]
-    after = _set(root.doc, names, missing)
+    after = toml.set_values(root.doc, values_of(missing, names))
     return [FileChange(root.path, root.real, root.doc, root.sha256, after, whole=False)] if after.text != root.doc.text else []
 
 
-def _set(doc: toml.TomlDocument, names: Path, wanted: list[Setting]) -> toml.TomlDocument:
-    return toml.set_values(doc, [((*names, *setting.path), setting.value) for setting in wanted])
+def head(version: int) -> str:
+    """How a file of this collection begins."""
+    return f"{FIRST_LINE}\nversion = {version}\n"
+
+
+def values_of(settings: list[Setting], names: Path) -> list[tuple[Path, Any]]:
+    return [((*names, *setting.path), setting.value) for setting in settings]
 
 
 def require_allowed(policy: Policy, manager: Manager, files: FileSet, wanted: list[Setting], version: Version) -> None:
@@ -306,8 +311,7 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
     changes = []
     declared = root.declared if root else releases.facts(version).new_file
     # A file without `version` takes version 2 for it on every 2.x; for all others only their own is right everywhere.
-    doc = toml.parse(f"{FIRST_LINE}\nversion = {declared or 2}\n", path)
-    doc = _set(doc, names if declared else containerd_places.V2_NAMES, wanted)
+    doc = toml.written(path, head(declared or 2), values_of(wanted, names if declared else containerd_places.V2_NAMES))
     present = obs.file(path, files.keep)
     text = file_places.shown(doc.text, present.keep) if present.keep else doc.text
     if present.exists and present.content is None:

@@ -15,7 +15,7 @@ import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import Setting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import Setting, values_of
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Detection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
@@ -97,7 +97,7 @@ def render(settings: list[Setting], names: Path, path: str) -> str:
     """Our template with these handlers, '' where there are none."""
     if not settings:
         return ""
-    tables = toml.set_values(toml.parse("", path), [((*names, *setting.path), setting.value) for setting in settings]).text
+    tables = toml.written(path, "", values_of(settings, names)).text
     if "{{" in tables:
         raise PlanError(
             "a handler has {{ in its name or in a value",

@@ -241,3 +241,18 @@ def test_what_was_added_can_be_taken_out_again(text: str, path: tuple[str, ...],
         return
     back = toml.remove(toml.parse(after.text, "f.toml"), path)
     assert toml.lookup(back.data, path) is None
+
+
+@given(st.dictionaries(st.lists(NAMES, min_size=2, max_size=4).map(tuple), VALUES, max_size=6))
+def test_a_document_of_our_own_says_what_the_edits_of_an_empty_one_say(values: dict[tuple[str, ...], Any]) -> None:
+    assume(not any(one != other and other[: len(one)] == one for one in values for other in values))
+    doc = toml.written("f.toml", "# ours\nversion = 3\n", list(values.items()))
+    edited = toml.set_values(toml.parse("# ours\nversion = 3\n", "f.toml"), list(values.items()))
+    assert tomllib.loads(doc.text) == doc.data == edited.data
+    assert toml.set_values(doc, list(values.items())) is doc
+    assert doc.text.count("\n[") == len({path[:-1] for path in values})
+
+
+def test_a_key_that_is_a_table_as_well_is_refused_in_a_document_of_our_own() -> None:
+    with pytest.raises(toml.TomlError, match=r"^f\.toml:\d+: "):
+        toml.written("f.toml", "", [(("a", "b"), 1), (("a", "b", "c"), 2)])
