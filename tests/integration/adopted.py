@@ -36,7 +36,7 @@ from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
 from tests.fixtures.public_configurations import Public
 from tests.integration.containerd_trees import NATURAL, Tree, cri_of
-from tests.integration.test_nvidia_ctk import CDI, DEFAULT, Hands, ctk, effective, files, said
+from tests.integration.test_nvidia_ctk import CDI, DEFAULT, Node, ctk, effective, files, said
 from tests.integration.test_public_configurations import BUILT_IN, judged
 
 PAGE = ROOT / "docs/adoption.md"
@@ -131,16 +131,16 @@ def taken_over(host: Host, tool: str, flags: Sequence[str]) -> Verdict:
             each.write({"config.toml": BUILT_IN.sub('imports = ["@DIR@/', host.text)})
         ctk(tree, tool, *flags)
         was, before = files(tree), cri_of(effective(tree))["containerd"]
-        hands, plain = Hands(tree), Hands(untouched)
+        node, plain = Node(tree), Node(untouched)
         try:
-            hands.apply(hands.plan("present"))
+            node.apply(node.plan("present"))
         except PlanError as refused:
             return Verdict(host, REFUSED, str(refused))
         plain.apply(plain.plan("present"))
         found = _compared(effective(tree), effective(untouched), before)
-        if not hands.plan("present").empty:
+        if not node.plan("present").empty:
             return Verdict(host, WRONG, "a second run would change something")
-        hands.apply(hands.plan("absent"))
+        node.apply(node.plan("absent"))
         return Verdict(host, found) if files(tree) == was else Verdict(host, WRONG, "state: absent does not give the bytes back")
 
 

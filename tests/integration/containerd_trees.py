@@ -96,8 +96,8 @@ class Tree:
     def files(self) -> dict[str, str]:
         return {str(p): p.read_bytes().decode() for p in sorted(self.home.rglob("*")) if p.is_file()}
 
-    def plan(self, *, default: bool = False, enable_cdi: bool = False, absent: bool = False, originals: Any = None, **wish: Any) -> Plan:
-        policy = Policy(config_path=str(self.config), root="/tree", engine_version=RELEASES[self.release], single=True, **wish)
+    def plan(self, *, default: bool = False, enable_cdi: bool = False, absent: bool = False, originals: Any = None, **options: Any) -> Plan:
+        policy = Policy(config_path=str(self.config), root="/tree", engine_version=RELEASES[self.release], single=True, **options)
         obs = builders.obs(files=self.files(), originals=originals)
         (instance,) = containerd.find(policy, obs)
         if absent:
@@ -228,8 +228,8 @@ def before(tree: Tree) -> dict[str, Any]:
     return whole
 
 
-class Hands:
-    """The whole way but the connection: the real eyes and hands on this machine's own files, the planner between them."""
+class Node:
+    """The whole way but the connection: the real observer and executor on this machine's own files, the planner between them."""
 
     def __init__(self, tree: Tree, *, default: bool = True, enable_cdi: bool | None = None) -> None:
         """enable_cdi: what is decided; None decides it as `node` does."""

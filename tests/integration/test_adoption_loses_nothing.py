@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from tests.integration import containerd_trees as trees
 from tests.integration.configs import Style, written
 from tests.integration.containerd_trees import Tree
-from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, Hands, ctk, files
+from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, Node, ctk, files
 from tests.integration.test_properties import thorough
 from tests.unit import lowered
 
@@ -128,19 +128,19 @@ def test_what_goes_takes_nothing_along(release: str) -> None:
             was, texts = dumped(release, tree.config), files(tree)
             if was is None:
                 return
-            hands = Hands(tree, default=default)
+            node = Node(tree, default=default)
             try:
-                plan = hands.plan("present")
+                plan = node.plan("present")
             except PlanError as refused:
                 fates.append(f"refused: {refused.what[:40]}")
                 return
-            hands.apply(plan)
+            node.apply(plan)
             fates.append(",".join(left.fate for left in plan.leftovers))
             now = dumped(release, tree.config)
             assert now is not None
             assert lost(was, now, newer) == []
-            assert hands.plan("present").differences == ()
-            hands.apply(hands.plan("absent"))
+            assert node.plan("present").differences == ()
+            node.apply(node.plan("absent"))
             assert files(tree) == texts
 
     holds()
@@ -161,12 +161,12 @@ def test_only_a_handler_of_our_name_and_of_another_kind_keeps_the_tools_file(rel
             root = {"version": number, "imports": [f"{tree.config.parent}/conf.d/*.toml"], "plugins": {names: cri}}
             tree.write({"config.toml": written(root, PLAIN)})
             try:
-                Hands(tree, default=default).plan("present")
+                Node(tree, default=default).plan("present")
             except PlanError:
                 return  # the host is refused without the tool as well
             ctk(tree, "1.20", *flags)
             try:
-                plan = Hands(tree, default=default).plan("present")
+                plan = Node(tree, default=default).plan("present")
             except PlanError as refused:
                 assert "the handler nvidia is of another kind" in refused.what  # noqa: PT017 - a host may be refused or not
                 return

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from tests.integration import configs
 from tests.integration import containerd_trees as trees
 from tests.integration.containerd_trees import cri_of
-from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, Hands, ctk, effective, files
+from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, Node, ctk, effective, files
 from tests.integration.test_properties import thorough
 from tests.unit import lowered
 
@@ -37,10 +37,10 @@ SOURCES = ("in any form", "handlers that differ in all that counts")
 FLAGS = st.sampled_from([(), (DEFAULT,), (CDI,), (DEFAULT, CDI)])
 
 
-def planned(hands: Hands) -> Any:
+def planned(node: Node) -> Any:
     """None where it is refused."""
     try:
-        return hands.plan("present")
+        return node.plan("present")
     except PlanError as refused:
         event(f"refused: {refused.what[:50]}")
         return None
@@ -90,21 +90,21 @@ def test_a_drop_in_of_1_20_goes_as_if_it_had_never_been_there_or_every_file_stay
                 event("the tool or containerd does not read it")
                 return
             was, theirs = files(host), host.config.parent / DROP_IN
-            hands, plain = Hands(host), Hands(untouched)
-            plan, usual = planned(hands), planned(plain)
+            node, plain = Node(host), Node(untouched)
+            plan, usual = planned(node), planned(plain)
             if plan is None or usual is None:
                 assert files(host) == was
                 outcomes.append(f"refused{' as without the tool' if usual is None else ''}")
                 return
-            hands.apply(plan)
+            node.apply(plan)
             plain.apply(usual)
             outcomes.append("stays" if theirs.exists() else "goes")
             event(outcomes[-1])
             if not theirs.exists():
                 never = effective(untouched)
                 assert take_copies_out(effective(host), never, by_tool, before) == never
-            assert hands.plan("present").empty
-            hands.apply(hands.plan("absent"))
+            assert node.plan("present").empty
+            node.apply(node.plan("absent"))
             assert files(host) == was
 
     holds()

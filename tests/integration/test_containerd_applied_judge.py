@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
-from tests.integration.containerd_trees import CASES, Hands, binary, cri_of, dump, prepared
+from tests.integration.containerd_trees import CASES, Node, binary, cri_of, dump, prepared
 
 
 @pytest.mark.parametrize(("release", "shape"), CASES)
-def test_the_hands_apply_it_after_the_engine_has_agreed_and_give_the_bytes_back(tmp_path: Path, release: str, shape: str) -> None:
+def test_the_executor_applies_it_after_the_engine_has_agreed_and_gives_the_bytes_back(tmp_path: Path, release: str, shape: str) -> None:
     tree = prepared(tmp_path, release, shape)
     was = tree.files()
-    hands = Hands(tree)
-    plan = hands.plan("present")
+    node = Node(tree)
+    plan = node.plan("present")
     assert plan.validate
-    assert hands.apply(plan, check=True)["changed"]
+    assert node.apply(plan, check=True)["changed"]
     assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
-    assert hands.apply(plan)["validation"]
+    assert node.apply(plan)["validation"]
     assert cri_of(dump(release, tree.config))["containerd"]["runtimes"]["nvidia"]
-    assert hands.plan("present").empty
-    hands.apply(hands.plan("absent"))
+    assert node.plan("present").empty
+    node.apply(node.plan("absent"))
     assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
-    assert hands.plan("absent").empty
+    assert node.plan("absent").empty
 
 
 # What a distribution's upgrade does to a host that we have been on, and what its downgrade does.
@@ -52,17 +52,17 @@ def test_after_another_release_has_come_the_next_run_makes_it_right_and_absent_g
     tree = prepared(tmp_path, old, shape)
     binary(new)
     was = tree.files()
-    hands = Hands(tree)
-    hands.apply(hands.plan("present"))
+    node = Node(tree)
+    node.apply(node.plan("present"))
     tree.release = new
-    plan = hands.plan("present")
+    plan = node.plan("present")
     if not plan.empty:
-        hands.apply(plan)
+        node.apply(plan)
     containers = cri_of(dump(new, tree.config))["containerd"]
     assert containers["runtimes"]["nvidia"]["options"]["BinaryName"] == "/usr/bin/nvidia-container-runtime"
     assert containers["default_runtime_name"] == "nvidia"
-    assert hands.plan("present").empty
-    hands.apply(hands.plan("absent"))
+    assert node.plan("present").empty
+    node.apply(node.plan("absent"))
     assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
 
 
@@ -70,15 +70,15 @@ def test_our_drop_in_of_2_x_beneath_1_x_is_named_and_taken_out(tmp_path: Path) -
     """1.x reads a drop-in's CRI table instead of the root file's, so after a downgrade ours hides everything else."""
     tree = prepared(tmp_path, "2.1", "kubeadm v2")
     was = tree.files()
-    hands = Hands(tree)
-    hands.apply(hands.plan("present"))
+    node = Node(tree)
+    node.apply(node.plan("present"))
     binary("1.7")
     tree.release = "1.7"
     with pytest.raises(PlanError, match="this drop-in of this collection hides.*Run with gpufleet_state: absent first, then run again"):
-        hands.plan("present")
-    hands.apply(hands.plan("absent"))
+        node.plan("present")
+    node.apply(node.plan("absent"))
     assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
-    hands.apply(hands.plan("present"))
+    node.apply(node.plan("present"))
     containers = cri_of(dump("1.7", tree.config))["containerd"]
     assert containers["runtimes"]["runc"]["options"]["SystemdCgroup"] is True
     assert containers["runtimes"]["nvidia"]["options"]["SystemdCgroup"] is True

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Docker itself judges the plans: `dockerd --validate` of Debian trixie reads what the hands stage, and every other byte stays.
+"""Docker itself judges the plans: `dockerd --validate` of Debian trixie reads what the executor stages, and every other byte stays.
 
 No daemon runs. Debian bookworm's 20.10 has no --validate; it is judged where it runs (test_docker.py).
 """
@@ -77,8 +77,8 @@ def refusal(path: Path) -> str:
 
 
 @dc.dataclass
-class Hands:
-    """The whole way but the connection: the real eyes and hands on this machine's own files, the planner between them."""
+class Node:
+    """The whole way but the connection: the real observer and executor on this machine's own files, the planner between them."""
 
     home: Path
     options: dict[str, Any] = dc.field(default_factory=dict)
@@ -149,35 +149,35 @@ FILES: dict[str, str | None] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_hands_apply_it_after_docker_has_agreed_and_give_the_bytes_back(tmp_path: Path, name: str) -> None:
-    hands, text = Hands(tmp_path), FILES[name]
+def test_the_executor_applies_it_after_docker_has_agreed_and_gives_the_bytes_back(tmp_path: Path, name: str) -> None:
+    node, text = Node(tmp_path), FILES[name]
     if text is not None:
-        hands.write(text.encode())
-    was = hands.files()
-    plan = hands.plan(default=True)
+        node.write(text.encode())
+    was = node.files()
+    plan = node.plan(default=True)
     assert plan.validate
-    told = hands.apply(plan, check=True)
-    assert (told["error"], told["changed"], hands.files()) == (None, True, was)
-    done = hands.apply(plan)
+    predicted = node.apply(plan, check=True)
+    assert (predicted["error"], predicted["changed"], node.files()) == (None, True, was)
+    done = node.apply(plan)
     assert (done["error"], done["changed"], len(done["validation"])) == (None, True, 1)
-    assert refusal(hands.config) == ""
-    said = json.loads(hands.config.read_text("utf-8-sig"))
+    assert refusal(node.config) == ""
+    said = json.loads(node.config.read_text("utf-8-sig"))
     assert (said["runtimes"]["nvidia"], said["default-runtime"], said["features"]["cdi"]) == ({"path": Handler.binary}, "nvidia", True)
-    assert hands.plan(default=True).changes == ()
-    given = hands.apply(hands.plan("absent"))
-    assert (given["error"], hands.files()) == (None, was)
-    assert hands.plan("absent").changes == ()
+    assert node.plan(default=True).changes == ()
+    given = node.apply(node.plan("absent"))
+    assert (given["error"], node.files()) == (None, was)
+    assert node.plan("absent").changes == ()
 
 
 def test_what_docker_refuses_is_known_before_anything_is_touched(tmp_path: Path) -> None:
-    hands = Hands(tmp_path, {"handlers": (Handler(options={"runtimeArgs": "not a list"}),)})
-    hands.write(b"{}")
-    was = hands.files()
+    node = Node(tmp_path, {"handlers": (Handler(options={"runtimeArgs": "not a list"}),)})
+    node.write(b"{}")
+    was = node.files()
     for check in (True, False):
-        told = hands.apply(hands.plan(), check=check)
-        assert told["error"]["phase"] == "validate"
-        assert "a value in the JSON is a string, but another type is expected" in results.trouble(told)
-        assert hands.files() == was
+        result = node.apply(node.plan(), check=check)
+        assert result["error"]["phase"] == "validate"
+        assert "a value in the JSON is a string, but another type is expected" in results.trouble(result)
+        assert node.files() == was
 
 
 REFUSED = (
@@ -187,11 +187,11 @@ REFUSED = (
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_docker_and_the_planner_refuse_the_same(tmp_path: Path, text: str) -> None:
-    hands = Hands(tmp_path)
-    hands.write(text.encode())
-    assert refusal(hands.config)
-    with pytest.raises(PlanError, match=str(hands.config)):
-        hands.plan()
+    node = Node(tmp_path)
+    node.write(text.encode())
+    assert refusal(node.config)
+    with pytest.raises(PlanError, match=str(node.config)):
+        node.plan()
 
 
 # ---------------------------------------------------------------- whatever the file looks like
@@ -220,40 +220,40 @@ trees = st.lists(st.sampled_from(sorted(KEYS)), unique=True, max_size=6).flatmap
 def test_docker_reads_ours_and_no_other_byte_differs(tree: Any, style: jsontexts.Style, default: bool) -> None:
     """(a), (b), (d) by the planner; Docker itself reads every tenth."""
     with tempfile.TemporaryDirectory() as place:
-        hands = Hands(Path(place))
+        node = Node(Path(place))
         text = jsontexts.written(tree, style)
-        hands.write(text.encode())
-        plan = hands.plan(default=default)
+        node.write(text.encode())
+        plan = node.plan(default=default)
         before = json.loads(text.removeprefix(jsontexts.BYTE_ORDER_MARK))
         wanted = {"runtimes": {"nvidia": {"path": Handler.binary}}, "features": {"cdi": True}}
         wanted = {**wanted, "default-runtime": "nvidia"} if default else wanted
         (change,) = plan.changes
         after = edits.edited(change["path"], text.encode(), change).decode()
         assert json.loads(after.removeprefix(jsontexts.BYTE_ORDER_MARK)) == json_text.granted(before, wanted)
-        hands.write(after.encode())
-        assert hands.plan(default=default).changes == ()
+        node.write(after.encode())
+        assert node.plan(default=default).changes == ()
         gone = [line[2:] for line in difflib.ndiff(text.split("\n"), after.split("\n")) if line.startswith("- ")]
         if style.newline and tree and not style.comma_first:
             assert [line for line in gone if not any(key in line for key in ("features", "cdi", "runtimes", "default-runtime"))] == []
         if sum(text.encode()) % 10 == 0:
             event("read by Docker")
-            assert refusal(hands.config) == ""
+            assert refusal(node.config) == ""
 
 
 @thorough(15)
 @given(tree=trees, style=jsontexts.styles, there=st.sampled_from([True, True, True, False]))
 def test_the_executor_predicts_it_and_give_back_the_same_bytes(tree: Any, style: jsontexts.Style, there: bool) -> None:
-    """(b), (c) and (e) with the real eyes and hands, and Docker's own program as their validator."""
+    """(b), (c) and (e) with the real observer and executor, and Docker's own program as their validator."""
     with tempfile.TemporaryDirectory() as place:
-        hands = Hands(Path(place))
+        node = Node(Path(place))
         if there:
-            hands.write(jsontexts.written(tree, style).encode())
-        was = hands.files()
-        plan = hands.plan()
-        predicted = hands.apply(plan, check=True)
-        assert (predicted["error"], hands.files()) == (None, was)
-        done = hands.apply(plan)
+            node.write(jsontexts.written(tree, style).encode())
+        was = node.files()
+        plan = node.plan()
+        predicted = node.apply(plan, check=True)
+        assert (predicted["error"], node.files()) == (None, was)
+        done = node.apply(plan)
         assert [predicted[key] for key in ("changed", "written", "removed")] == [done[key] for key in ("changed", "written", "removed")]
-        assert hands.plan().changes == ()
-        hands.apply(hands.plan("absent"))
-        assert hands.files() == was
+        assert node.plan().changes == ()
+        node.apply(node.plan("absent"))
+        assert node.files() == was

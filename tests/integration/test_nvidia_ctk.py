@@ -36,7 +36,7 @@ endpoint = ["https://u:p@mirror.example"]
 """
 
 
-class Hands(trees.Hands):
+class Node(trees.Node):
     """On a machine where other tests run their engines meanwhile."""
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
@@ -127,18 +127,18 @@ def test_a_drop_in_of_1_20_goes_and_all_is_as_on_a_host_that_it_never_was_on(
     theirs = tree.config.parent / DROP_IN
     theirs.chmod(0o640)
     was = files(tree)
-    hands, plain = Hands(tree), Hands(untouched)
-    plan = hands.plan("present")
+    node, plain = Node(tree), Node(untouched)
+    plan = node.plan("present")
     assert [(left.tool, left.path, left.exact, left.fate) for left in plan.leftovers] == [("nvidia-ctk", str(theirs), True, "adopted")]
     assert not re.search("hunter2|u:p@", repr(plan))
-    hands.apply(plan)
+    node.apply(plan)
     plain.apply(plain.plan("present"))
     assert not theirs.exists()
     assert effective(tree, "gpu") == effective(untouched)
     assert ("gpu" in cri_of(effective(tree))["containerd"]["runtimes"]) == any("=gpu" in flag for flag in flags)
-    again = hands.plan("present")
+    again = node.plan("present")
     assert (again.differences, again.leftovers) == ((), ())
-    hands.apply(hands.plan("absent"))
+    node.apply(node.plan("absent"))
     assert files(tree) == was
 
 
@@ -148,13 +148,13 @@ def test_a_whole_document_that_nobody_imports_has_no_effect_and_stays(tmp_path: 
     ctk(tree, "1.20", DEFAULT)
     theirs = tree.config.parent / DROP_IN
     text = theirs.read_text()
-    hands = Hands(tree)
-    plan = hands.plan("present")
+    node = Node(tree)
+    plan = node.plan("present")
     assert [(left.path, left.fate) for left in plan.leftovers] == [(str(theirs), "kept")]
     assert "no effect" in plan.leftovers[0].why
-    hands.apply(plan)
+    node.apply(plan)
     assert theirs.read_text() == text
-    assert hands.plan("present").empty
+    assert node.plan("present").empty
 
 
 # The same, of which 1.17 makes the main file. What 2.3 and newer print imports /etc/containerd/conf.d, which is not below this test's tree.
@@ -166,14 +166,14 @@ def test_edits_in_place_of_1_17_stay_and_the_handler_is_ours(tmp_path: Path, rel
     tree, untouched = prepared(tmp_path, release, shape), prepared(tmp_path, release, shape, "untouched")
     ctk(tree, "1.17", *flags)
     was = files(tree)
-    hands, plain = Hands(tree), Hands(untouched)
-    hands.apply(hands.plan("present"))
+    node, plain = Node(tree), Node(untouched)
+    node.apply(node.plan("present"))
     plain.apply(plain.plan("present"))
     now, there = (cri_of(effective(it))["containerd"] for it in (tree, untouched))
     assert said(now["runtimes"]["nvidia"]) == said(there["runtimes"]["nvidia"])
     assert now["default_runtime_name"] == there["default_runtime_name"] == "nvidia"
-    assert hands.plan("present").empty
-    hands.apply(hands.plan("absent"))
+    assert node.plan("present").empty
+    node.apply(node.plan("absent"))
     assert files(tree) == was
 
 
@@ -190,14 +190,14 @@ def test_a_drop_in_of_1_20_goes_beside_a_handler_that_1_17_edited_in_and_a_perso
         each.config.write_text(text)
     ctk(tree, "1.20", DEFAULT)
     was = files(tree)
-    hands, plain = Hands(tree), Hands(without)
-    plan = hands.plan("present")
+    node, plain = Node(tree), Node(without)
+    plan = node.plan("present")
     theirs = tree.config.parent / DROP_IN
     assert (str(theirs), "adopted") in [(left.path, left.fate) for left in plan.leftovers], plan.leftovers
-    hands.apply(plan)
+    node.apply(plan)
     plain.apply(plain.plan("present"))
     assert effective(tree) == effective(without)
     assert cri_of(effective(tree))["containerd"]["runtimes"]["nvidia"]["base_runtime_spec"] == "/etc/containerd/cri-base.json"
-    assert hands.plan("present").empty
-    hands.apply(hands.plan("absent"))
+    assert node.plan("present").empty
+    node.apply(node.plan("absent"))
     assert files(tree) == was

@@ -32,7 +32,7 @@ CASES = [
 ]
 
 
-class Hands(test_nvidia_ctk.Hands):
+class Node(test_nvidia_ctk.Node):
     """With what the module of one engine asks first, beside the engine's own."""
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
@@ -60,14 +60,14 @@ def test_once_it_is_gone_all_is_as_on_a_host_that_it_never_was_on(tmp_path: Path
     theirs = operator(tree, *flags)
     assert set(MODES) <= set(cri_of(effective(tree))["containerd"]["runtimes"])
     was = files(tree)
-    hands, plain = Hands(tree), Hands(untouched)
-    plan = hands.plan("present")
+    node, plain = Node(tree), Node(untouched)
+    plan = node.plan("present")
     assert [(left.tool, left.path, left.exact, left.fate) for left in plan.leftovers] == [("gpu-operator", str(theirs), True, "adopted")]
-    hands.apply(plan)
+    node.apply(plan)
     plain.apply(plain.plan("present"))
     assert not theirs.exists()
     assert effective(tree) == effective(untouched)
-    again = hands.plan("present")
+    again = node.plan("present")
     assert (again.differences, again.leftovers) == ((), ())
-    hands.apply(hands.plan("absent"))
+    node.apply(node.plan("absent"))
     assert files(tree) == was

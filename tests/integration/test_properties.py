@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What holds for every configuration and every wish, with the engines' own programs as judges.
+"""What holds for every configuration and every policy, with the engines' own programs as judges.
 
   (a) the effective configuration afterwards is that from before and exactly ours
   (b) a second run changes nothing
@@ -73,7 +73,7 @@ def handlers() -> st.SearchStrategy[tuple[Handler, ...]]:
     return st.sampled_from([(Handler(),), (Handler(),), (Handler(), second)])
 
 
-def keeps_everything_else(release: str, tree: Any, style: configs.Style, wish: dict[str, Any]) -> None:
+def keeps_everything_else(release: str, tree: Any, style: configs.Style, options: dict[str, Any]) -> None:
     """(a), (b), (d) with the pure planner."""
     with tempfile.TemporaryDirectory() as place:
         host = trees.Tree(Path(place), release)
@@ -86,24 +86,24 @@ def keeps_everything_else(release: str, tree: Any, style: configs.Style, wish: d
             event("the engine does not read it")
             return
         try:
-            plan = host.plan(**wish)
+            plan = host.plan(**options)
         except PlanError as refused:
             event(f"refused: {refused.what[:40]}")
             assert host.files() == {str(host.config): text}
             return
         event("planned")
         host.apply(plan)
-        names = tuple(h.name for h in wish["handlers"])
+        names = tuple(h.name for h in options["handlers"])
         keys = ("default_runtime_name", "enable_cdi", "cdi_spec_dirs")
         now = trees.dump(release, host.config)
         containers = trees.cri_of(now)["containerd"]
-        for handler in wish["handlers"]:
+        for handler in options["handlers"]:
             assert containers["runtimes"][handler.name]["options"]["BinaryName"] == handler.binary
             for key, value in handler.options.items():
                 assert containers["runtimes"][handler.name]["options"][key] == value
-        assert (containers["default_runtime_name"] == "nvidia") is wish["default"]
+        assert (containers["default_runtime_name"] == "nvidia") is options["default"]
         assert trees.rest_of(now, names, keys) == trees.rest_of(was, names, keys)
-        again = host.plan(**wish)
+        again = host.plan(**options)
         assert again.empty, again.differences
         went = lines_that_went(text, host.config.read_bytes().decode())
         now_there = host.config.read_bytes().decode().split("\n")
@@ -124,7 +124,7 @@ def test_containerd_sees_ours_and_no_other_difference(release: str) -> None:
 
 @pytest.mark.parametrize("release", trees.RELEASES)
 def test_the_executor_predicts_it_and_give_back_the_same_bytes(release: str) -> None:
-    """(b), (c) and (e) with the real eyes and hands, and the engine's program as their validator."""
+    """(b), (c) and (e) with the real observer and executor, and the engine's program as their validator."""
     trees.binary(release)
 
     @thorough(8)
@@ -135,17 +135,17 @@ def test_the_executor_predicts_it_and_give_back_the_same_bytes(release: str) -> 
             host.write({"config.toml": configs.written(tree, style)})
             try:
                 trees.dump(release, host.config)
-                hands = trees.Hands(host)
-                plan = hands.plan("present")
+                node = trees.Node(host)
+                plan = node.plan("present")
             except (AssertionError, PlanError):
                 return
             was = without_journal(host)
-            predicted = hands.apply(plan, check=True)
+            predicted = node.apply(plan, check=True)
             assert without_journal(host) == was
-            done = hands.apply(plan)
+            done = node.apply(plan)
             assert (predicted["changed"], predicted["written"], predicted["removed"]) == (done["changed"], done["written"], done["removed"])
-            assert hands.plan("present").empty
-            hands.apply(hands.plan("absent"))
+            assert node.plan("present").empty
+            node.apply(node.plan("absent"))
             assert without_journal(host) == was
 
     holds()

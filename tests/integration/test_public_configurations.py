@@ -64,8 +64,8 @@ def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, de
     tree, asked = containerd.Tree(tmp_path, release), wanted(way, release, default)
     tree.write({"config.toml": BUILT_IN.sub('imports = ["@DIR@/', text)})
     was, texts = dumped(release, tree.config), without_journal(tree)
-    hands = containerd.Hands(tree, default=asked.default, enable_cdi=asked.enable_cdi)
-    assert hands.apply(hands.plan("present"))["validation"]
+    node = containerd.Node(tree, default=asked.default, enable_cdi=asked.enable_cdi)
+    assert node.apply(node.plan("present"))["validation"]
     now = dumped(release, tree.config)
     before, after = (containerd.cri_of(d.whole)["containerd"] for d in (was, now))
     ours, theirs = after["runtimes"]["nvidia"], before["runtimes"][base]
@@ -83,8 +83,8 @@ def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, de
     asked_for = ("default_runtime_name", "enable_cdi") if way == "node" else ()
     assert containerd.rest_of(copy.deepcopy(now.whole), keys=asked_for) == containerd.rest_of(copy.deepcopy(was.whole), keys=asked_for)
     assert now.unknown <= was.unknown
-    assert hands.plan("present").empty
-    hands.apply(hands.plan("absent"))
+    assert node.plan("present").empty
+    node.apply(node.plan("absent"))
     assert without_journal(tree) == texts
 
 
