@@ -90,7 +90,7 @@ def timed(step: Callable[[], Any]) -> tuple[Any, float]:
 
 
 class Controller:
-    """Ansible's variables of many hosts, and one task of ours after the other on them."""
+    """Ansible's variables of many hosts, and one task of this collection after the other on them."""
 
     def __init__(self, size: int, look: Mapping[str, Any]) -> None:
         from ansible.inventory.manager import InventoryManager
@@ -124,7 +124,7 @@ class Controller:
             self.variables.set_nonpersistent_facts(host, {name: value})
 
     def task(self, module: str, host: str, **options: Any) -> dict[str, Any]:
-        """One task of ours that is run once."""
+        """One task of this collection that is run once."""
         import importlib
 
         cls = importlib.import_module(f"ansible_collections.gpufleet.nvidia.plugins.action.{module}").ActionModule

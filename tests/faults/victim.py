@@ -102,7 +102,7 @@ ENGINES = {
 }
 
 # Runs inside the host: every file below the given directories, or what is to be said of it; and what the engine says of itself.
-# Before it looks, it waits until nobody of ours is at work any more, the watch of a probation included; timers that are armed do not count.
+# Before it looks, it waits until nothing of this collection is at work any more, a probation's watch included; armed timers do not count.
 LOOK = r"""
 import hashlib, json, os, re, stat, subprocess, sys, time
 client, unit, packaged, patience, places = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5:]
@@ -193,13 +193,13 @@ print(json.dumps({
 
 @dc.dataclass(frozen=True)
 class State:
-    """What there is on the host at one moment, when nobody of ours is at work."""
+    """What there is on the host at one moment, when no process of this collection is at work."""
 
     files: Mapping[str, str]
     serves: bool
     nvidia: bool  # the running engine has our handler, with our program
     handler: str  # all that the running engine says of that handler
-    units: Sequence[str]  # of ours, that systemd still has: timers
+    units: Sequence[str]  # of this collection, that systemd still has: timers
     unfinished: Sequence[str]  # transactions that someone still has to end, a timer if nobody else
     invocation: str  # of the engine's unit: another one after each start
     digest: str  # of all files, and of what the journal says when ids, times and reasons are taken out of it
@@ -324,7 +324,7 @@ class Victim:
         return any(re.fullmatch(r"gpufleet-[0-9a-f]{32}\.service", path.name) for path in (self.root / "run/systemd/transient").glob("*"))
 
     def look(self, *, settled: bool = True) -> State:
-        """The host as it is when nobody of ours is at work any more; settled=False: as it is now."""
+        """The host as it is when no process of this collection is at work any more; settled=False: as it is now."""
         patience = "150" if settled else "0"
         done = self.lab.exec(
             self.name, ["python3", "-I", "-", self.engine.client, self.unit, NVIDIA_RUNTIME, patience, *self.places], stdin=LOOK

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Our CDI specs in the hands of real engines: each reads them at the highest version that the table names for it, none reads the next one.
+"""Our CDI specs and real engines: each reads them at the highest version that the table names for it, none reads the next one.
 
 A container that was given a GPU may open its node (ENXIO: no driver answers), and none other, even if it makes the node itself (EPERM).
 """

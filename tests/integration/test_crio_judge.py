@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CRI-O itself judges the plans: the hands stage them, `crio config` reads them, and prints nothing new but our settings.
+"""CRI-O itself judges the plans: the executor stages them, `crio config` reads them, and prints nothing new but our settings.
 
 No daemon runs; the program is the lab's CRI-O 1.34, as far as this machine can build it.
 """
@@ -51,7 +51,7 @@ def binary() -> str:
 
 @dc.dataclass
 class Tree:
-    """A directory with a configuration in it, the planner and the hands at work on it."""
+    """A directory with a configuration in it, the planner and the executor at work on it."""
 
     home: Path
 
@@ -75,8 +75,8 @@ class Tree:
         pods = {f"ListPodSandbox:{name}:/var/run/crio/crio.sock": {"items": []} for name in ("nvidia", "gpu")}
         return obs(files=known, cri=pods, **more)  # no daemon runs, so no pod does
 
-    def policy(self, **wishes: Any) -> Policy:
-        return Policy(config_path=str(self.config), **wishes)
+    def policy(self, **options: Any) -> Policy:
+        return Policy(config_path=str(self.config), **options)
 
     def instance(self) -> Instance:
         cdi = Cdi(True, True, ("/etc/cdi", "/var/run/cdi"), "1.0.0", Evidence("version", VERSION))
@@ -87,7 +87,7 @@ class Tree:
         return crio.plan(policy, self.look(), self.instance(), dc.replace(decision, default=default))
 
     def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:
-        """The hands' transaction, less the restart: there is no unit here."""
+        """The executor's transaction, less the restart: there is no unit here."""
         request = {
             "schema": 1, "id": uuid.uuid4().hex, "root": "/", "check": check,
             "journal_dir": str(self.home.parent / "journal"), "reason": "test",
@@ -125,7 +125,7 @@ ROOTS = {
         "crio.conf.d/50-site/own": '[crio.runtime]\nlog_level = "warn"\n',
     },
 }
-WISHES: dict[str, tuple[dict[str, Any], bool]] = {
+SETTINGS: dict[str, tuple[dict[str, Any], bool]] = {
     "handler": ({}, False),
     "default handler": ({}, True),
     "spec directories": ({"cdi_spec_dirs": ("/etc/cdi", "/opt/cdi")}, False),
@@ -133,11 +133,11 @@ WISHES: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
-@pytest.mark.parametrize("wish", list(WISHES))
+@pytest.mark.parametrize("case", list(SETTINGS))
 @pytest.mark.parametrize("root", list(ROOTS))
-def test_crio_reads_what_is_planned_and_nothing_else_changes(tree: Tree, root: str, wish: str) -> None:
+def test_crio_reads_what_is_planned_and_nothing_else_changes(tree: Tree, root: str, case: str) -> None:
     tree.write(ROOTS[root])
-    options, default = WISHES[wish]
+    options, default = SETTINGS[case]
     policy = tree.policy(**options)
     plan = tree.plan(policy, default)
     checked = tree.apply(plan, check=True)

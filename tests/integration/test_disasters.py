@@ -54,7 +54,7 @@ def instead(script: str) -> str:
 
 @dc.dataclass(frozen=True)
 class Disaster:
-    """make and undo run on the host; fill leaves so much of its disk; between happens after the look; prefix stands before the hands."""
+    """make and undo run on the host; fill leaves so much of its disk; between happens after the look; prefix runs the executor."""
 
     side: str
     says: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Disaster:
 DISASTERS = {
     "the disk is full": Disaster("old", ("No space left on device",), fill="0"),
     "the disk is nearly full": Disaster("old", ("No space left on device",), fill="40k"),
-    "the hands get too little memory": Disaster("old", ("",), prefix=("prlimit", "--as=30000000")),
+    "the executor gets too little memory": Disaster("old", ("",), prefix=("prlimit", "--as=30000000")),
     "Python lacks a module": Disaster(
         "old",
         ("shutil",),

@@ -104,14 +104,14 @@ def test_a_node_is_cordoned_with_its_mark_waited_for_and_given_back_as_it_was(la
     assert "web" in lab.cluster.pods, "a pod without GPUs is not waited for"
 
 
-HANDS = [
+OWNERS = [
     ({"labels": {"nvidia.com/gpu-driver-upgrade-state": "drain-required"}}, "the driver upgrade of the GPU Operator"),
     ({"lock": "gpu1"}, "kured is working on the node gpu1 (annotation weave.works/kured-node-lock of the DaemonSet kube-system/kured)"),
     ({"labels": {"nvidia.com/mig.config.state": "success"}, "lock": "gpu2"}, ""),
 ]
 
 
-@pytest.mark.parametrize(("marks", "owner"), HANDS)
+@pytest.mark.parametrize(("marks", "owner"), OWNERS)
 @pytest.mark.parametrize("policy", ["always", "auto"])
 def test_a_node_in_other_hands_is_left_out_also_where_no_drain_is_needed(marks: dict[str, Any], owner: str, policy: str, lab: Lab) -> None:
     lab.cluster.nodes["gpu1"]["metadata"]["labels"] = marks.get("labels") or {}

@@ -31,7 +31,7 @@ DROPIN = f"""[Service]
 ExecStartPre=/bin/sh -c 'while [ -e {HELD} ]; do sleep 0.1; done; ! {{ [ -e {SICK} ] && grep -q ours {CONFIG}; }}'
 RestartSec=1
 """
-# Old bytes, a unit that serves, nothing of ours beside the files, no unit or timer of ours any more.
+# Old bytes, a unit that serves, nothing of this collection's beside the files, none of its units or timers any more.
 SETTLED = (
     f'timeout 60 sh -c \'until {CRICTL} info >/dev/null 2>&1 && [ -z "$(ls /var/lib/gpufleet/job)" ]'
     ' && ! systemctl list-units --plain --no-legend "gpufleet-*" | grep -v gpufleet-recover | grep -q . ; do sleep 0.2; done\''
@@ -98,7 +98,7 @@ def held_in_restart(fleet: Fleet, wanted: dict[str, Any]) -> subprocess.Popen[by
     return caller
 
 
-def told(fleet: Fleet) -> list[str]:
+def said(fleet: Fleet) -> list[str]:
     """What the next look says."""
     return [line for line in fleet.task("node_info", [HOST]).of("node_info")[HOST]["advice"] if "rolled back" in line]
 
@@ -116,7 +116,7 @@ def test_an_executor_that_is_killed_is_followed_by_another_that_takes_back(fleet
     fleet.shell(HOST, SETTLED)
     assert (found["error"]["phase"], found["rolled_back"], found["changed"]) == ("executor", True, False)
     assert differing(before, fleet.tree(HOST)) == {}
-    assert any("its process died in the middle (state swapped)" in line for line in told(fleet))
+    assert any("its process died in the middle (state swapped)" in line for line in said(fleet))
 
 
 def test_a_command_that_outlives_its_executor_is_undone_once_it_has_ended(fleet: Fleet, before: Tree) -> None:
@@ -166,7 +166,7 @@ def test_an_engine_that_crashes_after_it_served_is_taken_back(fleet: Fleet, befo
     fleet.shell(HOST, f"systemctl kill --kill-who=main --signal=KILL {UNIT}")
     fleet.shell(HOST, SETTLED)
     assert differing(before, fleet.tree(HOST)) == {}
-    assert any("by the host itself, which continued to monitor it because" in line and "crashed" in line for line in told(fleet))
+    assert any("by the host itself, which continued to monitor it because" in line and "crashed" in line for line in said(fleet))
 
 
 def test_a_second_transaction_is_told_who_is_at_work(fleet: Fleet, before: Tree) -> None:
@@ -195,9 +195,9 @@ def test_a_rollback_is_reported_by_one_run_and_noted_without_a_transaction(fleet
         assert (found["status"], found["changed"]) == ("ok", False)
         return any(wanted["reason"] in line for line in found.get("warnings", []))
 
-    assert any(wanted["reason"] in line for line in told(fleet))
+    assert any(wanted["reason"] in line for line in said(fleet))
     assert [reported("--check"), reported(), reported()] == [True, True, False]
-    assert not any(wanted["reason"] in line for line in told(fleet))
+    assert not any(wanted["reason"] in line for line in said(fleet))
     assert fleet.shell(HOST, "ls /var/lib/gpufleet/journal") == entries, "no transaction was needed"
 
 

@@ -41,7 +41,7 @@ def struck(victim: Victim) -> tuple[sweep.Sides, list[sweep.Try]]:
     return both, tries
 
 
-def test_killed_anywhere_it_is_all_of_theirs_or_all_of_ours(boot: Boot, lab: Lab) -> None:
+def test_killed_anywhere_all_is_as_before_or_all_is_taken_over(boot: Boot, lab: Lab) -> None:
     boot({name: {"kind": kind, "gpus": 1} for name, kind in HOSTS.items()})
     with ThreadPoolExecutor(len(HOSTS)) as pool:
         found = dict(zip(HOSTS, pool.map(lambda name: struck(Victim(lab, name)), HOSTS), strict=True))

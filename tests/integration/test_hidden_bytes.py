@@ -82,7 +82,7 @@ def unpacked(text: str) -> str:
     return "\n".join(found)
 
 
-def told(run: Run) -> str:
+def output(run: Run) -> str:
     return unpacked(run.words) + unpacked(str(run.entries))
 
 
@@ -108,14 +108,14 @@ def test_no_secret_is_told_and_each_stays_where_it_was(host: tuple[Fleet, str, s
         fleet.task("node", [name], options, arguments=["-vvv", "--diff"]),
     ]
     assert [run.failed for run in runs] == [{}, {}, {}, {}]
-    leaked = {secret for run in runs for secret in secrets if re.search(rf"{secret}(?!\d)", told(run))}
+    leaked = {secret for run in runs for secret in secrets if re.search(rf"{secret}(?!\d)", output(run))}
     assert leaked == set()
     assert not runs[-1].of("node")[name]["changed"], "a second run finds nothing to do"
     after = fleet.text(name, path)
     assert [secret for secret in secrets if not re.search(rf"{secret}(?!\d)", after)] == []
     assert [line for line in text.splitlines() if "SECRET" in line and line not in after.splitlines()] == []
     assert fleet.shell(name, f"systemctl is-active {unit}").strip() == "active"
-    if kind.startswith("crio"):  # the handler of ours is a whole copy, with what the controller has never seen
+    if kind.startswith("crio"):  # our handler is a whole copy, with what the controller has never seen
         ours = "/etc/crio/crio.conf.d/90-gpufleet.conf"
         assert "MONITOR_KEY=SECRET3" in fleet.text(name, ours)
         assert fleet.shell(name, f"stat -c %a {ours}").strip() == "600", "nobody reads it there who could not read it before"

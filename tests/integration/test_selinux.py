@@ -99,7 +99,7 @@ def label(root: Path, path: str) -> str:
 
 
 def astray(root: Path) -> list[str]:
-    """What the policy's own program would label anew."""
+    """What the policy's own program would relabel."""
     said = inside(root, "setfiles", "-n", "-v", "-F", RULES, *LABELLED)
     return [line for line in said.splitlines() if line.strip() and OWN not in line]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Kind:
-    """What a host of this kind is made of, lowest layer first: suite, Debian packages, programs built with Go, files of ours."""
+    """What a host of this kind is made of, lowest layer first: suite, Debian packages, programs built with Go, files of the lab's own."""
 
     suite: str
     packages: tuple[str, ...]

@@ -96,7 +96,7 @@ class Stage:
         return "".join(words)
 
     def task(self, module: str) -> dict[str, dict[str, Any]]:
-        """Run one task of ours on every host, and give what it answered."""
+        """Run one task of this collection on every host, and give what it answered."""
         RESULTS.write_text("")
         self.run("ansible", "gpu_nodes", "-m", f"gpufleet.nvidia.{module}", quiet=True)
         return {entry["host"]: entry["result"] for entry in map(json.loads, RESULTS.read_text().splitlines())}
@@ -206,12 +206,12 @@ def cut_off(stage: Stage, settings: Path) -> None:
     demo_cut.cut(stage.lab, host, stage.start, (*site, "-e", demo_cut.CHANGE))
     print("\nThe next run says so:\n")
     said = stage.run(*site)
-    told = times_told(said, host)
-    if told != 1:
-        raise DemoFailed(f"the next run said {told} times instead of once that {host} had rolled back")
+    times = times_said(said, host)
+    if times != 1:
+        raise DemoFailed(f"the next run said {times} times instead of once that {host} had rolled back")
 
 
-def times_told(said: str, host: str) -> int:
+def times_said(said: str, host: str) -> int:
     """Count the paragraphs of the table that say the host's rollback, whatever the width at which their lines were broken."""
     paragraphs = re.findall(rf"^{host}: .*(?:\n  .*)*", said, re.MULTILINE)
     return sum(bool(re.search(r"was rolled back.*because", " ".join(text.split()))) for text in paragraphs)

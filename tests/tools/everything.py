@@ -72,7 +72,7 @@ def tied(command: Sequence[str]) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """That of the user, with compiled modules kept: else each of some thousand runs of ansible-playbook compiles the collection anew."""
+    """That of the user, with compiled modules kept: else each of some thousand runs of ansible-playbook compiles the collection again."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 

@@ -139,7 +139,7 @@ class Fleet:
             return Run(done.returncode, done.stdout + done.stderr, entries, self._counted(place / "count"))
 
     def task(self, module: str, hosts: Sequence[str], options: Mapping[str, Any] | None = None, **more: Any) -> Run:
-        """Run one task of ours on the named hosts; `keywords` are keywords of the play."""
+        """Run one task of this collection on the named hosts; `keywords` are keywords of the play."""
         name = module if "." in module else HERE + module
         play = {"hosts": ",".join(hosts), "gather_facts": False, **more.pop("keywords", {})}
         return self.play([{**play, "tasks": [{name: dict(options or {})}]}], hosts, **more)

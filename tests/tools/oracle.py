@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from tests.lab import artefacts, fakegpu
 
 # The node side is not typed.
-EYES: Any = importlib.import_module("ansible_collections.gpufleet.nvidia.plugins.module_utils._node.observe")
+OBSERVER: Any = importlib.import_module("ansible_collections.gpufleet.nvidia.plugins.module_utils._node.observe")
 PROGRAM = Program(INSTALLED, (1, 20, 1))
 # The lab has no library of that name that answers; it tells the same nodes and version as NVML.
 FLAGS = ["--feature-flag", "disable-nvsandboxutils", "--nvidia-cdi-hook-path", INSTALLED]
@@ -72,9 +72,9 @@ def request(wanted: Policy, questions: Sequence[Mapping[str, Any]]) -> dict[str,
 
 
 def look(wanted: Policy) -> Observation:
-    """What the eyes see of a tree, on this machine."""
+    """What the observer sees of a tree, on this machine."""
     questions = [*gpus.questions(wanted), *discover.questions(wanted)]
-    return Observation({}, {}).with_answers(EYES.run(request(wanted, questions)))
+    return Observation({}, {}).with_answers(OBSERVER.run(request(wanted, questions)))
 
 
 def ours(root: Path, profile: profiles.Profile = "full", layout: str = layouts.WORKLOADS, **more: object) -> Spec:
@@ -90,7 +90,7 @@ def observed(root: Path, wanted: Policy) -> Observation:
         try:
             planned(wanted, seen)
         except NeedMore as need:
-            seen = seen.with_answers(EYES.run(request(wanted, need.questions)))
+            seen = seen.with_answers(OBSERVER.run(request(wanted, need.questions)))
         else:
             return seen
     raise AssertionError("it still asks")
@@ -117,7 +117,7 @@ def planned(wanted: Policy, seen: Observation, profile: profiles.Profile = "full
 def facts(spec: Spec, tree: Path) -> frozenset[Fact]:
     """A spec without order; host paths as the tree sees them, without the root in front and without links."""
     parts = [("", spec.edits), *((d.name, d.edits) for d in spec.devices)]
-    resolve = importlib.import_module(EYES.__name__.replace("observe", "host_files")).resolve
+    resolve = importlib.import_module(OBSERVER.__name__.replace("observe", "host_files")).resolve
 
     def host(path: str) -> str:
         return str(resolve(str(tree), roots.inside(str(tree), path))[0])

@@ -315,7 +315,7 @@ def test_every_file_says_its_licence(path: Path) -> None:
 
 # Metaphors that a reader would have to learn first, each with the word that stands for it now.
 DIALECT = {
-    r"the hands|its hands|our hands": "the executor",
+    r"the hands|its hands|our hands|class hands|hands\.\w+": "the executor",
     r"eyes": "the observer",
     r"wish|wishes|wished": "the desired state",
     r"ledger": "the journal",
@@ -326,7 +326,14 @@ DIALECT = {
     r"for ever": "forever",
 }
 PROSE = [
-    path for room in ("plugins", "roles", "playbooks", "docs") for path in (ROOT / room).rglob("*") if path.suffix in {".py", ".md", ".yml"}
+    path
+    for room in ("plugins", "roles", "playbooks", "docs", "tests", "molecule", "examples", ".github")
+    for path in (ROOT / room).rglob("*")
+    if path.suffix in {".py", ".md", ".yml", ".yaml", ".go"}
+    # What others wrote or a program printed, what ansible-test leaves behind, and this file, which names the words.
+    if not path.is_relative_to(ROOT / "tests/fixtures")
+    and not path.is_relative_to(ROOT / "tests/output")
+    and path != Path(__file__).resolve()
 ]
 
 

@@ -82,7 +82,7 @@ def inventory(name: str, host: Mapping[str, object]) -> Inventory:
     numbers of NVSwitches and IMEX channels.
     """
     given = host.get("gpus", 0)
-    wishes = [{}] * given if isinstance(given, int) else list(given)  # type: ignore[call-overload]
+    entries = [{}] * given if isinstance(given, int) else list(given)  # type: ignore[call-overload]
     driver = str(host.get("driver", "ok"))
     if driver not in ("ok", "none", "broken"):
         raise ValueError(f"Host {name}: driver is {driver!r}, but must be one of ok, none, broken.")
@@ -91,21 +91,21 @@ def inventory(name: str, host: Mapping[str, object]) -> Inventory:
     errors = dict(faults.get("errors", {}))
     if driver == "broken":
         errors.setdefault("nvmlInit", 18)
-    gpus = tuple(_gpu(name, index, {"mig": host.get("mig", "off"), **wish}) for index, wish in enumerate(wishes))
+    gpus = tuple(_gpu(name, index, {"mig": host.get("mig", "off"), **entry}) for index, entry in enumerate(entries))
     loaded = "550.90.07" if driver == "broken" else Inventory.loaded
     fabric = {key: int(str(host.get(key, 0))) for key in ("switches", "channels")}
     return Inventory(gpus, driver, loaded=loaded, errors=errors, delays=dict(faults.get("delays", {})), **fabric)
 
 
-def _gpu(host: str, index: int, wish: Mapping[str, object]) -> Gpu:
+def _gpu(host: str, index: int, entry: Mapping[str, object]) -> Gpu:
     """The GPU at an index; its UUIDs follow from host and index, so they survive a rebuild of the host and differ between hosts."""
     own = {
         "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}.gpu{index}')}",
         "minor": index,
         "bus": f"{index // len(BUSES):04x}:{BUSES[index % len(BUSES)]}:00.0",
     }
-    own.update({key: value for key, value in wish.items() if key != "migs"})
-    pairs = _instances(wish.get("migs", 0))
+    own.update({key: value for key, value in entry.items() if key != "migs"})
+    pairs = _instances(entry.get("migs", 0))
     migs = tuple((gi, ci, f"MIG-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}.gpu{index}.gi{gi}.ci{ci}')}") for gi, ci in pairs)
     return Gpu(**own, migs=migs)  # type: ignore[arg-type]
 

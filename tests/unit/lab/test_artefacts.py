@@ -180,7 +180,8 @@ def test_the_cache_builds_once_and_keeps_nothing_of_a_failure(tmp_path: Path, mo
     assert len(calls) == 1
 
 
-OWN = {"rancher": "", "device-plugin": "kubernetes-1.34"}  # programs of ours: whose modules they are built of, in the same versions
+# Programs of the lab's own: whose modules they are built of, in the same versions.
+OWN = {"rancher": "", "device-plugin": "kubernetes-1.34"}
 
 
 def required(name: str) -> dict[str, str]:
@@ -189,12 +190,12 @@ def required(name: str) -> dict[str, str]:
     return dict(re.findall(r"^(?:\t|require )([\w./-]+\.[\w./-]+) (v\S+)", text, re.MULTILINE))
 
 
-def test_programs_of_ours_are_named() -> None:
+def test_own_programs_are_named() -> None:
     assert set(OWN) == {name for name in artefacts.GO_TOOLS if any((artefacts.HERE / "gomods" / name).glob("*.go"))}
 
 
 @pytest.mark.parametrize(("name", "lender"), OWN.items())
-def test_programs_of_ours_fetch_and_compile_nothing_new(name: str, lender: str) -> None:
+def test_own_programs_fetch_and_compile_nothing_new(name: str, lender: str) -> None:
     lent = required(lender) if lender else {}
     assert required(name).items() <= lent.items()
     sums = (artefacts.HERE / "gomods" / name / "go.sum").read_text()

@@ -18,7 +18,7 @@ ACTION = re.compile(r"^(?:\{\{[^}]*\}\}\s*)+")
 NAME = re.compile(r"""["']?\{\{.*?\}\}["']?""")
 TABLE, KEY = re.compile(r"\[([^\[\]]+)\]"), re.compile(r"(\w+)\s*=")
 
-# Why a key of theirs is in no template of ours: what it is for -> tables with all their keys, or single keys.
+# Why a key of theirs is in no template of the lab: what it is for -> tables with all their keys, or single keys.
 LEFT_OUT: dict[str, tuple[tuple[str, str], ...]] = {
     "registries": tuple((f"plugins.{cri}.registry{more}", "") for cri in (V2, IMAGES) for more in ("", ".configs.*.auth")),
     "snapshotters that the lab has not": tuple((f"plugins.{name}", "") for name in (STARGZ, NIX))

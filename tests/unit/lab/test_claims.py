@@ -69,7 +69,7 @@ def test_who_has_taken_a_lab_away_leaves_no_claim_on_the_next_one_of_that_name(p
         json.dumps({"checkout": "/elsewhere", "home": "/elsewhere/.cache/lab", "pid": 1, "command": "x", "kept": False}),
     ],
 )
-def test_a_lab_of_another_checkout_or_of_nobody_is_none_of_ours(place: Path, text: str | None) -> None:
+def test_a_lab_of_another_checkout_or_of_nobody_is_none_of_this_checkout(place: Path, text: str | None) -> None:
     if text is not None:
         (place / claims.OWNER).write_text(text)
     assert list(claims.of_checkout()) == []

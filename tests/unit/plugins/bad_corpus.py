@@ -84,7 +84,7 @@ def say_crio(case: Case, _place: Path) -> None:
 
 def say_docker(case: Case, _place: Path) -> None:
     """In a tree, or with flags or a process of a daemon that runs."""
-    wishes_ = {k: v for k, v in case.items() if k in ("cdi", "set_as_default", "cdi_spec_dirs")}
+    options = {k: v for k, v in case.items() if k in ("cdi", "set_as_default", "cdi_spec_dirs")}
     alive = "flags" in case or "process" in case
     place = {} if alive else {"root": "/tree", "engine_version": case.get("version", "28.5.2")}
     argv = ["dockerd", *case.get("flags", ())]
@@ -97,7 +97,7 @@ def say_docker(case: Case, _place: Path) -> None:
         units={docker_config.UNIT: {"LoadState": case.get("unit", "loaded")}} if alive else {},
         answers={f"http:{docker_config.SOCKET}/info": body} if alive else {},
     )
-    policy = arguments.policy({**wishes_, **place}, engines=("docker",), single=True)
+    policy = arguments.policy({**options, **place}, engines=("docker",), single=True)
     instance, decision = host.single(policy, seen, "docker")
     docker.plan(policy, seen, instance, decision)
 
@@ -138,7 +138,7 @@ def say_question(case: Case, place: Path) -> str:
 
 
 def say_transaction(case: Case, place: Path) -> str:
-    """The hands' answer; whatever they say, the tree is as it was."""
+    """The executor's answer; whatever it says, the tree is as it was."""
     furnish(place, case)
     before = tree(place)
     request = {"schema": 1, "id": "0" * 32, "root": "/", "reason": "test", "journal_dir": str(place / "journal"), **case["request"]}

@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// run serves until the kubelet makes its socket anew, or a SIGHUP says that the configuration is another one: then it begins again, as NVIDIA's does.
+// run serves until the kubelet makes its socket again, or a SIGHUP says that the configuration is another one: then it begins again, as NVIDIA's does.
 func run(arguments []string) error {
 	settings, err := load(arguments, os.LookupEnv)
 	if err != nil {

@@ -74,7 +74,7 @@ def test_a_host_that_a_rollout_has_is_recognised_after_its_reboot(
     claims._write(claims._of(tmp_path, dead), {**claim, "ended": list(claim["hosts"])}, dead)
     assert claims.of_others(tmp_path).is_proven(seen) is boot, "a proof is of one boot"
     left = claims.take(tmp_path, {name: seen}, (), "3", "")
-    assert bool(left) is (same and not settled), "people are told of a host that would be proven for ever"
+    assert bool(left) is (same and not settled), "people are told of a host that would be proven forever"
     assert claims._of(tmp_path, dead).exists() is not settled, "what is settled leaves nothing behind"
 
 

@@ -18,7 +18,7 @@ CONFLICT = {"failed": True, "msg": "Failed to patch: the object has been modifie
 
 
 class Answers:
-    """kubernetes.core as it answers: for each call of a module the next of its answers, the last one for ever."""
+    """kubernetes.core as it answers: for each call of a module the next of its answers, the last one forever."""
 
     def __init__(self, patches: list[dict[str, Any]], nodes: list[list[dict[str, Any]]]) -> None:
         self.patches, self.nodes = patches, nodes

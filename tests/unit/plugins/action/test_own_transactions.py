@@ -61,16 +61,16 @@ class Host:
     @property
     def parts(self) -> list[str]:
         """What was sent: commands, and what is done to which file."""
-        told = ([c["argv"][0] for c in r["commands_before"]] + [f"{c['op']} {c['path']}" for c in r["changes"]] for r in self.sent)
-        return [" ".join(words) for words in told]
+        sent = ([c["argv"][0] for c in r["commands_before"]] + [f"{c['op']} {c['path']}" for c in r["changes"]] for r in self.sent)
+        return [" ".join(words) for words in sent]
 
 
-def test_what_comes_first_is_carried_out_by_itself_and_the_rest_is_planned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_first_is_carried_out_by_itself_and_the_rest_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(monkeypatch)
-    told = host.converge()
+    result = host.converge()
     assert host.parts == ["write /etc/key", "install", "edit /etc/own"]
-    assert told["actions"] == ["write /etc/key", "install tool", "edit /etc/own"]
-    assert (told["changed"], told["journal"]) == (True, "/journal/3")
+    assert result["actions"] == ["write /etc/key", "install tool", "edit /etc/own"]
+    assert (result["changed"], result["journal"]) == (True, "/journal/3")
 
 
 def test_check_mode_tells_the_same_differences_and_tries_what_can_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,10 +95,10 @@ def test_a_part_that_fails_ends_the_run_and_what_was_done_before_it_is_named(
     monkeypatch: pytest.MonkeyPatch, answers: tuple[dict[str, Any], ...], parts: list[str], changed: bool, says: str
 ) -> None:
     host = Host(monkeypatch, *answers)
-    told = host.converge()
+    result = host.converge()
     assert host.parts == parts
-    assert (told["failed"], told["changed"]) == (True, changed)
-    assert says in told["msg"]
+    assert (result["failed"], result["changed"]) == (True, changed)
+    assert says in result["msg"]
 
 
 def test_of_many_things_that_were_done_before_the_message_names_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_of_many_things_that_were_done_before_the_message_names_a_few(monkeypatc
     assert said["actions"] == ["write /etc/key", "install tool", "edit /etc/own"]
 
 
-def test_a_host_that_moved_on_is_planned_anew_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_moved_on_is_planned_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = {"conflict": [{"path": "/etc/key"}]}
     host = Host(monkeypatch, moved)
     assert not host.converge().get("failed")

@@ -145,7 +145,7 @@ def test_killed_at_any_step_the_host_is_old_or_new_after_recovery(tmp_path):
 
 
 def test_killed_while_it_is_taken_back_it_is_taken_back_all_the_same(tmp_path):
-    """Hands that die in the restart, then whoever takes back dies at any step, then the next one."""
+    """An executor that dies in the restart, then whoever takes back dies at any step, then the next one."""
 
     def cut_short(name):
         host, monkeypatch = fresh(tmp_path, name)
@@ -279,7 +279,7 @@ def test_check_mode_takes_nothing_back_but_says_that_a_run_would(host):
     assert host.look() == cut
 
 
-def test_a_unit_that_began_anew_with_half_of_the_files_is_restarted_with_the_old_ones(host):
+def test_a_unit_that_began_again_with_half_of_the_files_is_restarted_with_the_old_ones(host):
     swap = transaction.executor.swap
     with Patched(host.systemd.bin.parent) as patched:
 
@@ -295,7 +295,7 @@ def test_a_unit_that_began_anew_with_half_of_the_files_is_restarted_with_the_old
     assert host.look() == host.before
 
 
-def test_a_file_that_somebody_wrote_after_the_hands_died_is_left_to_them(host):
+def test_a_file_that_somebody_wrote_after_the_executor_died_is_left_to_them(host):
     with Patched(host.systemd.bin.parent) as patched:
         patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
         in_child(host.change)
@@ -349,12 +349,12 @@ def test_a_command_that_outlives_its_executor_is_waited_for_as_long_as_it_may_ta
     assert waited == [7]
 
 
-def by_a_transaction(host, told):
-    host.run([], id="2" * 32, acknowledged=told)
+def by_a_transaction(host, ids):
+    host.run([], id="2" * 32, acknowledged=ids)
 
 
-def by_itself(host, told):
-    answer = acknowledge.run({"schema": 1, "root": "/", "journal_dir": host.journal, "ids": told, "strays": []})
+def by_itself(host, ids):
+    answer = acknowledge.run({"schema": 1, "root": "/", "journal_dir": host.journal, "ids": ids, "strays": []})
     assert answer == {"swept": [], "error": None}
 
 
@@ -395,7 +395,7 @@ def test_who_is_at_work_is_not_disturbed_by_an_acknowledgement(host):
     assert "locked by process" in answer["error"]
 
 
-def test_a_restart_that_is_left_to_somebody_is_remembered_until_the_unit_began_anew(host):
+def test_a_restart_that_is_left_to_somebody_is_remembered_until_the_unit_began_again(host):
     host.run([host.write(host.config, NEW)], pending=["engine.service"])
     found = journal_queries.look("", host.journal)["pending"]
     assert [(entry["unit"], entry["reason"]) for entry in found] == [("engine.service", "test")]

@@ -101,7 +101,7 @@ def test_the_tasks_environment_is_the_executors_and_nothing_else_is(host, monkey
 
 
 def test_an_executor_that_is_killed_is_told_and_taken_back_by_the_caller(host):
-    # What restarts the engine kills its grandparent: the hands, whose process group leads nobody else.
+    # What restarts the engine kills its grandparent: the executor, whose process group leads nobody else.
     host.systemd.hook("engine.service", "restart", "grep -q new %s && kill -9 $(ps -o ppid= -p $PPID); exit 0" % host.config)
     found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=True)
     assert (found["error"]["phase"], found["rolled_back"], found["changed"]) == ("executor", True, False)
@@ -206,7 +206,7 @@ def test_the_lock_of_the_dead_is_free_and_that_of_the_living_is_not(host):
     assert ready.wait(30)
     message = host.run([host.write(host.config, "new\n")])["error"]["message"]
     assert re.match(r"locked by process %d, for \d+ s: the other one" % child.pid, message)
-    assert not launcher._stop_holder(host.journal, "mine"), "only a transaction's own timer may end its hands"
+    assert not launcher._stop_holder(host.journal, "mine"), "only a transaction's own timer may end its executor"
     os.kill(child.pid, signal.SIGKILL)
     child.join()
     assert journal_writer.holder(host.journal)["who"] == "the other one"
@@ -251,7 +251,7 @@ def test_the_timer_ends_its_own_executor_when_it_hangs(host):
     ready = fork.Event()
 
     def hang():
-        with journal_writer.locked(host.journal, "hands that hang", keep=True, token="mine"):
+        with journal_writer.locked(host.journal, "an executor that hangs", keep=True, token="mine"):
             ready.set()
             signal.pause()
 

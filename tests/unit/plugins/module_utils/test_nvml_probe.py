@@ -49,7 +49,7 @@ def ask(library, tmp_path):
 
 
 def probe(args, **environ):
-    """The child as the eyes start it."""
+    """The child as the observer starts it."""
     with open(SOURCE, "rb") as source:
         child = subprocess.Popen(
             [sys.executable, *environ.pop("options", "-I -S").split(), "-", json.dumps(args)],

@@ -106,7 +106,7 @@ def test_one_node_for_each_file_with_its_own_mode(host):
     (host / "odd").write_text("Minor: many\n")
     with open(rules(host, [dict(each, unless=["Hidden", "Yes"])])[0]) as stream:
         found = device_nodes.desired_nodes(json.load(stream))
-    assert [(wish["path"], wish["numbers"], wish["mode"]) for wish in found] == [("/dev/cap3", (7, 3), 0o444)]
+    assert [(node["path"], node["numbers"], node["mode"]) for node in found] == [("/dev/cap3", (7, 3), 0o444)]
 
 
 def test_a_driver_that_is_not_there_gets_no_node(host):

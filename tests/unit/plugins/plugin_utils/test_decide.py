@@ -190,7 +190,7 @@ def test_a_host_without_a_gpu(no_gpu: str, decided: int) -> None:
     assert bool(record.skipped) == (no_gpu == "skip")
 
 
-def test_a_host_without_a_gpu_fails_where_that_is_wished() -> None:
+def test_a_host_without_a_gpu_fails_where_that_is_set() -> None:
     with pytest.raises(PlanError, match="no NVIDIA GPU on this host"):
         decide.decide(Policy(no_gpu="fail"), [C23], NO_GPU, NONE)
 

@@ -89,7 +89,7 @@ FOREIGN = "# Anna was here\n"
 
 @pytest.mark.parametrize("gone", [False, True], ids=["installed", "removed"])
 @pytest.mark.parametrize("name", [n for n, (_e, _v, files, place) in ENGINES.items() if place == ROOT and place in files])
-def test_a_foreign_line_stays_and_nothing_of_ours(tmp_path: pathlib.Path, name: str, gone: bool) -> None:
+def test_a_foreign_line_stays_and_nothing_of_this_collection(tmp_path: pathlib.Path, name: str, gone: bool) -> None:
     made, before = converged(tmp_path, name)
     made.write(ROOT, made.read(ROOT) + FOREIGN, made.path(ROOT).stat().st_mode & 0o777)
     back = made.node(state="absent", engine_version="" if gone else ENGINES[name][1])
@@ -231,7 +231,7 @@ def test_a_handler_whose_name_nobody_remembers_is_named(tmp_path: pathlib.Path, 
     assert "gpu" not in made.read(place)
 
 
-# ---------------------------------------------------------------- where nothing of ours is, it is not an error
+# ---------------------------------------------------------------- where nothing of this collection is, it is not an error
 
 NOTHING: dict[str, dict[str, str]] = {
     "nothing at all": {},

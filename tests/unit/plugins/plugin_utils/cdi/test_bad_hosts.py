@@ -42,7 +42,7 @@ def outcome(files: dict[str, Any], **more: Any) -> Plan | str:
             answers.update({q["id"]: missing for q in need.questions})
         except PlanError as error:
             return str(error)
-    raise AssertionError("it asks for ever")
+    raise AssertionError("it asks forever")
 
 
 def sound(found: Plan | str) -> bool:

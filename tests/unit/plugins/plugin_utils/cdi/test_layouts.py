@@ -241,7 +241,7 @@ ATTRIBUTES = [
 
 
 @pytest.mark.parametrize(("attributes", "numbers"), ATTRIBUTES)
-def test_numbers_by_wish(attributes: str, numbers: dict[str, Any]) -> None:
+def test_numbers_by_option(attributes: str, numbers: dict[str, Any]) -> None:
     found = {n.path: (n.major, n.minor) for n in made(WHOLE, node_attributes=attributes).spec.edits.device_nodes}
     assert found.items() >= numbers.items()
 
@@ -327,10 +327,10 @@ migs = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 7)), unique=True, m
 boards = st.lists(st.tuples(st.integers(0, 31), st.booleans(), migs), unique_by=lambda b: b[0], min_size=1, max_size=8)
 
 
-def build(wished: list[tuple[int, bool, list[tuple[int, int]]]], order: int) -> Hardware:
+def build(specified: list[tuple[int, bool, list[tuple[int, int]]]], order: int) -> Hardware:
     """The same hardware, seen in one order or another."""
     found, paths, table = [], [*CONTROL, "/dev/nvidia-caps/nvidia-cap1"], {}
-    for index, (minor, draws, pairs) in enumerate(wished):
+    for index, (minor, draws, pairs) in enumerate(specified):
         drm = (f"/dev/dri/card{index}", f"/dev/dri/renderD{128 + index}") if draws else ()
         devices = tuple(MigDevice(gi, ci, place, f"MIG-{minor}-{gi}-{ci}") for place, (gi, ci) in enumerate(sorted(pairs)))
         board = Board(Gpu(index, minor, f"0000:{index:02x}:00.0", f"GPU-{minor}", "NVIDIA H100"), bool(devices), devices, drm)
@@ -346,9 +346,9 @@ def build(wished: list[tuple[int, bool, list[tuple[int, int]]]], order: int) -> 
 
 @settings(max_examples=60, deadline=None)
 @given(boards, st.sampled_from(list(layouts.LAYOUTS)), st.sampled_from(version.KNOWN), st.sampled_from(["none", "static", "all"]))
-def test_every_spec_is_valid_within_its_cap_and_always_the_same(wished: Any, layout: str, cap: str, attributes: Any) -> None:
+def test_every_spec_is_valid_within_its_cap_and_always_the_same(specified: Any, layout: str, cap: str, attributes: Any) -> None:
     options = generate.Options(cap=cap, layout=layout, node_attributes=attributes)
-    first, second = (generate.generate(build(wished, order), options) for order in (0, 1))
+    first, second = (generate.generate(build(specified, order), options) for order in (0, 1))
     assert writer.render(first.spec) == writer.render(second.spec)
     assert first.missing == ()
     assert version.above(first.spec, cap) == []
@@ -364,7 +364,7 @@ def test_every_spec_is_valid_within_its_cap_and_always_the_same(wished: Any, lay
 
 @settings(max_examples=40, deadline=None)
 @given(boards)
-def test_no_mig_device_shares_a_capability_of_a_compute_instance(wished: Any) -> None:
-    found = made(build(wished, 0), names=("index",)).spec
+def test_no_mig_device_shares_a_capability_of_a_compute_instance(specified: Any) -> None:
+    found = made(build(specified, 0), names=("index",)).spec
     shares = [{n.path for n in d.edits.device_nodes if "caps" in n.path} for d in found.devices if ":" in d.name]
     assert all(one != other for one, other in itertools.combinations(shares, 2))

@@ -170,13 +170,13 @@ OWN = writer.render(
 SHOWN = {"nvidia-ctk": NVIDIA_CTK, "intel": INTEL, "amd": AMD, "our own": OWN}
 
 
-def told(text: str) -> dict[str, Any]:
+def received(text: str) -> dict[str, Any]:
     """What arrives of a spec."""
     return contents.shown(text.encode("utf-8", "surrogateescape"), sent.KEEP, "/etc/cdi/a.yaml")
 
 
 def shown(text: str) -> str:
-    found = told(text)
+    found = received(text)
     assert found["fault"] is None, (found["fault"], text)
     return str(found["content"])
 
@@ -303,7 +303,7 @@ def test_whether_a_tool_wrote_it_is_seen_all_the_same(text: str) -> None:
 @pytest.mark.parametrize("text", [text for text, _found, _lost in test_validate.CONTENT.values()], ids=test_validate.CONTENT)
 def test_a_projection_projected_is_the_same_structure(text: str) -> None:
     """A stand-in is no other structure than what it stands for."""
-    answer = told(text)
+    answer = received(text)
     if answer["fault"] is None:
         assert found(str(answer["content"])) == found(text)
 
@@ -333,7 +333,7 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("text", UNKNOWN.values(), ids=UNKNOWN)
 def test_a_form_of_yaml_that_is_not_read_is_told_by_its_line(text: str) -> None:
-    answer = told(text)
+    answer = received(text)
     assert (answer["content"], answer["fault"]["code"]) == (None, "yaml-form")
     report = test_validate.checked({test_validate.ETC: text})
     assert [(f.rule, f.line) for f in report.findings] == [("not-read", answer["fault"]["line"])]
@@ -364,7 +364,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(("text", "code", "line"), BROKEN.values(), ids=BROKEN)
 def test_what_is_no_yaml_is_told_by_a_code_and_its_line(text: str, code: str, line: int) -> None:
-    answer = told(text)
+    answer = received(text)
     assert (answer["content"], answer["fault"]) == (None, {"code": code, "line": line})
     with pytest.raises(strict.Unreadable):
         strict.read(text.encode("utf-8", "surrogateescape"))
@@ -374,6 +374,6 @@ def test_what_is_no_yaml_is_told_by_a_code_and_its_line(text: str, code: str, li
     assert FAULTS[code] in report.findings[0].message
 
 
-def test_of_a_broken_file_of_ours_it_is_told_that_it_is_ours() -> None:
-    assert told(writer.HEADER + "---\nbroken: ]\n")["fault"] == {"code": "yaml-value", "line": 3, "begins": writer.HEADER.rstrip("\n")}
-    assert "begins" not in told("# Written by somebody.\nbroken: ]\n")["fault"]
+def test_of_a_broken_file_it_is_said_that_it_is_our_own() -> None:
+    assert received(writer.HEADER + "---\nbroken: ]\n")["fault"] == {"code": "yaml-value", "line": 3, "begins": writer.HEADER.rstrip("\n")}
+    assert "begins" not in received("# Written by somebody.\nbroken: ]\n")["fault"]

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.plugins.plugin_utils.cdi import test_projection as test_sent
-from tests.unit.plugins.plugin_utils.cdi.test_projection import edits, found, told
+from tests.unit.plugins.plugin_utils.cdi.test_projection import edits, found, received
 
 # --- any text ---
 
@@ -49,7 +49,7 @@ def outline(text: str) -> Any:
 
 
 def require_same(text: str) -> None:
-    answer = told(text)
+    answer = received(text)
     assert ODD not in repr(answer)
     if answer["fault"] is None:
         assert outline(answer["content"]) == outline(text)
@@ -116,7 +116,7 @@ def written(draw: st.DrawFn, document: dict[str, Any], secret: str) -> str:
 def test_a_secret_at_any_place_that_is_not_listed_does_not_leave_and_changes_nothing(data: st.DataObject, secret: str) -> None:
     document = data.draw(specs(secret))
     text = data.draw(st.composite(lambda draw: written(draw, document, secret))())
-    answer = told(text)
+    answer = received(text)
     assert answer["fault"] is None or answer["fault"]["code"] == "yaml-form", text
     for part in (secret, json.dumps(secret)[1:-1], secret.splitlines()[0]):
         assert part not in repr(answer), text
@@ -165,7 +165,7 @@ def taken(text: str) -> float:
     contents._latest.clear()  # of the try before
     try:
         before = time.process_time()
-        told(text)
+        received(text)
         return time.process_time() - before
     finally:
         gc.enable()

@@ -33,7 +33,7 @@ def test_another_order_is_no_change() -> None:
     assert plan(seen({OURS: turned})).empty
 
 
-def test_a_file_that_only_root_can_read_is_written_anew() -> None:
+def test_a_file_that_only_root_can_read_is_written_again() -> None:
     text = plan(seen()).changes[0]["content"]
     made = plan(seen({OURS: {"content": text, "mode": 0o600}}))
     assert paths(made) == [("write", OURS)]
@@ -42,7 +42,7 @@ def test_a_file_that_only_root_can_read_is_written_anew() -> None:
 
 
 def same_devices(old: str, new: str) -> dict[str, Any]:
-    """A file that names the devices of ours, of which something else is not ours."""
+    """A file that names the devices of our spec, and is otherwise not our spec."""
     return {OURS: next(c["content"] for c in plan(seen()).changes if c["op"] == "write").replace(old, new)}
 
 
@@ -131,9 +131,9 @@ NEVER = [
 def test_adopt_never_refuses_another_file_in_our_place(text: str, what: str, step: str) -> None:
     with pytest.raises(PlanError) as refused:
         plan(seen({OURS: text}), adopt="never")
-    told = str(refused.value)
-    assert told.startswith(f"{OURS}: ")
-    assert (what in told, "adopt: never leaves it to its owner" in told, step in told) == (True, True, True)
+    said = str(refused.value)
+    assert said.startswith(f"{OURS}: ")
+    assert (what in said, "adopt: never leaves it to its owner" in said, step in said) == (True, True, True)
 
 
 def test_adopt_never_has_nothing_against_our_own_spec_nor_one_that_says_the_same() -> None:
@@ -261,13 +261,13 @@ PLACES: dict[str, tuple[str, dict[str, Any], bool]] = {
 }
 
 
-@pytest.mark.parametrize(("path", "told", "goes"), PLACES.values(), ids=PLACES)
-def test_a_spec_of_nvidia_ctk_is_taken_over_where_it_is_no_link_itself(path: str, told: dict[str, Any], goes: bool) -> None:
-    files = {path: {"content": file_of(), **told}}
+@pytest.mark.parametrize(("path", "answer", "goes"), PLACES.values(), ids=PLACES)
+def test_a_spec_of_nvidia_ctk_is_taken_over_where_it_is_no_link_itself(path: str, answer: dict[str, Any], goes: bool) -> None:
+    files = {path: {"content": file_of(), **answer}}
     if goes:
         assert paths(plan(seen(files))) == [("remove", path), ("write", OURS)]
         return
-    with pytest.raises(PlanError, match=rf"it is a link to {told['real']}\). Remove the link {path}"):
+    with pytest.raises(PlanError, match=rf"it is a link to {answer['real']}\). Remove the link {path}"):
         plan(seen(files))
 
 

@@ -178,7 +178,7 @@ def planned(seen: Observation, owner: Any = "toolkit") -> Plan:
     return resource.plan(policy, seen, resource.record_of_options(owner, "1.0.0"), gpus.parse(policy, seen), "")
 
 
-def test_theirs_is_made_anew_by_them() -> None:
+def test_theirs_is_made_again_by_them() -> None:
     plan = planned(look({"/dev/nvidia-uvm": node(510, 0)}))
     assert [c["argv"] for c in plan.commands] == [["systemctl", "start", cdi_refresh.SERVICE]]
     assert [(d.path, d.before, d.after) for d in plan.differences] == [(cdi_refresh.SERVICE, "stale", "fresh")]
@@ -186,11 +186,11 @@ def test_theirs_is_made_anew_by_them() -> None:
     assert planned(look()) == Plan()
 
 
-def test_a_driver_that_does_not_work_is_not_asked_to_make_it_anew() -> None:
+def test_a_driver_that_does_not_work_is_not_asked_to_make_it_again() -> None:
     assert planned(look({"/sys/module/nvidia/version": "570.86.15\n"})) == Plan()
 
 
-def test_ours_says_why_it_is_written_anew() -> None:
+def test_ours_says_why_it_is_written_again() -> None:
     first = next(c["content"] for c in planned(look({THEIRS: None}), "collection").changes if c["op"] == "write")
     plan = planned(look({THEIRS: None, OURS: first, **SWAPPED}, answers=nvml(minors=(1, 0))), "collection")
     assert "stale: the spec records 0 as /dev/nvidia0, but it is /dev/nvidia1 now" in plan.differences[0].why

@@ -62,12 +62,12 @@ def test_ours_is_set_aside_by_facts_that_the_spec_was_made_from() -> None:
 def test_a_full_spec_is_true_for_its_driver_only() -> None:
     files = written(planned(policy=Policy(cdi_refresh="watch", cdi_profile="hookless")))
     facts = json.loads(files[host_service.settings_path(staleness_guard.NAME)])["files"][0]["facts"]
-    told = [f["found"] for f in facts if f["what"] == "the driver"]
-    assert told in ([], [[["/sys/module/nvidia/version", "550.163.01"]]])
-    assert bool(told) == ("550.163.01" in files[OURS])
+    drivers = [f["found"] for f in facts if f["what"] == "the driver"]
+    assert drivers in ([], [[["/sys/module/nvidia/version", "550.163.01"]]])
+    assert bool(drivers) == ("550.163.01" in files[OURS])
 
 
-def test_theirs_is_made_anew_by_their_own_unit() -> None:
+def test_theirs_is_made_again_by_their_own_unit() -> None:
     files = written(planned(owner="toolkit"))
     assert sorted(files) == sorted(
         [f"/etc/systemd/system/{staleness_guard.REFRESH_UNITS[0]}", host_service.drop_in(staleness_guard.REFRESH_NAME)]
@@ -83,7 +83,7 @@ def test_the_watch_goes_when_it_is_not_wanted_any_more() -> None:
     assert [c["argv"][:2] for c in plan.commands] == [["systemctl", "stop"]]
 
 
-def test_a_spec_that_was_set_aside_is_stale_and_made_anew() -> None:
+def test_a_spec_that_was_set_aside_is_stale_and_made_again() -> None:
     first = written(planned())
     away = {path: text for path, text in first.items() if path != OURS}
     seen = obs(files={**host(), **away, ASIDE: first[OURS]}, answers=nvml())

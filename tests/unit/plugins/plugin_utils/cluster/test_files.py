@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cluster's files in the hands of tools that remove from a cluster what has left their source."""
+"""A cluster's files, and tools that remove from a cluster what has left their source."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_a_configuration_stays_while_somebody_elses_label_names_it(who: str) -> 
     assert all(named in c.arguments["resource_definition"][0]["data"] for c in plan.calls if "ConfigMap" in c.doing)
     none = {"gpu1": {**native(), "decision": {"skipped": "no GPU"}}}
     plan = live.plan(rendered(none), empty(nodes=theirs, config_map=before.config_map, classes={}), SETTINGS)
-    assert list(plan.calls[-1].arguments["resource_definition"][0]["data"]) == [named], "and it is not removed with the last of ours"
+    assert list(plan.calls[-1].arguments["resource_definition"][0]["data"]) == [named], "and it is not removed with the last of our own"
 
 
 def test_a_node_without_an_answer_keeps_its_configuration() -> None:

@@ -44,7 +44,7 @@ def config_map(*taints: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("value", "said"), [("true", True), ("present", False)])
-def test_a_taint_of_somebody_else_in_the_place_of_ours_is_said(value: str, said: bool) -> None:
+def test_a_taint_of_somebody_else_in_the_place_of_our_own_is_said(value: str, said: bool) -> None:
     """A node has one of a key and an effect, and pods that tolerate the other value are kept out."""
     theirs = {"key": "nvidia.com/gpu", "value": value, "effect": "NoSchedule"}
     plan = live.plan(

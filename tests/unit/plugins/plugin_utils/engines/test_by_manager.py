@@ -310,5 +310,5 @@ def test_the_places_are_those_of_the_two() -> None:
 
 
 @pytest.mark.parametrize("options", [{"drop_in": "never"}, {"drop_in_path": "/srv/gpu.toml"}])
-def test_where_a_file_of_ours_is_wanted_the_host_is_left_alone_and_told_so(options: dict[str, Any]) -> None:
+def test_where_a_file_of_our_own_is_wanted_the_host_is_left_alone_and_told_so(options: dict[str, Any]) -> None:
     assert "so that it is not edited" in str(Node().instance(Policy(**options)).refusal)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""More than k3s and RKE2 find by themselves, on releases without drop-ins: a template of ours that begins with their own text."""
+"""More than k3s and RKE2 find by themselves, on releases without drop-ins: our own template, which begins with their text."""
 
 from __future__ import annotations
 
@@ -195,6 +195,6 @@ def test_of_a_template_only_what_counts_leaves_the_host(text: str, shown: str) -
 
 
 def test_the_mark_is_not_in_what_is_rendered() -> None:
-    """Else the rendered file would pass for one of ours."""
+    """Else the rendered file would pass for one of this collection."""
     assert (template.MARK[:4], template.MARK[-6:]) == ("{{/*", "*/ -}}")
     assert ours().splitlines()[1] == template.BASE

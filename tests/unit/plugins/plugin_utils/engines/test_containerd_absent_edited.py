@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""state: absent on a containerd 1.x whose file others have edited since: their edits stay, and of ours not even a header is left."""
+"""state: absent on a containerd 1.x whose file others have edited since: their edits stay, and of our lines not even a header is left."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ def instance(version: str, **more: Any) -> Instance:
 
 def loaded(default: str = "runc", **runtimes: Any) -> dict[str, Any]:
     """CRI's word of a daemon with these handlers: name -> options. Ours has its annotations."""
-    of_ours = {"nvidia": {"ContainerAnnotations": ["nvidia.cdi.k8s.io/*"]}}
-    every = {n: {"runtimeType": "io.containerd.runc.v2", "options": o, **of_ours.get(n, {})} for n, o in runtimes.items()}
+    more = {"nvidia": {"ContainerAnnotations": ["nvidia.cdi.k8s.io/*"]}}
+    every = {n: {"runtimeType": "io.containerd.runc.v2", "options": o, **more.get(n, {})} for n, o in runtimes.items()}
     config = {"containerd": {"defaultRuntimeName": default, "runtimes": every}}
     return {f"Status:{SOCKET}": {"runtime": {"RuntimeReady": True}, "handlers": [], "info": {"config": config}}}
 
@@ -429,5 +429,5 @@ def test_absent_removes_a_drop_in_and_the_import_that_names_it() -> None:
     assert applied(files, plan("2.3.7", files, absent=True)) == {ROOT: "version = 3\n"}
 
 
-def test_absent_where_nothing_of_ours_is() -> None:
+def test_absent_where_nothing_of_this_collection_is() -> None:
     assert plan("1.7.24", {ROOT: OLD}, absent=True).empty

@@ -295,7 +295,7 @@ def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, said
         (Policy(handlers=(Handler(binary="/opt/none"),)), "/opt/none: the binary of the handler nvidia does not exist"),
     ],
 )
-def test_wishes_that_cannot_work_are_refused(policy: Policy, sentence: str) -> None:
+def test_options_that_cannot_work_are_refused(policy: Policy, sentence: str) -> None:
     with pytest.raises(PlanError, match=sentence):
         planned(policy, host())
 

@@ -100,10 +100,10 @@ def test_the_hosts_own_daemon_comes_before_a_persons() -> None:
 def test_beside_kubernetes_it_is_configured_by_name_only(kubelet: bool, engines: tuple[str, ...], left: bool) -> None:
     policy = Policy(engines=engines)
     (found,) = docker.find(policy, running())
-    told = node.with_kubernetes(policy, found, Kubelet(kubelet), (found,))
-    assert bool(told.refusal) == left
+    result = node.with_kubernetes(policy, found, Kubelet(kubelet), (found,))
+    assert bool(result.refusal) == left
     if left:
-        assert "Set gpufleet_engines: [auto, docker]" in str(told.refusal)
+        assert "Set gpufleet_engines: [auto, docker]" in str(result.refusal)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_an_engine_of_kubernetes_is_enough_of_a_sign(manager: str, left: bool) -
 
 
 # what it is: (version, file, what /info says beside, options, keys that are written, what is done)
-WISHES: dict[str, tuple[str, str | None, dict[str, Any], dict[str, Any], dict[str, Any], list[str]]] = {
+CASES: dict[str, tuple[str, str | None, dict[str, Any], dict[str, Any], dict[str, Any], list[str]]] = {
     "CDI is switched on where it is off": (
         "26.1.5", None, {}, {}, {"runtimes.nvidia.path": BINARY, "features.cdi": True}, ["restart docker.service"]),
     "CDI is on by itself since 28.2": (
@@ -162,7 +162,7 @@ WISHES: dict[str, tuple[str, str | None, dict[str, Any], dict[str, Any], dict[st
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("version", "text", "info", "options", "keys", "done"), WISHES.values(), ids=WISHES)
+@pytest.mark.parametrize(("version", "text", "info", "options", "keys", "done"), CASES.values(), ids=CASES)
 def test_what_is_written_and_done(
     version: str, text: str | None, info: dict[str, Any], options: dict[str, Any], keys: dict[str, Any], done: list[str]
 ) -> None:

@@ -35,7 +35,7 @@ CLAIMED = [
 
 
 @pytest.mark.parametrize(("state", "claimed"), CLAIMED)
-def test_a_node_that_slurm_reboots_or_switches_off_is_in_its_hands(state: str, claimed: bool) -> None:
+def test_a_node_that_slurm_reboots_or_switches_off_is_left_to_slurm(state: str, claimed: bool) -> None:
     found = drain_slurm.standing(drain_slurm.parse(shown(state)), "r7")
     assert found.obstacle.startswith("Slurm is rebooting the node gpu1 or switching it off (") is claimed
     assert bool(found.obstacle) is claimed

@@ -72,7 +72,7 @@ def test_a_host_that_nobody_has_approved_is_left_out_if_it_has_something_to_do()
         ({"schema": 2, "hosts": {}, "changes": {}}, "plan.json: this plan has schema 2 (this collection reads schema 1)"),
     ],
 )
-def test_a_file_that_is_no_plan_of_ours_is_refused(data: Any, sentence: str) -> None:
+def test_a_file_that_is_no_plan_of_this_collection_is_refused(data: Any, sentence: str) -> None:
     with pytest.raises(PlanError) as error:
         plan_file.require_plan(data, "plan.json")
     assert str(error.value).startswith(sentence)

@@ -54,7 +54,7 @@ def test_what_is_written(before: str, wanted: dict[str, Any], after: str) -> Non
 
 
 def applied(text: str, splices: Any) -> str:
-    """As the hands do it: lines of bytes, the last edit first."""
+    """As the executor does it: lines of bytes, the last edit first."""
     lines = edits.split_lines(text.encode())
     for edit in sorted(json_text.edits(text, splices), key=lambda e: e["start"], reverse=True):
         lines[edit["start"] : edit["end"]] = [edit["text"].encode()]

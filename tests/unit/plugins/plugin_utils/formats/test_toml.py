@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 
 def applied(original: str, edits: list[dict[str, Any]]) -> str:
-    """What the hands do on the node: line ranges of the bytes, from the bottom."""
+    """What the executor does on the node: line ranges of the bytes, from the bottom."""
     lines = original.encode().split(b"\n")
     lines = [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
     for edit in sorted(edits, key=lambda e: e["start"], reverse=True):

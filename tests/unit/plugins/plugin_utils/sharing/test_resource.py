@@ -395,7 +395,7 @@ def test_a_gpu_that_does_not_answer_keeps_no_engine_from_starting() -> None:
     "text", ["", "{", "[]", "{}", "[" * 100_000, "1" * 5_000, '{"before": 7}', '{"before": [["GPU-1", "compute mode", "; reboot"]]}']
 )
 def test_a_broken_record_is_an_error_with_a_way_out(text: str) -> None:
-    """Without it the modes would stay for ever, and nobody would be told."""
+    """Without it the modes would stay forever, and nobody would be told."""
     answer = file_answer(text)
     with pytest.raises(PlanError) as refused:
         resource.originals(obs(files={resource.SETTINGS: answer}))
