@@ -27,9 +27,9 @@ from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, Node, ctk, 
 from tests.integration.test_properties import thorough
 from tests.unit import lowered
 
-# The tool makes nvidia a copy of runc here, which has a specification that the nvidia of the main file has not.
+# The tool makes nvidia a copy of runc here, which has a specification and annotations that the nvidia of the main file has not.
 COPIED = {
-    "runc": {"runtime_type": lowered.RUNC, "base_runtime_spec": "/etc/containerd/base.json"},
+    "runc": {"runtime_type": lowered.RUNC, "base_runtime_spec": "/etc/containerd/base.json", "container_annotations": ["c.d/*"]},
     "nvidia": {"runtime_type": lowered.RUNC},
 }
 PLAIN = configs.Style("\n", False, "", '"', False, False, False, False, True, 0, 0)
@@ -65,6 +65,9 @@ def take_copies_out(now: dict[str, Any], never: dict[str, Any], by_tool: dict[st
             for key in [k for k, v in here.items() if k != "options" and v and v == tools.get(k) and not without.get(k)]:
                 del here[key]
                 here.update({key: without[key]} if key in without else {})
+            for key, value in here.items():
+                if isinstance(value, list) and isinstance(tools.get(key), list):  # with what is this collection's beside it
+                    here[key] = [item for item in value if item not in tools[key] or item in (without.get(key) or ())]
     return now
 
 
