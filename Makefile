@@ -7,13 +7,14 @@
 
 SHELL := /bin/sh
 PYTHON ?= $(shell tests/tools/find-python 3.13 3.12 3.14 3.11)
-BIN := .cache/venv/bin
+# `make newest` has environments of its own, of the newest releases of everything.
+BIN := $(if $(GPUFLEET_NEWEST),.cache/newest/dev,.cache/venv)/bin
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache/collections"
 
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: adopted help venv demo test check matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration judges nodeadm molecule soak lab-up lab-down bench docs clean
+.PHONY: adopted help venv lock newest build demo test check matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration judges nodeadm molecule soak lab-up lab-down bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,8 +25,14 @@ demo: venv ## Show the main job on a small fleet of real hosts: plan, site, a cu
 test: venv ## An hour: the newest ansible-core and what tells most of the oldest, molecule, and the tests on the lab's real engines
 	@$(RUN) python tests/tools/everything.py
 
+build: venv ## Build what `make test` needs, which it does first (20 minutes where nothing is built yet, most of them for Kubernetes)
+	@$(RUN) python tests/tools/build.py
+
 check: venv ## The fast tier, a few minutes: lint, types, sanity and unit tests on the newest ansible-core; no root, no lab
 	@$(RUN) python tests/tools/everything.py --fast
+
+newest: ## The fast tier on the newest releases of everything, past the lock files and the upper bounds in pyproject.toml
+	@GPUFLEET_NEWEST=1 $(MAKE) --no-print-directory check
 
 matrix: venv ## All that needs no root and no lab: `make check`, played playbooks, each ansible-core and Python at hand, the archive
 	@$(RUN) python tests/tools/everything.py --matrix
@@ -97,6 +104,10 @@ venv: ## Make the virtual environment .cache/venv that the other targets use
 	@tests/tools/need-python "$(PYTHON)"
 	@$(PYTHON) tests/tools/environments.py dev >/dev/null
 	@$(BIN)/python conftest.py
+
+lock: ## Write the lock files of the environments, tests/locks (UPGRADE=1 takes the newest releases that pyproject.toml allows)
+	@tests/tools/need-python "$(PYTHON)"
+	@$(PYTHON) tests/tools/lock.py $(if $(UPGRADE),--upgrade)
 
 clean: ## Take back everything that targets made (the lab's hosts first)
 	@test ! -d .cache/lab || $(LAB) down

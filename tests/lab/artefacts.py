@@ -22,6 +22,8 @@ from pathlib import Path
 
 from . import progress
 
+# A run whose time limits count tests alone sets this to `never`; `make build` has built everything before.
+BUILD = "GPUFLEET_LAB_BUILD"
 HERE = Path(__file__).resolve().parent
 REPO = HERE.parent.parent
 
@@ -58,6 +60,8 @@ def cached(area: str, name: str, key: str, build: Callable[[Path], None], what: 
     final = home / f"{name}-{key}"
     if final.is_dir():
         return final
+    if what and os.environ.get(BUILD) == "never":
+        raise LabError(f"{name} is not built, and this run builds nothing ({BUILD}=never): run `make build` first")
     with _locked(home / f".{name}.lock"):
         if not final.is_dir():
             staging = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=home))

@@ -21,6 +21,7 @@ from . import fakegpu, roots, trees
 from .artefacts import cached, digest, go_tool
 from .lab import Lab
 
+SUITES = ("bookworm", "trixie")
 PACKAGES = (
     "libcuda1", "libcudadebugger1", "libnvidia-ml1", "nvidia-smi", "libnvidia-cfg1", "libnvcuvid1", "libnvidia-encode1", "libnvidia-fbc1",
     "libnvidia-ptxjitcompiler1", "libnvidia-nvvm4", "libnvidia-allocator1", "libnvidia-opticalflow1", "libnvoptix1", "libnvidia-ngx1",
@@ -39,7 +40,8 @@ def layers(suite: str) -> list[Path]:
     """The read-only directories of a Debian with this driver, uppermost first."""
     root = roots.base_root(suite)
     key = digest(root.name, repr(PACKAGES), SCRIPT)
-    return [cached("layers", f"{suite}-driver", key, functools.partial(_build, root)), root]
+    what = f"Debian {suite}: downloading and installing NVIDIA's driver without its kernel module"
+    return [cached("layers", f"{suite}-driver", key, functools.partial(_build, root), what), root]
 
 
 @contextlib.contextmanager

@@ -35,7 +35,8 @@ def program(release: str) -> Path:
     """The program with this release in it, built on first use."""
     sources = [*sorted(HERE.glob("*.go")), *sorted((HERE / "modules" / release).iterdir())]
     key = artefacts.digest(*sources, artefacts.go_version())
-    return artefacts.cached("bin", f"cdi-{release}", key, functools.partial(_build, release, sources)) / "reference"
+    what = f"cdi-{release}: compiling the library of CDI with Go"
+    return artefacts.cached("bin", f"cdi-{release}", key, functools.partial(_build, release, sources), what) / "reference"
 
 
 def _build(release: str, sources: Iterable[Path], out: Path) -> None:

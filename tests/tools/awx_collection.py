@@ -10,9 +10,10 @@ from pathlib import Path
 import kubernetes_core
 
 PACKAGE = "ansible==11.13.0"  # with awx.awx 24.6.1; the packages from 12 on have none
+WHEEL = "sha256:7f1c9c6a6026ff214d9240647e4d2b019b2a9d4c7a2bc733932bcf92af80ab04"
 PART = "ansible_collections/awx/awx/"
 
 
 def ensure() -> Path:
     """Give the folder for ANSIBLE_COLLECTIONS_PATH, after making it where it is missing."""
-    return kubernetes_core.ensure(PACKAGE, PART, "awx")
+    return kubernetes_core.ensure(PACKAGE, WHEEL, PART, "awx")

@@ -5,9 +5,9 @@
 
     everything.py [--fast|--matrix] [PART...]   without a name: all of tests/tools/parts.py; what needs no hosts, or the fast half of that
 
-Parts run side by side as far as the processors go: a test on hosts waits for half of its time. One line says when a part begins and when
-it has ended. What a part prints goes to .cache/test-logs; of a part that fails it is shown, at once and whole. The others go on, so that
-one run shows all that is wrong.
+What the parts need is built before they begin (build.py), so that no part's time limit counts it. Parts run side by side as far as the
+processors go: a test on hosts waits for half of its time. One line says when a part begins and when it has ended. What a part prints goes
+to .cache/test-logs; of a part that fails it is shown, at once and whole. The others go on, so that one run shows all that is wrong.
 """
 
 from __future__ import annotations
@@ -74,6 +74,14 @@ def tied(command: Sequence[str]) -> list[str]:
 def environment() -> dict[str, str]:
     """That of the user, with compiled modules kept: else each of some thousand runs of ansible-playbook compiles the collection again."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def build() -> bool:
+    """Build what the parts need and have them build nothing themselves, so that no part's time limit counts it."""
+    print("builds what is missing before the parts begin", flush=True)
+    built = subprocess.run(tied([sys.executable, str(ROOT / "tests/tools/build.py")]), cwd=ROOT, env=environment(), check=False)
+    os.environ["GPUFLEET_LAB_BUILD"] = "never"
+    return built.returncode == 0
 
 
 @contextlib.contextmanager
@@ -225,6 +233,9 @@ def main(arguments: Sequence[str]) -> int:
     processors = len(os.sched_getaffinity(0))
     wanted = [known[name] for name in names] or list(known.values())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    if table is parts and not names and not build():
+        print("everything.py: the build has failed, so no part was run; its own words are above", file=sys.stderr)
+        return 1
     run = Run(wanted, processors, memory)
     print(f"{len(wanted)} parts on {processors} processors, {memory:.0f} GB; what each says goes to {LOGS.relative_to(ROOT)}", flush=True)
     try:

@@ -15,25 +15,29 @@ from pathlib import Path
 import environments
 
 PACKAGE = "ansible==14.5.0"  # with kubernetes.core 6.6.0
+WHEEL = "sha256:245623ccc2d31d0f6f4bdb63168d550cad305fb032cc43d96e8f61ce8ab0ba84"
 PART = "ansible_collections/kubernetes/core/"
 
 
-def ensure(package: str = PACKAGE, part: str = PART, group: str = "kubernetes") -> Path:
+def ensure(package: str = PACKAGE, wheel: str = WHEEL, part: str = PART, group: str = "kubernetes") -> Path:
     """Give the folder for ANSIBLE_COLLECTIONS_PATH, after making it where it is missing."""
     place = environments.CACHE / group / package.replace("==", "-")
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not place.exists():
-            _make(place, package, part, group)
+            _make(place, f"{package} --hash={wheel}", part, group)
     return place
 
 
-def _make(place: Path, package: str, part: str, group: str) -> None:
-    """Take the one directory from the wheel; a half-made one has another name."""
+def _make(place: Path, requirement: str, part: str, group: str) -> None:
+    """Take the one directory from the wheel of this version and hash; a half-made one has another name."""
     python = environments.ensure(group) / "python"
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-        command: list[str | Path] = [python, "-m", "pip", "download", "-q", "--no-deps", "--dest", folder, package]
+        wanted = Path(folder) / "requirements.txt"
+        wanted.write_text(requirement + "\n")
+        options = ["-q", "--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", folder, "--requirement", str(wanted)]
+        command: list[str | Path] = [python, "-m", "pip", "download", *options]
         subprocess.run(command, check=True)
         with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as wheel:
             wheel.extractall(Path(folder) / "made", [name for name in wheel.namelist() if name.startswith(part)])

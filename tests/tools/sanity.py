@@ -69,7 +69,7 @@ def shipped(files: Iterable[Path]) -> list[Path]:
 
 def fingerprint(files: Iterable[Path], core: str, python: Path) -> str:
     """Hash what a result depends on."""
-    digest = hashlib.sha256(f"{core} {python} {environments.requirements(group(core))}".encode())
+    digest = hashlib.sha256(f"{core} {python} {environments.fingerprint(group(core))}".encode())
     for path in files:
         digest.update(f"\0{path}\0{(ROOT / path).stat().st_mode & 0o111:o}\0".encode())
         digest.update((ROOT / path).read_bytes())

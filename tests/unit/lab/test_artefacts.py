@@ -180,6 +180,20 @@ def test_the_cache_builds_once_and_keeps_nothing_of_a_failure(tmp_path: Path, mo
     assert len(calls) == 1
 
 
+def test_a_run_that_builds_nothing_names_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small things without words of their own are made all the same; a part's time limit can carry them."""
+    monkeypatch.setenv("GPUFLEET_LAB_DIR", str(tmp_path))
+    monkeypatch.setenv(artefacts.BUILD, "never")
+    calls: list[Path] = []
+    with pytest.raises(artefacts.LabError, match="long is not built.*make build"):
+        artefacts.cached("area", "long", "0", calls.append, "long: compiling it")
+    artefacts.cached("area", "short", "0", calls.append)
+    assert len(calls) == 1
+    monkeypatch.delenv(artefacts.BUILD)
+    artefacts.cached("area", "long", "0", calls.append, "long: compiling it")
+    assert len(calls) == 2
+
+
 # Programs of the lab's own: whose modules they are built of, in the same versions.
 OWN = {"rancher": "", "device-plugin": "kubernetes-1.34"}
 

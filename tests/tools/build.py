@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build what the tests need, before they run: environments, Debian roots, and the programs that are compiled with Go.
+
+    build.py            builds what is missing, with a line per thing, and says how long each took
+
+On a machine with nothing built this takes a good part of the whole run, most of it for Kubernetes. It is a step of its own,
+so no test waits for it and no part's time limit counts it: with GPUFLEET_LAB_BUILD=never, as `make test` sets it for its
+parts, a test that needs something unbuilt fails at once and names it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import awx_collection
+import environments
+import kubernetes_core
+
+sys.path.insert(0, str(environments.ROOT))
+
+from tests import reference  # noqa: E402
+from tests.integration import browser  # noqa: E402
+from tests.lab import artefacts, doctor, progress, userland  # noqa: E402
+from tests.lab.lab import Lab  # noqa: E402
+
+# What no part of `make test` runs: the targets of the Makefile that need one build it themselves.
+ON_DEMAND = ("nodeadm",)
+Build = Callable[[], object]
+
+
+def list_compiled() -> Iterator[tuple[str, Build]]:
+    """Yield the name and the build of each program that is compiled with Go, the longest first.
+
+    One after another: the compiler keeps every processor busy by itself.
+    """
+    names = sorted(artefacts.GO_TOOLS, key=lambda name: (not name.startswith("kubernetes"), name))
+    for name in names:
+        if name not in ON_DEMAND:
+            yield name, lambda name=name: artefacts.go_tool(name)
+    for release in reference.RELEASES:
+        yield f"cdi-{release}", lambda release=release: reference.program(release)
+
+
+def list_downloaded() -> Iterator[tuple[str, Build]]:
+    """Yield the name and the build of what is mostly downloaded and unpacked."""
+    for group in environments.INTERPRETERS:
+        yield f"environment {group}", lambda group=group: ensure_environment(group)
+    yield "kubernetes.core", kubernetes_core.ensure
+    yield "awx.awx", awx_collection.ensure
+
+
+def list_on_lab() -> Iterator[tuple[str, Build]]:
+    """Yield what hosts are made of, and a browser for the pages; some of it needs the programs, so it comes last."""
+    if not browser.program():
+        yield "chromium", lambda: doctor.install(["chromium"])
+    yield "hosts", lambda: Lab().build()
+    for suite in userland.SUITES:
+        yield f"driver of {suite}", lambda suite=suite: userland.layers(suite)
+
+
+def ensure_environment(group: str) -> None:
+    """Make an environment where an interpreter for it is at hand; the part that wants it says so where none is."""
+    try:
+        environments.ensure(group)
+    except environments.NoInterpreter as error:
+        progress.say(f"  environment {group}: not made, {error}")
+
+
+def build_each(things: Iterator[tuple[str, Build]]) -> list[tuple[str, float]]:
+    """Build one thing after another and return the seconds that each took."""
+    taken = []
+    for name, build in things:
+        begin = time.monotonic()
+        build()
+        taken.append((name, time.monotonic() - begin))
+    return taken
+
+
+def build_all() -> list[tuple[str, float]]:
+    """Build all that this machine can carry and return the seconds that each took."""
+    obstacle = doctor.machine_obstacle()
+    if obstacle:
+        progress.say(f"  without the lab: {obstacle}")
+        return build_each(list_downloaded())
+    doctor.prepare()
+    with ThreadPoolExecutor(2) as pool, progress.shown():
+        ways = [list_downloaded(), *([list_compiled()] if doctor.has_go() else [])]
+        running: list[Future[list[tuple[str, float]]]] = [pool.submit(build_each, way) for way in ways]
+        taken = [pair for one in running for pair in one.result()]
+        return [*taken, *build_each(list_on_lab())]
+
+
+def main() -> int:
+    """Build all and print what took longer than a second."""
+    begin = time.monotonic()
+    try:
+        taken = build_all()
+    except (artefacts.LabError, subprocess.CalledProcessError) as error:
+        print(f"build.py: {error}", file=sys.stderr)
+        return 1
+    long = sorted((pair for pair in taken if pair[1] >= 1), key=lambda pair: -pair[1])
+    for name, seconds in long:
+        print(f"  {name:24} {seconds:6.0f} s")
+    print(f"built in {time.monotonic() - begin:.0f} s; a thing that was built before costs nothing", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
