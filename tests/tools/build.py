@@ -12,6 +12,7 @@ parts, a test that needs something unbuilt fails at once and names it.
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import time
@@ -42,15 +43,15 @@ def list_compiled() -> Iterator[tuple[str, Build]]:
     names = sorted(artefacts.GO_TOOLS, key=lambda name: (not name.startswith("kubernetes"), name))
     for name in names:
         if name not in ON_DEMAND:
-            yield name, lambda name=name: artefacts.go_tool(name)
+            yield name, functools.partial(artefacts.go_tool, name)
     for release in reference.RELEASES:
-        yield f"cdi-{release}", lambda release=release: reference.program(release)
+        yield f"cdi-{release}", functools.partial(reference.program, release)
 
 
 def list_downloaded() -> Iterator[tuple[str, Build]]:
     """Yield the name and the build of what is mostly downloaded and unpacked."""
     for group in environments.INTERPRETERS:
-        yield f"environment {group}", lambda group=group: ensure_environment(group)
+        yield f"environment {group}", functools.partial(ensure_environment, group)
     yield "kubernetes.core", kubernetes_core.ensure
     yield "awx.awx", awx_collection.ensure
 
@@ -61,7 +62,7 @@ def list_on_lab() -> Iterator[tuple[str, Build]]:
         yield "chromium", lambda: doctor.install(["chromium"])
     yield "hosts", lambda: Lab().build()
     for suite in userland.SUITES:
-        yield f"driver of {suite}", lambda suite=suite: userland.layers(suite)
+        yield f"driver of {suite}", functools.partial(userland.layers, suite)
 
 
 def ensure_environment(group: str) -> None:

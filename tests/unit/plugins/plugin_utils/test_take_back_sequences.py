@@ -76,6 +76,8 @@ def taken_back(host: Tree, **options: Any) -> bool:
 
 @given(st.lists(EVENT, min_size=1, max_size=7))
 @example([("remove", JSON), ("converge", "Docker"), ("key", JSON)])
+@example([("converge", "containerd 2.3"), ("comment", DROP_IN), ("remove", ROOT)])
+@example([("converge", "containerd 2.3"), ("remove", ROOT)])
 @settings(max_examples=40, deadline=None)
 def test_nothing_of_this_collection_is_left_and_nothing_else_is_touched(events: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as place:

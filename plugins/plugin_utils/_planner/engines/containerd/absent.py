@@ -67,6 +67,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     leaving = [f.path for f in files.files[1:] if is_own(f)]
     parts = [of_file(policy, obs, files, file, leaving, version, instance.manager) for file in files.files]
     parts.append(of_template(obs, files, instance.manager))
+    parts += [of_drop_in(file, owned_file.originals(obs).get(file.real)) for file in unread_drop_ins(policy, obs, files)]
     gone = tuple(g for p in parts for g in p.gone)
     edited = [e for p in parts for e in p.edited]
     advice = tuple(a for p in parts for a in p.advice)
@@ -91,6 +92,13 @@ def unproven(policy: Policy, instance: Instance) -> Plan:
         f"{instance.config_path}: its CRI plugin is disabled, so nothing in this file was in use; {unit} reads the file at its next start"
     )
     return Plan(advice=(advice,))
+
+
+def unread_drop_ins(policy: Policy, obs: Observation, files: FileSet) -> list[ConfigFile]:
+    """Return our drop-ins that nothing imports any more: somebody removed the main file, or the import in it."""
+    home = posixpath.dirname(files.root_path)
+    paths = [path for path in marked(policy, obs) if path.startswith(f"{home}/") and not files.get(path)]
+    return [containerd_files.read_alone(obs, path, files.keep) for path in paths]
 
 
 def is_own(file: ConfigFile) -> bool:
@@ -306,7 +314,13 @@ def drop_ins(policy: Policy) -> list[str]:
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
     """The configuration of a containerd that is not here any more."""
     keep = containerd_places.keep(policy.handlers)
-    config = next((path for path, _place in homes(policy) if obs.file(path, keep).exists), None)
+    alone = tuple(posixpath.dirname(path) for path in marked(policy, obs))  # also where only our drop-in is left
+    there = (
+        path
+        for path, _place in homes(policy)
+        if obs.file(path, keep).exists or any(home.startswith(f"{posixpath.dirname(path)}/") for home in alone)
+    )
+    config = next(there, None)
     if config is None:
         return None
     nothing = Cdi(False, False, (), "", Evidence("files", "containerd is not installed here"))

@@ -208,6 +208,11 @@ def _read(file: File, path: str, parents: tuple[str, ...]) -> ConfigFile:
     return ConfigFile(path, file.place, file.sha256 or "", doc, parents)
 
 
+def read_alone(obs: Observation, path: str, keep: file_places.Keep) -> ConfigFile:
+    """Read a file that no other file has to import. PlanError if it cannot be read."""
+    return _read(obs.file(path, keep), path, ())
+
+
 def _loop(current: ConfigFile, path: str, pattern: str) -> PlanError:
     return PlanError(
         f"the import {pattern} leads back to {path}",
