@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufleet.nvidia.plugins.action import catalogues
+from ansible_collections.gpufleet.nvidia.plugins.action import catalogues, guard
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import choose, facts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+from jinja2.exceptions import UndefinedError
 
 DOCUMENTATION = r"""
 name: image_select
@@ -70,18 +71,33 @@ _value:
 
 
 def image_select(given: Any, catalogue: Any, gpus: str = "all", nothing_fits: str = "fail") -> dict[str, Any]:
+    """Give the choice to the template that asks. Neither it nor the message of a failure is a template: Ansible protects results alone."""
     if gpus not in ("all", "each") or nothing_fits not in ("fail", "report"):
         raise AnsibleFilterError("image_select: gpus is all or each, nothing_fits is fail or report")
     try:
-        # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses.
-        plain, named = json.loads(json.dumps([given, catalogue]))
-        host = facts.parsed(plain, catalogues.targets())
-        found = choose.result(catalogues.images(named), host, gpus, catalogues.targets())  # type: ignore[arg-type]
+        found = choice(given, catalogue, gpus)
+    except UndefinedError:  # an undefined variable in what the filter was given, which it names
+        raise
     except PlanError as error:
-        raise AnsibleFilterError(f"image_select: {escape.line(str(error))}") from None
+        raise refused(str(error)) from None
+    except Exception as error:
+        raise refused(guard.unexpected(error)["msg"]) from None
     if found["problem"] and nothing_fits == "fail":
-        raise AnsibleFilterError(f"image_select: {escape.line(found['problem'])}")
-    return escape.result(found)
+        raise refused(found["problem"])
+    return dict(escape.without_templates(found))
+
+
+def choice(given: Any, catalogue: Any, gpus: str) -> dict[str, Any]:
+    """Give what the module of the same name gives. PlanError for facts and catalogues that are none."""
+    # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses. `str` of an undefined one names it.
+    plain, named = json.loads(json.dumps([given, catalogue], default=str))
+    host = facts.parsed(plain, catalogues.targets())
+    return choose.result(catalogues.images(named), host, gpus, catalogues.targets())  # type: ignore[arg-type]
+
+
+def refused(message: str) -> AnsibleFilterError:
+    """Make the failure of this filter."""
+    return AnsibleFilterError(f"image_select: {escape.without_templates(message)}")
 
 
 class FilterModule:

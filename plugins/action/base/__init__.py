@@ -11,10 +11,9 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible.utils.unsafe_proxy import wrap_var
-from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, online, stages, transport, turns
+from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, guard, online, stages, transport, turns
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, change_ref, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction as transactions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import work
@@ -26,7 +25,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal as past
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results as differences_
 
@@ -81,35 +79,8 @@ class Once(Mapping[str, Any]):
 
 
 Planner = Callable[[Policy, Observation], Outcome]
-Run = Callable[..., dict[str, Any]]
 Questions = Callable[[Policy], list[dict[str, Any]]]
-
-
-def shown(run: Run) -> Run:
-    """Wrapped around the run() of every action: what a host has put into a result or an error reaches a terminal escaped only."""
-
-    @functools.wraps(run)
-    def wrapped(*args: Any, **kwargs: Any) -> dict[str, Any]:
-        try:
-            return escape.result(run(*args, **kwargs))
-        except PlanError as error:
-            raise failure(str(error), arguments.failure(error)) from None
-        except AnsibleActionFail as error:
-            # Without its cause, whose message would be shown as well, and as it is.
-            raise failure(str(error), error.result) from None
-        except AnsibleConnectionFailure as error:
-            # As a result, which ansible-core before 2.19 keeps from being a template, other than the words of this exception.
-            return {"unreachable": True, "changed": False, "msg": escape.line(str(error))}
-
-    return wrapped
-
-
-def failure(message: str, shaped: Mapping[str, Any]) -> AnsibleActionFail:
-    """A failure whose words of a host are no template: ansible-core before 2.19 protects results, and not those of a failure."""
-    failed = AnsibleActionFail(escape.line(message), result=escape.result(shaped))
-    if not hasattr(AnsibleActionFail, "result"):  # there since 2.19, which renders nothing but what it was told to trust
-        failed.result.update(wrap_var(failed.result))
-    return failed
+shown = guard.shown  # around the run() of every action
 
 
 def look(

@@ -9,6 +9,8 @@ a line of output, signs that turn the direction of writing, bytes that are no te
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,6 +18,9 @@ from typing import Any
 _ODD = re.compile(r"[^\x20-\x7e]")
 ODD_KEYS = ("diff", "evidence", "ansible_stats")  # of a result
 _NO_TEMPLATE = str.maketrans("{}", "()")
+DEEPEST = 100  # levels of a value; Ansible walks each result by recursion
+ELIDED = "..."
+Text = Callable[[str], str]
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -46,16 +51,16 @@ def _escaped(found: re.Match[str]) -> str:
 
 def result(shaped: Mapping[str, Any]) -> dict[str, Any]:
     """A whole result of an action, keys and values, however deep. Line ends stay in the texts of --diff and in the evidence."""
-    return {line(str(key)): _texts(value, str(key)) if key in ODD_KEYS else every(value, line) for key, value in shaped.items()}
+    return {line(_key(key)): _texts(value, str(key)) if key in ODD_KEYS else every(value, line) for key, value in shaped.items()}
 
 
 def _texts(value: Any, key: str) -> Any:
     if key == "ansible_stats":
-        return _no_templates(value)
+        return without_templates(value)
     if key == "evidence" or not isinstance(value, list):
         return every(value, lines)
     several = ("before", "after", "prepared")
-    return [{k: every(v, lines if k in several else line) for k, v in entry.items()} for entry in value]
+    return [{line(_key(k)): every(v, lines if k in several else line) for k, v in entry.items()} for entry in value]
 
 
 def no_template(text: str) -> str:
@@ -63,21 +68,39 @@ def no_template(text: str) -> str:
     return text.translate(_NO_TEMPLATE)
 
 
-def _no_templates(value: Any) -> Any:
-    """Statistics, keys and values."""
-    if isinstance(value, str):
-        return no_template(line(value))
-    if isinstance(value, Mapping):
-        return {no_template(line(str(key))): _no_templates(of) for key, of in value.items()}
-    return [_no_templates(one) for one in value] if isinstance(value, list | tuple) else value
+def without_templates(value: Any) -> Any:
+    """A value with no template in it, keys and texts: statistics of a run, and what a filter gives to the template that calls it."""
+
+    def escaped(text: str) -> str:
+        return no_template(line(text))
+
+    return every(value, escaped, escaped)
 
 
-def every(value: Any, escaped: Callable[[str], str]) -> Any:
-    """A value with each string in it escaped that way."""
+def every(value: Any, escaped: Text, of_key: Text = line, depth: int = 0) -> Any:
+    """A value of JSON's own types with each string in it escaped that way.
+
+    A subclass of one becomes the type itself: Ansible marks texts as templates, or as none, by classes of its own.
+    """
     if isinstance(value, str):
-        return escaped(value)
+        return escaped(str.__str__(value))
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value) if math.isfinite(value) else str(float.__float__(value))
+    if depth > DEEPEST:
+        return ELIDED
     if isinstance(value, Mapping):
-        return {line(k) if isinstance(k, str) else k: every(v, escaped) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [every(v, escaped) for v in value]
-    return value
+        return {of_key(_key(name)): every(of, escaped, of_key, depth + 1) for name, of in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [every(one, escaped, of_key, depth + 1) for one in value]
+    return f"<{type(value).__name__}>"
+
+
+def _key(name: Any) -> str:
+    """A key as JSON has it."""
+    if isinstance(name, str):
+        return str.__str__(name)
+    return json.dumps(name) if name is None or isinstance(name, bool | int | float) else f"<{type(name).__name__}>"

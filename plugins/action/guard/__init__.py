@@ -1,0 +1,100 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stands around the `run()` of every action: nothing leaves it but a result, whatever happens in it.
+
+ansible-core before 2.19 keeps the words of a *returned* result from being a template (`executor/task_executor.py`: `wrap_var`). It doesn't
+do so for the `result` of an AnsibleActionFail, for the text of a failed connection, or for the message and the traceback of any other
+exception: those are rendered as soon as a task reads the registered result, so a host's words would run on the controller.
+
+A package of one file, since ansible-test wants a module for every other file below plugins/action.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os.path
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleAction, AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
+from ansible.utils.display import Display
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+
+COLLECTION = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..")) + os.sep
+BUG = "this is a bug in the collection, please report it with the output of -vvv"
+# What ansible-core before 2.19 appends to the message of its own errors: the place in the user's file, in several lines.
+CONTEXT = "\n\nThe error appears"
+Run = Callable[..., dict[str, Any]]
+
+
+def shown(run: Run) -> Run:
+    """Wrap the `run()` of an action: every result and every failure is returned, escaped, and of JSON's own types.
+
+    What Ansible itself needs passes: a task that is skipped or done (AnsibleAction), a time limit and a signal (BaseException).
+    """
+
+    @functools.wraps(run)
+    def guarded(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        try:
+            return escape.result(run(*args, **kwargs))
+        except Exception as error:
+            if isinstance(error, AnsibleAction) and not isinstance(error, AnsibleActionFail):
+                raise
+            return failure(error)
+
+    return guarded
+
+
+def failure(error: Exception) -> dict[str, Any]:
+    """Give the result of a task that has failed. An error that cannot be told is told as one that nobody expected."""
+    try:
+        told = _expected(error)
+        return unexpected(error) if told is None else escape.result(told)
+    except Exception as second:  # its message is as untold as that of the first
+        return unexpected(second)
+
+
+def _expected(error: Exception) -> dict[str, Any] | None:
+    """Give what an error says that this collection or Ansible has raised on purpose, None for any other."""
+    failed = {"failed": True, "changed": False}
+    if isinstance(error, PlanError):
+        return {**arguments.failure(error), **failed, "msg": str(error)}
+    if isinstance(error, AnsibleActionFail):
+        given: Mapping[str, Any] = error.result or {}
+        kept = {key: value for key, value in given.items() if key != "exception"}  # the traceback that ansible-core adds by itself
+        return {**kept, **failed, "msg": str(error)}
+    if isinstance(error, AnsibleConnectionFailure):
+        return {"unreachable": True, "changed": False, "msg": sentence(error)}
+    if isinstance(error, AnsibleError):  # an undefined variable, a lookup, a vault
+        return {**failed, "msg": sentence(error)}
+    return None
+
+
+def sentence(error: AnsibleError) -> str:
+    """Give the message of an error of Ansible's in one line, without those of the user's file that ansible-core before 2.19 adds."""
+    return " ".join(str(error).partition(CONTEXT)[0].split())
+
+
+def unexpected(error: Exception) -> dict[str, Any]:
+    """Give the result of an error that is a bug: its class and our own line, and not a word of the value that led to it."""
+    where = list(places(error))
+    Display().vvv("\n".join([f"{name(error)}, without the values in it:", *where]))
+    ours = next((place for place in reversed(where) if not place.startswith(os.sep)), "")
+    return {"failed": True, "changed": False, "msg": f"{name(error)}{' in ' + ours if ours else ''}. {BUG}"}
+
+
+def name(error: BaseException) -> str:
+    """Name an error by its class; of one that the system gave, also by its code."""
+    code = errno.errorcode.get(error.errno or 0, "") if isinstance(error, OSError) else ""
+    return f"{type(error).__name__} ({code})" if code else type(error).__name__
+
+
+def places(error: BaseException) -> Iterator[str]:
+    """Give the places of an error, the innermost last. Files of this collection are named from its directory on, all others whole."""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        yield f"{os.path.realpath(frame.f_code.co_filename).removeprefix(COLLECTION)} line {line}"
