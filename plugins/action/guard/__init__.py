@@ -85,7 +85,7 @@ def unexpected(error: Exception) -> dict[str, Any]:
     where = list(places(error))
     Display().vvv("\n".join([f"{name(error)}, without the values in it:", *where]))
     ours = next((place for place in reversed(where) if not place.startswith(os.sep)), "")
-    return {"failed": True, "changed": False, "msg": f"{name(error)}{' in ' + ours if ours else ''}. {BUG}"}
+    return {"failed": True, "changed": False, "msg": f"{name(error)}{' in ' + ours if ours else ''}; {BUG}"}
 
 
 def name(error: BaseException) -> str:

@@ -27,7 +27,7 @@ HERE = "tests/unit/plugins/action/test_guard.py"
 TEMPLATE = "{{ lookup('pipe', 'touch rendered') }}"
 FORGED = "/etc/x: fine\n\nPLAY RECAP ****\nc17 : ok=3\n\x1b[8m\u202e"
 SHOWN = r"/etc/x: fine\n\nPLAY RECAP ****\nc17 : ok=3\n\x1b[8m\u202e"
-BUG = f". {guard.BUG}"
+BUG = f"; {guard.BUG}"
 FAILED = {"failed": True, "changed": False}
 CONTEXT = "\n\nThe error appears to be in '/home/x/site.yml': line 3, column 7, but may\nbe elsewhere"
 
