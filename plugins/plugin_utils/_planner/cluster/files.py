@@ -116,14 +116,15 @@ def kept(before: Mapping[str, str], known: Iterable[str], where: str) -> Kept:
 
 def parsed(content: str, where: str, *keys: str) -> dict[str, Any]:
     """A table of a file, {} where it has no such key."""
+    step = "Give the file back as it was written, or remove it with those of its nodes"
     try:
         found = yaml_text.read(content)
-    except yaml_text.NO_YAML:
-        found = None
+    except yaml_text.YamlError as error:
+        what = "this file of an earlier run cannot be read"
+        raise PlanError(what, where=where, line=error.line, why=error.problem, next=step) from None
     for key in keys:
         found = found.get(key) or {} if isinstance(found, dict) else None
     if not isinstance(found, dict):
-        step = "Give the file back as it was written, or remove it with those of its nodes"
         raise PlanError("this file of an earlier run cannot be read", where=where, why="it is no YAML with a table", next=step)
     return found
 

@@ -102,7 +102,7 @@ def strategies_in(text: str) -> tuple[str, ...]:
     """The device list strategies of a file of the plugin; () where it says none, or is none."""
     try:
         found = yaml_text.read(text)
-    except yaml_text.NO_YAML:
+    except yaml_text.YamlError:
         return ()
     for key in ("flags", "plugin", "deviceListStrategy"):
         found = found.get(key) if isinstance(found, dict) else None

@@ -9,13 +9,10 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
-Path = tuple[str | int, ...]
-MOST = 100_000  # values: more is no list of images, and aliases of aliases can make a small file endless
-DEEPEST = 20  # so does an alias within itself
+Path = yaml_text.Path
 
 
 @dc.dataclass(frozen=True)
@@ -34,41 +31,19 @@ class Document:
 
 
 def read(text: str, where: str) -> Document:
-    step = "Correct the file; it is YAML"
-    loader = yaml_text.Loader(text)
+    """Read a file's text. Raises PlanError with the line and the cause where it is not YAML, or more than is read (yaml_text)."""
     try:
-        node = loader.get_single_node()
-        data = loader.construct_document(node) if node else None
-    except yaml_text.NO_YAML as error:
-        mark = getattr(error, "problem_mark", None)
-        why = str(getattr(error, "problem", "") or type(error).__name__)
-        raise PlanError("this file is no YAML", where=where, why=why, next=step, line=mark.line + 1 if mark else None) from None
-    finally:
-        loader.dispose()
-    lines: dict[Path, int] = {}
-    if node:
-        _walk(node, (), lines, where)
+        data, lines = yaml_text.read_lines(text)
+    except yaml_text.TooMuch as error:
+        step = "Make the file smaller, and write out what aliases and merge keys repeat"
+        raise PlanError("this file is more than is read", where=where, why=error.problem, next=step, line=error.line) from None
+    except yaml_text.Twice as error:
+        what = f"{shown(error.path)} stands twice"
+        raise PlanError(what, where=where, next="Leave one of them out", line=error.line) from None
+    except yaml_text.YamlError as error:
+        step = "Correct the file; it is YAML"
+        raise PlanError("this file is no YAML", where=where, why=error.problem, next=step, line=error.line) from None
     return Document(data, where, lines)
-
-
-def _walk(node: yaml.Node, path: Path, lines: dict[Path, int], where: str) -> None:
-    if len(lines) > MOST:
-        raise PlanError(f"this file has more than {MOST} values", where=where, next="Correct the file; aliases may repeat too much")
-    if len(path) > DEEPEST:
-        raise PlanError(
-            f"this file is deeper than {DEEPEST} levels", where=where, next="Correct the file; a value may be an alias of itself"
-        )
-    lines.setdefault(path, node.start_mark.line + 1)
-    if isinstance(node, yaml.SequenceNode):
-        for number, item in enumerate(node.value):
-            _walk(item, (*path, number), lines, where)
-    elif isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            below = (*path, str(key.value))
-            if below in lines:
-                raise PlanError(f"{shown(below)} stands twice", where=where, next="Leave one of them out", line=key.start_mark.line + 1)
-            lines[below] = key.start_mark.line + 1
-            _walk(value, below, lines, where)
 
 
 def shown(path: Path) -> str:

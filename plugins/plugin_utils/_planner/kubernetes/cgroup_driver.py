@@ -202,6 +202,8 @@ def _setting(file: File, key: str) -> Any:
     file_places.require_shown(file.path, [entry for entry in file.withheld if entry["path"][0] == key])
     try:
         data = json.loads(file.content) if file.content.lstrip().startswith("{") else yaml_text.read(file.content)
-    except yaml_text.NO_YAML as broken:
-        raise PlanError("the kubelet's configuration is not valid YAML", where=file.path, next="Repair it and run again") from broken
+    except ValueError as broken:
+        line, why = getattr(broken, "line", None), getattr(broken, "problem", "")
+        step = "Repair it and run again"
+        raise PlanError("the kubelet's configuration is not valid YAML", where=file.path, line=line, why=why, next=step) from None
     return data.get(key) if isinstance(data, Mapping) else None

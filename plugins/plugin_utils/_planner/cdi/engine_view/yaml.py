@@ -18,10 +18,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
 
-# The C reader is ten times as fast and comes with every wheel; a source build may lack it.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-DEPTH = 100  # go-yaml allows 10000; no field of a CDI spec is deeper than eight, so all that is refused either way
 TAGS = "tag:yaml.org,2002:"
 STR, BOOL, INT, FLOAT, NULL, TIME, BINARY, MERGE = (
     TAGS + t for t in ("str", "bool", "int", "float", "null", "timestamp", "binary", "merge")
@@ -41,8 +39,9 @@ DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 FRACTION = re.compile(r"\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+)?")
 TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(\.[0-9]+)?(Z|[-+][0-9]{2}:[0-9]{2})?)?")
 
-# go-yaml's limits against documents whose aliases stand for more than there is in them.
-FEW, MANY = 400_000, 4_000_000
+# go-yaml's limit against documents whose aliases stand for more than there is in them, which is lower beyond 400 000 values. Here
+# yaml_text.MOST comes first.
+SHARE = 0.99
 
 
 class Unreadable(ValueError):
@@ -84,24 +83,16 @@ def read(data: bytes) -> tuple[Tree, bool]:
     """The first document, and whether there is another, which no engine looks at. Raises Unreadable."""
     try:
         top, more = _compose(data)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        position = getattr(error, "position", None)
-        line = mark.line + 1 if mark else data[:position].count(b"\n") + 1 if isinstance(position, int) else None
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it is no YAML"
-        raise Unreadable(str(problem), line) from error
+    except yaml_text.YamlError as error:
+        raise Unreadable(error.problem, error.line) from None
     return (Tree(None, 1) if top is None else _Decoder().value(top)), more
-
-
-def _events(data: bytes) -> Iterator[Any]:
-    return iter(yaml.parse(data, Loader=LOADER))
 
 
 def _compose(data: bytes) -> tuple[_Node | None, bool]:
     stack: list[_Node] = []
     anchors: dict[str, _Node] = {}
     top: _Node | None = None
-    events = _events(data)
+    events = yaml_text.events(data)  # go-yaml allows a depth of 10000; no field of a CDI spec is deeper than eight
     for event in events:
         if isinstance(event, yaml.DocumentEndEvent):
             break
@@ -116,15 +107,13 @@ def _compose(data: bytes) -> tuple[_Node | None, bool]:
         top = top or node
         if node.kind in ("map", "list"):
             stack.append(node)
-        if len(stack) > DEPTH:
-            raise Unreadable(f"it is nested more than {DEPTH} levels deep", node.line)
     return top, _more(events)
 
 
 def _more(events: Iterator[Any]) -> bool:
     try:
         return any(isinstance(event, yaml.DocumentStartEvent) for event in events)
-    except yaml.YAMLError:  # no engine reads on after the first document, so nobody is hurt
+    except yaml_text.YamlError:  # no engine reads on after the first document, so nobody is hurt
         return True
 
 
@@ -176,8 +165,9 @@ class _Decoder:
     def _tick(self, node: _Node, steps: int) -> None:
         self.count += steps
         self.aliased += steps if self.depth else 0
-        share = 0.99 - 0.89 * min(max(self.count - FEW, 0) / (MANY - FEW), 1.0)
-        if self.aliased > 100 and self.count > 1000 and self.aliased / self.count > share:
+        if self.count > yaml_text.MOST:
+            raise Unreadable(f"it has more than {yaml_text.MOST} values, of which aliases repeat many", node.line)
+        if self.aliased > 100 and self.count > 1000 and self.aliased / self.count > SHARE:
             raise Unreadable("its aliases stand for far more than what is written", node.line)
 
     def _alias(self, node: _Node) -> Tree:

@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.
     Mount,
     Spec,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import FAULTS
 
@@ -337,7 +338,7 @@ def test_a_form_of_yaml_that_is_not_read_is_told_by_its_line(text: str) -> None:
     assert (answer["content"], answer["fault"]["code"]) == (None, "yaml-form")
     report = test_validate.checked({test_validate.ETC: text})
     assert [(f.rule, f.line) for f in report.findings] == [("not-read", answer["fault"]["line"])]
-    assert list(yaml.parse(text, Loader=strict.LOADER)), "engines read it"
+    assert list(yaml.parse(text, Loader=yaml_text.LOADER)), "engines read it"
 
 
 BROKEN = {

@@ -202,7 +202,7 @@ def test_versions_compare_as_numbers() -> None:
 
 BAD = [
     ("", "it is empty"),
-    ("{", "line 2: did not find expected node content"),
+    ("{", "line 1: did not find expected node content"),
     ("- a\n", "line 1: the document is a list, but must be a mapping"),
     ("kind: a/b\n", "the document has no cdiVersion"),
     ("cdiVersion: 0.5.0\nkind: a/b\ndevices: {}\n", "line 3: devices is a mapping, but must be a list"),
