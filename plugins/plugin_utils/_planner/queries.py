@@ -38,13 +38,29 @@ def file(path: str, keep: Keep | None = None, *, content: bool = True, max: int 
 
 
 def together(questions: list[Question]) -> list[Question]:
-    """Each question once. Two that ask the same file for different places become one that asks for both."""
+    """Ask each question once. Two with one id become one whose answer serves both, in whichever order they come."""
     found: dict[str, Question] = {}
     for question in questions:
         first = found.get(question["id"])
-        both = bool(first and isinstance(question.get("keep"), Mapping) and first["keep"] != question["keep"])
-        found[question["id"]] = {**question, "keep": _both(first["keep"], question["keep"])} if first and both else question
+        found[question["id"]] = question if first is None or first is question else _serve_both(first, question)
     return list(found.values())
+
+
+def _serve_both(one: Question, other: Question) -> Question:
+    """Merge two questions with one id. A list of what may travel is never lost: all else would travel without it."""
+    both: Question = {**one, **other}
+    for key in ("timeout", "max"):
+        both.update({key: max(q[key] for q in (one, other) if key in q)} if key in both else {})
+    for key in ("flags", "environment"):
+        both.update({key: {**one.get(key, {}), **other.get(key, {})}} if key in both else {})
+    if "content" in both:
+        both["content"] = bool(one.get("content", True) or other.get("content", True))
+    if isinstance(one.get("keep"), Mapping) and isinstance(other.get("keep"), Mapping):
+        both["keep"] = _both(one["keep"], other["keep"])
+    if "shows" in both:  # of a command's output that is a configuration, lines travel by the list alone
+        shown = [*one.get("shows", ()), *other.get("shows", ())]
+        both["shows"] = [] if both.get("keep") else list(dict.fromkeys(shown))
+    return both
 
 
 def sent(questions: Sequence[Question]) -> dict[str, Any]:
@@ -84,7 +100,7 @@ def note_lists(answers: Mapping[str, Any], questions: list[Question]) -> None:
 
 
 def _both(one: Keep, other: Keep) -> Keep:
-    if one["format"] != other["format"]:
+    if one == other or one["format"] != other["format"]:
         return other
     return {**one, **{key: [*one.get(key, ()), *other.get(key, ())] for key in ("places", "comments", "patterns")}}
 

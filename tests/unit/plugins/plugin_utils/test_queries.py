@@ -71,3 +71,40 @@ def test_a_list_of_paths_does_not_say_that_a_file_is_missing(tmp_path: Path) -> 
     asked = [queries.paths("programs", [f"{tmp_path}/*"]), queries.file(f"{tmp_path}/program", content=False)]
     obs = Observation({}, observe.run({"questions": asked})["answers"])
     assert obs.exists(f"{tmp_path}/program")
+
+
+TOML = {"format": "toml", "places": [["a"]]}
+MORE = {"format": "toml", "places": [["b"]]}
+BOTH = {"format": "toml", "places": [["a"], ["b"]], "comments": [], "patterns": []}
+PRINT = ["engine", "config"]
+# Two questions with one id -> what the one that is sent asks for, in either order.
+ASKED_TWICE = {
+    "a command, with a list and without one": (queries.command(PRINT), queries.command(PRINT, keep=TOML), {"keep": TOML, "shows": []}),
+    "a command, by two lists": (queries.command(PRINT, keep=TOML), queries.command(PRINT, keep=MORE), {"keep": BOTH, "shows": []}),
+    "a command, for different lines": (
+        queries.command(PRINT, shows=("^a",)), queries.command(PRINT, shows=("^b",), timeout=30), {"shows": ["^a", "^b"], "timeout": 30}),
+    "a file, by two lists": (queries.file("/f", TOML, max=9), queries.file("/f", MORE), {"keep": BOTH, "max": 1 << 20}),
+    "files, with what is in them and without it": (
+        queries.glob("/*.toml", TOML), queries.glob("/*.toml", content=False), {"keep": TOML, "content": True}),
+    "processes, for different flags": (
+        queries.processes(["p"], {"--a": "path"}), queries.processes(["p"], {"--b": "path"}, {"V": "path"}),
+        {"flags": {"--a": "path", "--b": "path"}, "environment": {"V": "path"}}),
+    "an answer over HTTP, by two lists": (queries.http("/s", "/x", TOML), queries.http("/s", "/x", MORE), {"keep": BOTH}),
+    "a directory": (queries.directory("/d"), queries.directory("/d"), {"kind": "dir"}),
+}  # fmt: skip
+
+
+def _in_any_order(value: object) -> object:
+    """Lists as sets: which question came first decides the order in them, and nothing else."""
+    if isinstance(value, dict):
+        return {key: _in_any_order(v) for key, v in value.items() if v != []}
+    return {json.dumps(v) for v in value} if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("case", ASKED_TWICE)
+def test_two_questions_with_one_id_become_one_that_serves_both(case: str) -> None:
+    one, other, wanted = ASKED_TWICE[case]
+    for pair in ([one, other], [other, one], [one, other, one]):
+        (asked,) = queries.together(pair)
+        assert {key: _in_any_order(asked.get(key)) for key in wanted} == {key: _in_any_order(v) for key, v in wanted.items()}, pair
+        assert set(asked) == {*one, *other}
