@@ -21,7 +21,7 @@ description:
   - The task runs once per batch in any case. Set C(run_once) nevertheless, since in a block older releases of ansible-core otherwise stop
     only the first host of the batch and not all of them.
   - In a play without C(serial) that has looked at all hosts before the first batch, it can also stop a fleet that has several container
-    engines.
+    engines or decisions.
   - Runs on the controller only.
 notes:
   - It counts the hosts of its own play. A job that AWX has cut into slices is as many plays, each with a budget of its own, so do not slice
@@ -40,7 +40,7 @@ options:
   fleet_policy:
     description:
       - V(per_host) lets every host have the engine that it has. V(uniform) fails when the hosts in O(results) have more than one kind of
-        container engine.
+        container engine or more than one decision, and names the oldest hosts.
     type: str
     choices: [per_host, uniform]
     default: per_host

@@ -35,7 +35,7 @@ options:
   fleet_policy:
     description:
       - V(per_host) lets every host have the engine that it has. V(uniform) fails, before the first host is changed, when the hosts in
-        O(results) have more than one kind of container engine.
+        O(results) have more than one kind of container engine or more than one decision, and names the oldest hosts.
     type: str
     choices: [per_host, uniform]
     default: per_host

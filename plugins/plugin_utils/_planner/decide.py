@@ -41,6 +41,8 @@ MODES: Mapping[str, RuntimeMode] = {
     "jit-cdi": "jit-cdi",
 }
 INJECTIONS = tuple(MODES)
+# From what the oldest engines can do to what only new ones can.
+AGE = {"oci-hook": 0, "legacy": 1, "jit-cdi": 2, "nvidia-runtime": 3, "native-cdi": 4}
 BY_RUNTIME = "the NVIDIA runtime does it in cdi mode"
 NO_PLUGIN = Strategies()
 # From the package nvidia-container-toolkit-operator-extensions (packaging/debian of the toolkit).

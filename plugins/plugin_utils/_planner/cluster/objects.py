@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups as grouping
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
@@ -226,11 +227,7 @@ def require_uniform(name: str, groups: Sequence[Group]) -> None:
         step = "Set gpufleet_fleet_policy to per_host, or give the others a gpufleet_cluster of their own"
         raise PlanError(f"mixed container engines in the cluster {name}: {said}", why=f"{policy}: one engine for all hosts", next=step)
     if len(groups) > 1:
-        oldest = min(groups, key=lambda group: AGE.get(group.injection, 0))
+        oldest = min(groups, key=lambda group: decide.AGE.get(group.injection, 0))
         said = "; ".join(f"{group.injection} on {group.hosts}" for group in groups)
         step = f"Set gpufleet_injection: {oldest.injection} for all, upgrade {oldest.hosts}, or set gpufleet_fleet_policy to per_host"
         raise PlanError(f"different decisions in the cluster {name}: {said}", why=f"{policy}: the oldest host decides for all", next=step)
-
-
-# From what the oldest engines can do to what only new ones can.
-AGE = {"oci-hook": 0, "legacy": 1, "jit-cdi": 2, "nvidia-runtime": 3, "native-cdi": 4}

@@ -9,9 +9,12 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+
+UNIFORM = "gpufleet_fleet_policy is uniform"
 
 
 @dc.dataclass(frozen=True)
@@ -25,7 +28,9 @@ class GateDecision:
 
     @property
     def sentence(self) -> str:
-        return f"{self.lost} of {self.total} hosts failed or were lost, but at most {self.allowed} may fail"
+        """Compare both numbers, in words that are true of either outcome."""
+        joined = "and" if self.ok else "but"
+        return f"{self.lost} of {self.total} hosts failed or were lost, {joined} at most {self.allowed} may fail"
 
 
 def gate(lost: int, total: int, max_failed: int | str) -> GateDecision:
@@ -34,14 +39,28 @@ def gate(lost: int, total: int, max_failed: int | str) -> GateDecision:
     return GateDecision(lost <= allowed, allowed, lost, total)
 
 
+def decisions_of(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the decisions in one host's result, of a look or of its status file."""
+    decision = result.get("decision") or {}
+    return list(decision.get("decisions") or decision.get("engines") or ())
+
+
 def engines_by_host(results: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     """Engine -> hosts on which it was decided for."""
     found: dict[str, list[str]] = {}
     for host, result in sorted(results.items()):
-        decision = result.get("decision") or {}
-        for engine in sorted({str(d.get("engine")) for d in decision.get("decisions") or decision.get("engines") or ()}):
+        for engine in sorted({str(d.get("engine")) for d in decisions_of(result)}):
             found.setdefault(engine, []).append(host)
     return found
+
+
+def hosts_by_injection(results: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, str, bool], list[str]]:
+    """Map (injection, handler, whether it is the default) to the hosts that are decided so. A host may have several engines."""
+    found: dict[tuple[str, str, bool], list[str]] = {}
+    for host, result in sorted(results.items()):
+        for decided in {(str(d.get("injection")), str(d.get("handler") or ""), bool(d.get("default"))) for d in decisions_of(result)}:
+            found.setdefault(decided, []).append(host)
+    return dict(sorted(found.items()))
 
 
 def mixed(results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -54,8 +73,32 @@ def mixed(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def require_policy(fleet_policy: str, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """`uniform` wants one engine in the whole play, as NVIDIA's GPU Operator does (gpu-operator#1285); `per_host` wants nothing."""
-    sentence = mixed(results) if fleet_policy == "uniform" else ""
+    """Fail where `uniform` meets two kinds of engine or two decisions; `per_host` wants nothing.
+
+    One engine everywhere is what NVIDIA's GPU Operator expects (gpu-operator#1285).
+    """
+    if fleet_policy != "uniform":
+        return
+    sentence = mixed(results)
     if sentence:
         step = "Set gpufleet_fleet_policy to per_host, or take one engine's hosts out of the play"
-        raise PlanError(sentence, why="gpufleet_fleet_policy is uniform: one engine for all hosts", next=step)
+        raise PlanError(sentence, why=f"{UNIFORM}: one engine for all hosts", next=step)
+    found = hosts_by_injection(results)
+    if len(found) > 1:
+        said = "; ".join(f"{_words(decided)} on {names.some(hosts)}" for decided, hosts in found.items())
+        raise PlanError(f"different decisions: {said}", why=f"{UNIFORM}: one decision for all hosts", next=_step(found))
+
+
+def _words(decided: tuple[str, str, bool]) -> str:
+    injection, handler, default = decided
+    named = ", ".join([*([f"handler {handler}"] if handler else []), *(["the default"] if default else [])])
+    return f"{injection} ({named})" if named else injection
+
+
+def _step(found: Mapping[tuple[str, str, bool], list[str]]) -> str:
+    """Name the oldest hosts, since the others can do what these do."""
+    if len({injection for injection, _handler, _default in found}) == 1:
+        return "Give all hosts the same gpufleet_handlers and gpufleet_set_as_default, or set gpufleet_fleet_policy to per_host"
+    oldest = min((injection for injection, _handler, _default in found), key=lambda injection: decide.AGE.get(injection, 0))
+    hosts = names.some(sorted({h for (injection, *_rest), hosts in found.items() if injection == oldest for h in hosts}))
+    return f"Set gpufleet_injection: {oldest} for all, upgrade {hosts}, or set gpufleet_fleet_policy to per_host"

@@ -31,6 +31,52 @@ def test_hosts_of_a_mix_are_named_as_in_the_table() -> None:
     assert gate.mixed(results) == "mixed container engines: containerd on gpu[1-600]; crio on x"
 
 
+OLD, NEW = ("nvidia-runtime", "nvidia", True), ("native-cdi", "nvidia", False)
+# Hosts with their decisions -> what the sentence says; '' where a uniform fleet may go on.
+ONE_ENGINE = {
+    "containerd 1.6 beside 1.7 and 2.1": (
+        {"a16": [OLD], "b17": [NEW], "c21": [NEW]},
+        "different decisions: native-cdi (handler nvidia) on b17, c21; nvidia-runtime (handler nvidia, the default) on a16",
+        "Set gpufleet_injection: nvidia-runtime for all, upgrade a16,",
+    ),
+    "the same injection by handlers of other names": (
+        {"a": [NEW], "b": [("native-cdi", "gpu", False)]},
+        "different decisions: native-cdi (handler gpu) on b; native-cdi (handler nvidia) on a",
+        "Give all hosts the same gpufleet_handlers",
+    ),
+    "a hook, which has no handler": (
+        {"a": [("oci-hook", "", False)], "b": [NEW]},
+        "different decisions: native-cdi (handler nvidia) on b; oci-hook on a",
+        "Set gpufleet_injection: oci-hook for all, upgrade a,",
+    ),
+    "two containerds on one host that are decided differently": (
+        {"a": [OLD, NEW], "b": [NEW]},
+        "different decisions: native-cdi (handler nvidia) on a, b; nvidia-runtime (handler nvidia, the default) on a",
+        "upgrade a,",
+    ),
+    "hosts with equal decisions, one that was lost, and one without a GPU": ({"a": [NEW], "b": [NEW], "gone": None, "idle": []}, "", ""),
+}
+
+
+@pytest.mark.parametrize("case", ONE_ENGINE)
+def test_a_uniform_fleet_has_one_decision(case: str) -> None:
+    hosts, sentence, step = ONE_ENGINE[case]
+    keys = ("injection", "handler", "default")
+    results = {
+        host: {}
+        if found is None
+        else {"decision": {"decisions": [{"engine": "containerd", **dict(zip(keys, d, strict=True))} for d in found]}}
+        for host, found in hosts.items()
+    }
+    gate.require_policy("per_host", results)
+    if not sentence:
+        gate.require_policy("uniform", results)
+        return
+    with pytest.raises(PlanError) as refused:
+        gate.require_policy("uniform", results)
+    assert (refused.value.what, step in refused.value.next) == (sentence, True)
+
+
 # ---------------------------------------------------------------- gate
 
 GATES = [
@@ -53,6 +99,7 @@ GATES = [
 def test_gate(lost: int, total: int, max_failed: int | str, ok: bool, allowed: int) -> None:
     verdict = gate.gate(lost, total, max_failed)
     assert (verdict.ok, verdict.allowed) == (ok, allowed)
+    assert f"{lost} of {total} hosts failed or were lost, {'and' if ok else 'but'} at most {allowed} may fail" == verdict.sentence
 
 
 NO_BUDGET = {
