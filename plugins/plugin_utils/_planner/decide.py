@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import refusals, traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.device_plugin import Strategies
@@ -67,7 +67,7 @@ def decide(
     """The record of one host. Raises PlanError where what is forced cannot work; a refused instance is reported, never touched."""
     found = tuple(instances)
     refused = tuple((i.key, str(i.refusal)) for i in found if i.refusal)
-    managed = [i for i in found if not i.refusal and chosen(policy, i)]
+    managed = [i for i in found if not i.refusal and refusals.chosen(policy, i)]
     skipped = no_gpu(policy, driver)
     decisions = [] if skipped else [decide_one(policy, i, kubelet) for i in managed]
     mode, decisions, mode_reasons = arbitrate(decisions, mode_binaries or {})
@@ -94,10 +94,6 @@ def decide(
 def handed_over(instance: Instance, decisions: list[Decision]) -> bool:
     """Whether containers of this instance go through the NVIDIA runtime, which then calls the low-level one."""
     return any(d.instance == instance.key and d.handler for d in decisions)
-
-
-def chosen(policy: Policy, instance: Instance) -> bool:
-    return "auto" in policy.engines or instance.engine in policy.engines
 
 
 def no_gpu(policy: Policy, driver: Driver) -> str:

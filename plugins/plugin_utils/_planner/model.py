@@ -17,6 +17,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import tr
 Injection = Literal["native-cdi", "nvidia-runtime", "legacy", "oci-hook", "jit-cdi"]
 RuntimeMode = Literal["auto", "cdi", "legacy", "jit-cdi", "csv"]
 Switch = Literal["auto", "enabled", "disabled"]
+# Why an engine is left alone. writer: someone else writes its configuration. unasked: the policy does not name it where it has to.
+# stopped, silent, unverified: nothing is known of what it works with. unfit: a person has to correct something first.
+RefusalKind = Literal["writer", "unasked", "stopped", "silent", "unverified", "unfit"]
 
 RUNTIME_BINARY = "/usr/bin/nvidia-container-runtime"
 HOOK_BINARY = "/usr/bin/nvidia-container-runtime-hook"
@@ -39,6 +42,7 @@ class Refusal:
 
     what: str = ""
     next: str = ""
+    kind: RefusalKind = "writer"
 
     def __bool__(self) -> bool:
         return bool(self.what)
@@ -178,7 +182,6 @@ class Instance:
     low_level: str = ""  # the program that runs its containers (runc, crun or youki, or a path of one); "" = another one, or not known
     cri: bool = True  # serves CRI (a Docker-only containerd does not)
     refusal: Refusal = Refusal()
-    silent: bool = False  # it runs, and does not answer: refused, while the other engines of the host go on
     detects: str = ""  # why its handlers are those that its manager finds at its start; '' where files of this collection are read
     used_by_kubelet: bool = False
     pid: int = 0  # its process, and when that began, in the kernel's ticks; 0 where none was verified

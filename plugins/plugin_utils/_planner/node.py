@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     owned_file,
     processes,
     queries,
+    refusals,
     take_back,
     traits,
 )
@@ -36,7 +37,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, device_plugin, dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet as kubelets
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known as known_managers
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     STANDARD_PATH,
     Decision,
@@ -73,7 +73,6 @@ REASONED = {traits.CONTAINERD: containerd}  # whose handlers have a cgroup drive
 KUBERNETES = (*known_managers.with_kubernetes(), gpu_operator.TOOL)  # what comes with it, or needs it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 OF_RELEASE = re.compile(r"[A-Za-z0-9._~+-]{1,64}")  # os-release(5): letters, digits and a few signs, for use in scripts
-ELSEWHERE = "set gpufleet_config_path and gpufleet_socket if it is in another place"
 # CRI-O's own packages put its runtimes outside PATH.
 LOW_LEVEL_PATHS = [*STANDARD_PATH, "/usr/libexec/crio"]
 
@@ -175,32 +174,12 @@ def with_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instan
     """An engine that no kubelet can use is configured next to Kubernetes only when it is asked for by name."""
     kubernetes = kubelet.present or any(i.manager in KUBERNETES for i in instances)
     engine = traits.of(instance.engine)
-    if engine.kubernetes or not engine.handlers or instance.refusal or instance.engine in policy.engines or not kubernetes:
+    open_ = not instance.refusal or instance.refusal.kind in ("stopped", "silent")
+    if engine.kubernetes or not engine.handlers or not open_ or instance.engine in policy.engines or not kubernetes:
         return instance
     what = f"{engine.title} {instance.version} is left alone on a host of Kubernetes, whose pods do not run in it"
     way = f"Set gpufleet_engines: [auto, {instance.engine}] to have it configured as well"
-    return dc.replace(instance, refusal=Refusal(what, way))
-
-
-def require_engine(policy: Policy, seen: Seen) -> None:
-    """A host with nothing to configure is an error only where the user named an engine, or nothing at all was found."""
-    if not seen.instances:
-        raise PlanError(
-            "no container engine found on this host",
-            why="containerd, CRI-O and Docker were searched for by process, unit, socket and program, and Podman by a release that "
-            "reads CDI specs",
-            next=f"Install an engine first, or {ELSEWHERE}",
-        )
-    served = (PACKAGE.name, *(m.name for m in known_managers.served()))
-    stopped = [i for i in seen.instances if i.refusal and ((not i.running and i.manager in served) or i.manager == processes.UNVERIFIED)]
-    if stopped and len(stopped) == len(seen.instances):
-        raise refused(stopped[0])
-    silent = [i for i in seen.instances if i.silent]
-    if silent and all(i.refusal for i in seen.instances):
-        raise refused(silent[0])
-    for engine in policy.engines:
-        if engine != "auto" and not any(i.engine == engine for i in seen.instances):
-            raise PlanError(f"the engine {engine} is not on this host", next=f"Found: {', '.join(i.key for i in seen.instances)}")
+    return dc.replace(instance, refusal=Refusal(what, way, "unasked"))
 
 
 def judged(policy: Policy, obs: Observation, seen: Seen, plan: Plan | None) -> known_rules.Judged:
@@ -236,7 +215,9 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
     record = seen.record
     if record.skipped:
         return Plan(advice=(record.skipped,))
-    require_engine(policy, seen)
+    refusals.require_engine(policy, seen.instances)
+    if not record.decisions and refusals.open_ones(policy, seen.instances):
+        return Plan(advice=tuple(sentence for _key, sentence in record.refused))
     by_key = {i.key: i for i in seen.instances}
     pinned = bundle.pinned(policy, obs, record)
     installing = bundle.installing(pinned, obs, packages.plan(pinned, obs, record))
@@ -264,8 +245,8 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
     recorded = decision_file.plan(policy, obs, record, seen.driver, taken_over(obs, parts))
     stale = [verdict.path for verdict in seen.freshness if verdict.state == "stale"]
     measured = metrics.plan(policy, obs, record, seen.driver, stale, merge([*parts, recorded]))
-    refusals = (*(sentence for _key, sentence in record.refused), *processes.others_advice(obs))
-    return merge([*parts, recorded, measured, Plan(advice=refusals)])
+    alone = (*(sentence for _key, sentence in record.refused), *processes.others_advice(obs))
+    return merge([*parts, recorded, measured, Plan(advice=alone)])
 
 
 def together(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
@@ -354,7 +335,10 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 def facts(seen: Seen, plan: Plan, state: str = "present", *, done: bool = False) -> dict[str, Any]:
     """What a result reports in addition to the plan. done: the plan is carried out, and not only shown."""
-    row: dict[str, Any] = {**host_table.row(seen.instances, seen.record, plan, seen.driver), "managed": not left_alone(seen.record)}
+    row: dict[str, Any] = {
+        **host_table.row(seen.instances, seen.record, plan, seen.driver),
+        "managed": not refusals.left_alone(seen.record),
+    }
     stale = staleness.headline(seen.freshness)
     if state == "absent":
         row = {**row, "injection": "-", "why": taken_back(plan, done)}
@@ -370,11 +354,6 @@ def compared(seen: Seen, obs: Observation) -> dict[str, Any]:
         "drift": kept_files.drift(obs),
         "pending": list(journal.journal(obs).get("pending") or ()),
     }
-
-
-def left_alone(record: HostDecision) -> bool:
-    """Whether every engine of this host is someone else's to configure: it is not managed, which is not the same as being right."""
-    return bool(record.refused) and not record.decisions and not record.skipped
 
 
 def taken_back(plan: Plan, done: bool) -> str:
@@ -428,7 +407,7 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
     if not found and instances:
         raise refused(instances[0])
     if not found:
-        raise PlanError(f"no {engine} found on this host", next=f"Install it first, or {ELSEWHERE}")
+        raise PlanError(f"no {engine} found on this host", next=f"Install it first, or {refusals.ELSEWHERE}")
     if len(found) > 1:
         raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="Choose one by gpufleet_config_path")
     instance, handler = found[0], policy.handlers[0].name

@@ -55,6 +55,7 @@ def refusal(title: str, process: Mapping[str, Any]) -> Refusal:
         f"{title} runs here, but its process could not be verified ({row}): {place} {process.get('why')}. "
         "Its program is not run, its files are not read, and it is not restarted",
         f"{process.get('remedy')}, {DECLARE}",
+        "unverified",
     )
 
 

@@ -38,6 +38,7 @@ MICROK8S = Manager(
             Refusal(
                 "this MicroK8s is a strictly confined snap, whose containerd sees neither this host's NVIDIA runtime nor its driver",
                 "Install it from a channel in classic confinement (snap install microk8s --classic), or leave this host out",
+                "unfit",
             ),
         ),
         kubelet=True,

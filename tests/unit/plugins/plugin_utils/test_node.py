@@ -9,10 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, NeedMore, Plan, PlanError, Policy
-
-from tests.unit import builders
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError
 
 
 def asks(*names: str) -> Callable[[], Plan]:
@@ -70,22 +67,3 @@ BACK = [
 def test_what_is_only_shown_is_not_said_to_be_done(files: int, done: bool, why: str) -> None:
     changes = tuple({"path": f"/etc/{n}", "op": "remove"} for n in range(files))
     assert node.taken_back(Plan(changes=changes), done) == why
-
-
-STOPPED = {
-    # who renders the configuration -> a file that shows it, and its unit
-    "package": ("/etc/containerd/config.toml", "containerd.service"),
-    "k3s": ("/var/lib/rancher/k3s/agent/etc/containerd/config.toml", "k3s-agent.service"),
-    "rke2": ("/var/lib/rancher/rke2/agent/etc/containerd/config.toml", "rke2-server.service"),
-    "k0s": ("/etc/k0s/containerd.toml", "k0sworker.service"),
-}
-
-
-@pytest.mark.parametrize("manager", STOPPED)
-def test_a_host_whose_only_engine_is_stopped_is_refused_and_loses_nothing(manager: str) -> None:
-    """It may be down for maintenance: without its CDI spec, pods would not start when it is back."""
-    config, unit = STOPPED[manager]
-    instances = detect.find(Policy(), builders.obs(files={config: "version = 3\n"}, units={unit: {"ActiveState": "inactive"}}))
-    assert [i.manager for i in instances] == [manager]
-    with pytest.raises(PlanError, match=rf"is installed but not running \({unit} is inactive\)"):
-        node.require_engine(Policy(), node.Seen(instances, None, Kubelet(), None))  # type: ignore[arg-type]

@@ -9,8 +9,8 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes as verified
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import refusals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
@@ -60,7 +60,7 @@ def test_what_cannot_be_verified_is_refused_with_the_rule_and_the_remedy_and_not
     assert "its process could not be verified (service)" in str(found.refusal)
     assert str(found.refusal).endswith(f"Mend it, {verified.DECLARE}")
     with pytest.raises(PlanError) as caught:
-        node.require_engine(Policy(), node.Seen((found,), None, Kubelet(), None))  # type: ignore[arg-type]
+        refusals.require_engine(Policy(), (found,))
     assert caught.value.where == f"/opt/{name}"
 
 

@@ -67,7 +67,8 @@ def _all(policy: Policy, obs: Observation) -> list[Daemon]:
             found.append(Daemon(manager.config, manager.socket, "", known.unit(obs, manager), False, manager))
     if all(d.manager.own_engine for d in found) and not processes.called(obs, "containerd"):
         installed = obs.raw(queries.which(NAMES)).get("found", {}).get("containerd")
-        if installed or obs.unit(policy.service or releases.UNIT):
+        packaged = any(obs.package(name) for name in releases.PACKAGES)
+        if installed or packaged or obs.unit(policy.service or releases.UNIT):
             found.append(_stopped(policy, obs, releases.CONFIG))
     return found
 

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses as dc
 import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries, traits, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries, refusals, traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
@@ -56,7 +55,7 @@ main = absent.main
 marked = absent.marked
 claims = absent.claims
 
-PACKAGES = ["containerd", "containerd.io", "moby-containerd", *docker.PACKAGES]
+PACKAGES = [*dict.fromkeys((*releases.PACKAGES, *docker.PACKAGES))]
 OTHER_PROGRAMS = ("dockerd", "crio")  # of engines that a version may stand for in another root directory
 RELATIVE = "containerd was started with a relative configuration path ({config}), so the file cannot be determined"
 CRI_OFF = (
@@ -107,8 +106,8 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     if alone:
         return _refused(daemon, alone)
     if not daemon.config.startswith("/"):
-        way = "Start it with an absolute path and run again, or remove containerd from gpufleet_engines"
-        return dc.replace(_refused(daemon, Refusal(RELATIVE.format(config=daemon.config), way)), silent=True)
+        way = "Start it with an absolute path and run again"
+        return _refused(daemon, Refusal(RELATIVE.format(config=daemon.config), way, "silent"))
     guess = versions.parse(policy.engine_version) or Version(2, 0)
     files = _files(policy, obs, daemon.config, guess)
     socket = policy.socket or daemon.socket or (containerd_files.socket(files) if files else "") or releases.SOCKET
@@ -142,7 +141,6 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
         cdi=detected.cdi(_cdi(obs, daemon, config, files, version, ask_dump=not refusal), detects),
         cri=serves,
         refusal=refusal,
-        silent=silent,
         detects=detects,
         invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
         default_handler=_default_handler(config, cri),
@@ -158,12 +156,8 @@ def _stopped_refusal(obs: Observation, daemon: Daemon) -> Refusal:
     """A daemon that does not run can neither report nor prove anything, so nothing is written for it."""
     if daemon.running:
         return Refusal()
-    state = obs.unit(daemon.unit).get("ActiveState") if daemon.unit else ""
     whose = f"{daemon.manager.title}'s containerd" if daemon.manager.own_engine else "containerd"
-    return Refusal(
-        f"{whose} is installed but not running ({daemon.unit or 'its unit'} is {state or 'not known to systemd'})",
-        "Start it and run again, or remove containerd from gpufleet_engines",
-    )
+    return refusals.stopped(obs, whose, daemon.unit)
 
 
 def _silence(obs: Observation, daemon: Daemon, socket: str) -> Refusal:
@@ -172,7 +166,8 @@ def _silence(obs: Observation, daemon: Daemon, socket: str) -> Refusal:
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
     return Refusal(
         f"containerd runs, but its CRI does not answer at {socket} ({why})",
-        f'See {_words(daemon)} for "failed to load plugin", correct that and run again, or remove containerd from gpufleet_engines',
+        f'See {_words(daemon)} for "failed to load plugin", correct that and run again',
+        "silent",
     )
 
 
@@ -226,7 +221,7 @@ def _version(obs: Observation, daemon: Daemon, socket: str) -> str:
 
 def _packaged(obs: Observation, manager: Manager) -> str:
     """By the package database, which knows nothing of a containerd that someone brings along."""
-    return "" if manager.own_engine else next((v for v in (obs.package(p) for p in PACKAGES[:3]) if v), "")
+    return "" if manager.own_engine else next((v for v in (obs.package(p) for p in releases.PACKAGES) if v), "")
 
 
 def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None], manager: Manager) -> tuple[Manager, Refusal]:
@@ -236,7 +231,8 @@ def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None], mana
     dockers = manager is PACKAGE and docker.here(obs)
     what, way = docker.SERVES_DOCKER_ONLY if dockers else CRI_OFF
     where = f"{path}:{line}" if line else path
-    refusal = Refusal(what.format(where=where), way.format(entry=entries[0] if entries else "cri"))
+    entry = entries[0] if entries else "cri"
+    refusal = Refusal(what.format(where=where), way.format(entry=entry), "writer" if dockers else "unfit")
     return docker.DOCKER if dockers else manager, refusal
 
 

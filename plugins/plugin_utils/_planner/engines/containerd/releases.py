@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions 
 CONFIG = "/etc/containerd/config.toml"
 SOCKET = "/run/containerd/containerd.sock"
 UNIT = "containerd.service"
+PACKAGES = ("containerd", "containerd.io", "moby-containerd")
 DROP_IN = "90-gpufleet.toml"
 
 RUNTIMES: Path = ("containerd", "runtimes")  # below each of them

@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, processes, queries, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, processes, queries, refusals, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk_crio, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import adoption, base, config, releases
@@ -76,7 +76,7 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     by_options = processes.declared(policy) and bool(processes.called(obs, "crio"))
     running = (bool(config.process(obs)) or by_options) and policy.root == "/"
     binary = str(config.process(obs).get("exe") or "") or str(obs.raw(queries.which(["crio"]))["found"].get("crio") or "")
-    if not (running or binary or packaged(obs) or wanted_in_tree(policy)):
+    if not (running or binary or packaged(obs) or has_unit(policy, obs) or wanted_in_tree(policy)):
         return ()
     named_file.require(policy, obs, releases.CONFIG, where.keep)
     unit = policy.service or str(config.process(obs).get("unit") or "") or releases.UNIT
@@ -101,7 +101,7 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     if policy.root == "/" and not running:
         return (dc.replace(instance, refusal=stopped(obs, where, unit)),)
     if running and not answers(obs, where):
-        return (dc.replace(instance, refusal=silence(obs, where, unit), silent=True),)
+        return (dc.replace(instance, refusal=silence(obs, where, unit)),)
     force = config.in_force(policy, obs, where, instance.binary, config.pair(version))
     instance = dc.replace(
         instance,
@@ -135,12 +135,18 @@ def silence(obs: Observation, where: config.Paths, unit: str) -> Refusal:
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
     return Refusal(
         f"CRI-O runs, but does not answer at {where.socket} ({why})",
-        f"See `journalctl -u {unit}`, correct that and run again, or remove crio from gpufleet_engines",
+        f"See `journalctl -u {unit}`, correct that and run again",
+        "silent",
     )
 
 
 def packaged(obs: Observation) -> str:
     return next((v for v in (obs.package(name) for name in releases.PACKAGES) if v), "")
+
+
+def has_unit(policy: Policy, obs: Observation) -> bool:
+    """Whether systemd knows its unit, which is there also where its program and its package are not seen."""
+    return policy.root == "/" and bool(obs.unit(policy.service or releases.UNIT))
 
 
 def wanted_in_tree(policy: Policy) -> bool:
@@ -199,10 +205,8 @@ def stopped(obs: Observation, where: config.Paths, unit: str) -> Refusal:
     except PlanError as broken:
         place = f"{broken.where}:{broken.line}" if broken.line else broken.where
         why = f"{broken.what} ({broken.why})" if broken.why else broken.what
-        return Refusal(f"CRI-O is not running: {place}: {why}", broken.next)
-    state = obs.unit(unit).get("ActiveState") or "not known to systemd"
-    way = "Start it and run again, or remove crio from gpufleet_engines"
-    return Refusal(f"CRI-O is installed but not running ({unit} is {state})", way)
+        return Refusal(f"CRI-O is not running: {place}: {why}", broken.next, "stopped")
+    return refusals.stopped(obs, "CRI-O", unit)
 
 
 def written_by_nvidias(

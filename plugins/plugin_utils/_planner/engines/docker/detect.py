@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     owned_file,
     processes,
     queries,
+    refusals,
     take_back,
     traits,
     transaction,
@@ -76,7 +77,8 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
     binary = str(daemon.get("exe") or obs.raw(queries.which(["dockerd"]))["found"].get("dockerd") or "")
     packaged = next((v for v in (obs.package(name) for name in PACKAGES) if v), "")
     elsewhere = refused_elsewhere(obs, daemon)
-    if not (binary or packaged or elsewhere or wanted_in_tree(policy)):
+    unit = policy.root == "/" and bool(obs.unit((policy.service if config.named(policy) else "") or UNIT))
+    if not (binary or packaged or unit or elsewhere or wanted_in_tree(policy)):
         return ()
     where = config.places(policy, obs)
     if elsewhere:
@@ -105,7 +107,7 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         pid=int(daemon.get("pid") or 0),
         ticks=int(daemon.get("ticks") or 0),
     )
-    return (dc.replace(found, refusal=refusal(policy, obs, found, info), silent=found.running and not info),)
+    return (dc.replace(found, refusal=refusal(policy, obs, found, info)),)
 
 
 def runs(policy: Policy, obs: Observation, path: str, info: Mapping[str, Any]) -> str:
@@ -142,11 +144,13 @@ def refused_elsewhere(obs: Observation, daemon: Mapping[str, Any]) -> tuple[str,
         return "snap", config.SNAP_CONFIG, Refusal(
             "This Docker is a snap, whose confinement hides the driver's files and the NVIDIA runtime from it",
             "Install Docker Engine from a package (docker-ce, docker.io) instead, and run again",
+            "unfit",
         )  # fmt: skip
     if not daemon and obs.package(config.DESKTOP):
         return "docker-desktop", "~/.docker/daemon.json", Refusal(
             "This is Docker Desktop, which runs Docker in a virtual machine that has no access to this host's GPUs",
             "Install Docker Engine in addition, and run again",
+            "unfit",
         )  # fmt: skip
     return None
 
@@ -183,14 +187,10 @@ def refusal(policy: Policy, obs: Observation, found: Instance, info: Mapping[str
     if policy.root != "/":
         return Refusal()
     if not found.running:
-        state = obs.unit(found.unit).get("ActiveState") or "not known to systemd"
-        return Refusal(
-            f"Docker is installed but not running ({found.unit} is {state})",
-            "Start it and run again, or remove docker from gpufleet_engines",
-        )
+        return refusals.stopped(obs, "Docker", found.unit)
     if not info:
         way = f"See `journalctl -u {found.unit or UNIT}`, correct that and run again"
-        return Refusal(f"Docker runs, but does not answer at {found.socket}", way)
+        return Refusal(f"Docker runs, but does not answer at {found.socket}", way, "silent")
     return Refusal()
 
 

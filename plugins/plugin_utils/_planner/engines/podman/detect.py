@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, refusals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import directories
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -56,8 +56,9 @@ def hooks(policy: Policy, obs: Observation) -> tuple[str, ...]:
 
 
 def counts(policy: Policy, others: Iterable[Instance]) -> bool:
-    """Whether it is an engine of its own here."""
-    return NAME in policy.engines or all(i.refusal for i in others)
+    """Whether it is an engine of its own here. In the place of an engine that is only stopped or silent it counts by its name alone."""
+    found = tuple(others)
+    return NAME in policy.engines or (all(i.refusal for i in found) and not refusals.open_ones(policy, found))
 
 
 def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:

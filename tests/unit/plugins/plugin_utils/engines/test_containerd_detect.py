@@ -266,7 +266,7 @@ def test_a_tree_of_another_system(case: str, policy: dict[str, str], files: tupl
 def test_a_running_containerd_whose_cri_does_not_answer_is_left_alone_and_says_why(method: str) -> None:
     cri = {**said("1.7.24"), f"{method}:{SOCKET}": DEAD}
     (found,) = find(files={CONFIG: "version = 2\n"}, processes=[daemon()], cri=cri, commands={"/usr/bin/containerd --version": "x 1.7.24"})
-    assert (found.silent, found.running) == (True, True)
+    assert (found.refusal.kind, found.running) == ("silent", True)
     assert str(found.refusal).startswith(
         f"containerd runs, but its CRI does not answer at {SOCKET} (connection refused). See `journalctl -u"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, node, refusals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import detect as podman
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -37,7 +37,7 @@ def the_podman(version: str = NEW) -> Instance:
 
 def test_a_host_with_podman_alone_gets_its_spec_and_nothing_else() -> None:
     seen = node.see(Policy(), seen_with(NEW))
-    node.require_engine(Policy(), seen)
+    refusals.require_engine(Policy(), seen.instances)
     (decision,) = seen.record.decisions
     assert (decision.engine, decision.engine_version, decision.injection, decision.handler) == ("podman", "5.4.2", "native-cdi", "")
     assert (seen.record.cdi_owner, seen.record.cdi_version_cap, seen.record.packages) == ("collection", "0.8.0", ())
@@ -61,16 +61,20 @@ def test_a_podman_counts_as_far_as_it_reads_specs(version: str | None, reads: st
 @pytest.mark.parametrize("version", [OLD, None])
 def test_no_engine_at_all_is_still_an_error_and_podman_is_named(version: str | None) -> None:
     with pytest.raises(PlanError, match=r"no container engine.*and Podman by a release that reads CDI specs"):
-        node.require_engine(Policy(), node.see(Policy(), seen_with(version)))
+        refusals.require_engine(Policy(), node.see(Policy(), seen_with(version)).instances)
 
 
 K3S = instance(refusal=Refusal("k3s writes this configuration"), manager="k3s")
+STOPPED = instance("docker", "28.1.1", refusal=Refusal("Docker is installed but not running", kind="stopped"))
 COUNTS = [
     # engines asked for, the other engines, whether Podman is one of its own
     (("auto",), [], True),
     (("auto",), [K3S], True),
     (("auto",), [instance()], False),  # one more reader of the spec that containerd gets
     (("auto", "podman"), [instance()], True),
+    (("auto",), [STOPPED], False),  # it is not gone, so nothing takes its place
+    (("auto", "podman"), [STOPPED], True),
+    (("podman",), [STOPPED], True),
 ]
 
 

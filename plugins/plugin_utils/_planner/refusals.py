@@ -1,0 +1,91 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Engines that are left alone, and what that means for their host: refused by a cause, not managed, or managed all the same.
+
+An engine that is stopped, silent or not verified is not an engine that is gone: nobody knows what it will need when it is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    HostDecision,
+    Instance,
+    PlanError,
+    Policy,
+    Refusal,
+    RefusalKind,
+    refused,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+ELSEWHERE = "set gpufleet_config_path and gpufleet_socket if it is in another place"
+# The kinds of refusal by which nothing is known of an engine, the most telling first.
+NOT_KNOWN: tuple[RefusalKind, ...] = ("stopped", "silent", "unverified")
+# The kinds that a person ends. Where such an engine is all that a host has, the host is refused.
+FOR_A_PERSON: tuple[RefusalKind, ...] = (*NOT_KNOWN, "unfit")
+
+
+def stopped(obs: Observation, title: str, unit: str) -> Refusal:
+    """Why an installed engine that does not run is left alone: it can neither report nor prove anything.
+
+    title: the engine, as its project writes it. unit: its unit of systemd, '' where none is known.
+    """
+    known = obs.unit(unit) if unit else {}
+    states = [known.get("ActiveState") or "not known to systemd"]
+    states += [state for state in (known.get("UnitFileState"),) if state in ("disabled", "masked")]
+    first = f"Run `systemctl unmask {unit}`, then start it" if "masked" in states else "Start it"
+    unused = "If this host is not to use it, remove its package and its unit, or list the other engines in gpufleet_engines"
+    what = f"{title} is installed but not running ({unit or 'its unit'} is {' and '.join(states)})"
+    return Refusal(what, f"{first} and run again. {unused}", "stopped")
+
+
+def chosen(policy: Policy, instance: Instance) -> bool:
+    """Whether `engines` asks for this one."""
+    return "auto" in policy.engines or instance.engine in policy.engines
+
+
+def open_ones(policy: Policy, instances: Iterable[Instance]) -> list[Instance]:
+    """The engines of which nothing is known now, though the policy asks for them, the most telling first."""
+    found = [i for i in instances if i.refusal and i.refusal.kind in NOT_KNOWN and chosen(policy, i)]
+    return sorted(found, key=lambda i: NOT_KNOWN.index(i.refusal.kind))
+
+
+def require_engine(policy: Policy, instances: Iterable[Instance]) -> None:
+    """Refuse a host on which nothing can be configured by a cause that a person can end. Raises PlanError with that cause.
+
+    A host whose engine someone else configures is no such host: it is reported, and not managed.
+    """
+    found = tuple(instances)
+    if not found:
+        raise PlanError(
+            "no container engine found on this host",
+            why="containerd, CRI-O and Docker were searched for by process, unit, socket and program, and Podman by a release that "
+            "reads CDI specs",
+            next=f"Install an engine first, or {ELSEWHERE}",
+        )
+    cause = None if any(not i.refusal and chosen(policy, i) for i in found) else for_a_person(policy, found)
+    if cause:
+        raise refused(cause)
+    for engine in policy.engines:
+        if engine != "auto" and not any(i.engine == engine for i in found):
+            raise PlanError(f"the engine {engine} is not on this host", next=f"Found: {', '.join(i.key for i in found)}")
+
+
+def for_a_person(policy: Policy, instances: tuple[Instance, ...]) -> Instance | None:
+    """The engine for which a host without any that can be configured is refused, the most telling first; None for none.
+
+    Beside a running engine that someone else configures, one that is stopped or unfit is most often what nobody uses. A containerd that
+    serves Docker alone is a part of Docker.
+    """
+    served = any(i.refusal and i.refusal.kind == "writer" and i.running and i.cri for i in instances)
+    kinds = ("silent",) if served else FOR_A_PERSON
+    wanted = [i for i in instances if i.refusal and i.refusal.kind in kinds and chosen(policy, i)]
+    return min(wanted, key=lambda i: kinds.index(i.refusal.kind), default=None)
+
+
+def left_alone(record: HostDecision) -> bool:
+    """Whether every engine of this host is someone else's to configure: it is not managed, which is not the same as being right."""
+    return bool(record.refused) and not record.decisions and not record.skipped
