@@ -17,8 +17,9 @@ description:
     C(nvidia.com/gpu=GPU-...) and C(nvidia.com/gpu=all), and what a container needs for each of them.
   - A GPU in MIG mode is named by its MIG devices, C(nvidia.com/gpu=0:1) and C(nvidia.com/gpu=MIG-...), each with the capability nodes of
     its instance. A host may have GPUs of both modes. A GPU in MIG mode without an instance has no name, since no container can use it.
-  - The spec holds the device nodes of the GPUs, their DRM nodes, and the control nodes of the driver, of NVSwitches and of IMEX channels
-    as far as they are there.
+  - The spec holds the device nodes of the GPUs, their DRM nodes, and the control nodes of the driver as far as they are there.
+  - NVSwitches and IMEX channels are kinds of their own, in files of their own, see O(cdi_nvswitch) and O(cdi_imex_channels). A
+    container asks for them beside its GPU.
   - The version of the spec is the lowest that its content allows, since an engine ignores a whole file whose version it does not know.
   - Numbers of device nodes are recorded only if they cannot change. The kernel may assign another major number to C(nvidia-uvm) at every
     boot.
@@ -40,6 +41,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_refresh
   - gpufleet.nvidia.common.cdi_devices
+  - gpufleet.nvidia.cdi_fabric
   - gpufleet.nvidia.common.cdi_roots
   - gpufleet.nvidia.common.cdi_files
 options:
@@ -128,6 +130,10 @@ EXAMPLES = r"""
 - name: Write the spec for monitoring agents
   gpufleet.nvidia.cdi_spec:
     cdi_layout: management
+
+- name: Let containers ask for IMEX channel 0, as nvidia.com/imex-channel=0
+  gpufleet.nvidia.cdi_spec:
+    cdi_imex_channels: [0]
 
 - name: Add a kind nvidia.com/gpu-nodes, for images that bring their own driver
   gpufleet.nvidia.cdi_spec:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import fabric_kinds
+
 from tests.tools.onlab import PROBE, Fleet, settings
 
 pytestmark = pytest.mark.lab
@@ -57,13 +59,29 @@ def test_written_once_and_given_back(fleet: Fleet) -> None:
     assert set(found["0:1"]) & set(found["0:2"]) == {"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap21"}  # one GPU instance
     assert found["1"] == ["/dev/nvidia1", "/dev/dri/card1", "/dev/dri/renderD129"]
     shared = nodes(written)
-    assert {"/dev/nvidia-nvswitchctl", "/dev/nvidia-nvswitch1", "/dev/nvidia-caps-imex-channels/channel0"} <= set(shared)
+    assert set(shared) == {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"}
     for path in (*shared, *found["all"]):
         fleet.shell(HOST, f"test -c {path}")
     assert fleet.shell(HOST, f"stat -c %a {OURS}").strip() == "644"
     second = result(fleet)
-    assert (second["changed"], second["advice"]) == (False, first["advice"])
+    assert (second["changed"], second["advice"]) == (False, [word for word in first["advice"] if word != fabric_kinds.ADVICE])
     result(fleet, {"state": "absent"})
+    assert fleet.tree(HOST) == before
+
+
+FABRIC = {"cdi_imex_channels": ["all"], "cdi_nvswitch": True}
+
+
+def test_the_fabric_has_files_of_its_own(fleet: Fleet) -> None:
+    before = fleet.tree(HOST)
+    first = result(fleet, FABRIC)
+    channels, switches = (spec(fleet, f"/etc/cdi/nvidia.com-{name}.yaml") for name in ("imex-channel", "nvswitch"))
+    assert {d["name"]: nodes(d) for d in channels["devices"]} == {"0": ["/dev/nvidia-caps-imex-channels/channel0"]}
+    assert {d["name"]: len(nodes(d)) for d in switches["devices"]} == {"all": 3}
+    assert not set(nodes(spec(fleet))) & {*nodes(channels["devices"][0]), *nodes(switches["devices"][0])}
+    assert first["changed"]
+    assert not result(fleet, FABRIC)["changed"]
+    result(fleet, {**FABRIC, "state": "absent"})
     assert fleet.tree(HOST) == before
 
 

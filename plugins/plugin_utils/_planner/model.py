@@ -132,6 +132,8 @@ class Policy:
     cdi_model_class: str = ""  # of a second kind that names GPUs by model; empty: none
     cdi_device_names: tuple[str, ...] = ("index", "uuid")
     cdi_node_attributes: Literal["none", "static", "all"] = "static"
+    cdi_imex_channels: tuple[str, ...] = ()  # numbers, or `all` that are there; empty: no device for any
+    cdi_nvswitch: bool = False
     cdi_group_ids: bool = False
     cdi_above_cap: Literal["drop", "refuse"] = "drop"
     cdi_missing_nodes: Literal["fail", "allow"] = "fail"

@@ -29,6 +29,9 @@ ADDRESS = re.compile(r"(https?://[^\s/]+|file:///)\S*")
 CDI_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
 # The part of an annotation's key before its name: a DNS subdomain (Kubernetes, "Labels and annotations").
 PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/")
+CHANNEL = re.compile(r"0|[1-9][0-9]{0,6}")
+CHANNELS = 1 << 20  # a channel's number is the minor of its node (nvidia-container-toolkit, pkg/nvcdi/lib-imex.go)
+FABRIC_KINDS = {"cdi_imex_channels": "imex-channel", "cdi_nvswitch": "nvswitch"}
 SWITCHES = ("cdi", "set_as_default")
 BOOLEANS = {"true": "enabled", "yes": "enabled", "on": "enabled", "false": "disabled", "no": "disabled", "off": "disabled"}
 CREDENTIALS = re.compile(r"https?://[^/\s]*@")
@@ -106,6 +109,11 @@ ITEMS: Mapping[str, OptionRule] = {
     "annotation_prefixes": OptionRule(
         _matches(PREFIX), "which is not a prefix of annotations", "Write it like nvidia.cdi.k8s.io/, with the / at its end"
     ),
+    "cdi_imex_channels": OptionRule(
+        lambda v: v == "all" or (_matches(CHANNEL)(v) and int(v) < CHANNELS),
+        "which is not the number of an IMEX channel",
+        f"Write a number from 0 to {CHANNELS - 1}, or all for every channel that the host has",
+    ),
     "low_level_runtimes": OptionRule(_word, "which is not the name or path of a program", "Give the program alone, without arguments"),
 }
 
@@ -121,10 +129,7 @@ def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
     for name, rule in ITEMS.items():
         for item in options.get(name) or []:
             _check(name, item, rule)
-    if options.get("cdi_model_class") and options["cdi_model_class"] == options.get("cdi_class"):
-        raise PlanError(
-            "cdi_model_class is the same as cdi_class", why="a file defines one kind of devices", next="Give the second kind another name"
-        )
+    check_classes(options)
     if options.get("drop_in") == "never" and options.get("drop_in_path"):
         raise PlanError(f"drop_in is never, and drop_in_path is {options['drop_in_path']}", next="Leave out one of the two")
     if options.get("bundle_file") and options.get("toolkit_repository") not in (None, "", "nvidia"):
@@ -136,6 +141,17 @@ def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
     for name, value in (options.get("handlers") or {}).items():
         check_name(str(name), docker or _without_kubernetes(options.get("engines") or ()))
         check_handler(str(name), value or {})
+
+
+def check_classes(options: Mapping[str, Any]) -> None:
+    """Raise PlanError where two kinds of devices would have one name, and so one file."""
+    why = "a file defines one kind of devices"
+    if options.get("cdi_model_class") and options["cdi_model_class"] == options.get("cdi_class"):
+        raise PlanError("cdi_model_class is the same as cdi_class", why=why, next="Give the second kind another name")
+    for option, taken in FABRIC_KINDS.items():
+        for name in ("cdi_class", "cdi_model_class"):
+            if options.get(option) and options.get(name) == taken:
+                raise PlanError(f"{name} is {taken}, the class of {option}", why=why, next=f"Leave {name} or {option} out")
 
 
 def _without_kubernetes(engines: Iterable[str]) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files, gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import fabric_kinds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Spec
@@ -23,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
 
 MANAGEMENT = "management.nvidia.com"  # upstream's vendor, with any class (pkg/nvcdi, cmd/nvidia-ctk-installer: CDI_KIND)
+TAKEN_OVER = (KIND, *fabric_kinds.UPSTREAM)  # what nvidia-ctk's modes nvml, imex and nvswitch write
 SOMEBODY = "somebody else"
 REPLACED = "The spec of this host replaces it, and the journal keeps the file"
 
@@ -41,7 +43,7 @@ def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
     require_explained(policy, file, "the spec of this host is written there")
     require_names(policy, file, spec, "the spec of this host is written there")
     why, tool = "nvidia-ctk cdi generate writes this; the spec of this collection replaces it", cdi_files.TOOL
-    if spec.kind != KIND:
+    if spec.kind not in TAKEN_OVER:
         found = parsed(file)
         why, tool = f"it has the place of the kind {spec.kind}. {REPLACED}{fewer(found, spec) if found else ''}", SOMEBODY
     return Plan(leftovers=(Leftover(tool, file.path, (), True, "adopted", why),))
@@ -138,7 +140,7 @@ def of_other(policy: Policy, file: File, mine: str, spec: Spec, *, outranks: boo
 def judged(policy: Policy, file: File, other: Spec, mine: str, spec: Spec, *, outranks: bool) -> Plan:
     """Of one file of our kind: it goes, it stays next to this collection's, or the two cannot be together."""
     strange, lost = cdi_files.unexplained(other), cdi_files.lost(other, spec)
-    if policy.adopt == "auto" and other.kind == KIND and not (strange or lost or file.is_link):
+    if policy.adopt == "auto" and other.kind in TAKEN_OVER and not (strange or lost or file.is_link):
         why = f"nvidia-ctk cdi generate writes this, and {mine} has its devices"
         left = Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why)
         return dc.replace(owned_file.remove(file, why=why), leftovers=(left,))
@@ -148,8 +150,8 @@ def judged(policy: Policy, file: File, other: Spec, mine: str, spec: Spec, *, ou
         else "gpufleet_adopt: never leaves it to its owner"
     )
     step = cdi_files.STEPS[bool(strange)]
-    if other.kind != KIND and not strange and policy.adopt == "auto":
-        why = f"only files of the kind {KIND} are taken over"
+    if other.kind not in TAKEN_OVER and not strange and policy.adopt == "auto":
+        why = f"only files of the kinds {', '.join(TAKEN_OVER)} are taken over"
     elif file.is_link and not strange and policy.adopt == "auto":
         why, step = f"it is a link to {file.real}", f"remove the link {file.path}, and run again"
     elif lost and not strange and policy.adopt == "auto":

@@ -20,7 +20,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ow
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files, cdi_refresh, gpu_operator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import (
     described,
+    driver_part,
+    fabric_kinds,
     other_files,
+    safety_correction,
     shared_kinds,
     staleness,
     staleness_guard,
@@ -28,11 +31,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi impor
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, sources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover, roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build, hooks, layouts, profiles
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build, hooks, layouts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer as render
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Edits, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Difference,
@@ -61,6 +64,8 @@ AFTER_INSTALLATION: transaction.Command = {
 }
 VOLATILE = ("/run/", "/var/run/")
 MODE = "0644"  # rootless engines read it as well
+# Layouts whose files go where nothing of theirs is on offer, and why.
+GOING = {layouts.BY_SHARING: "no GPU is shared in this way", layouts.FABRIC: fabric_kinds.NOT_ASKED}
 
 
 def directories(policy: Policy) -> tuple[str, ...]:
@@ -77,7 +82,7 @@ def kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
     """Kind and layout of each spec that the policy asks for; a file holds one kind."""
     vendor = kind(policy).partition("/")[0]
     second = ((f"{vendor}/{policy.cdi_model_class}", layouts.MODELS),) if policy.cdi_model_class else ()
-    return ((kind(policy), policy.cdi_layout), *second, *shared_kinds.kinds(policy, kind(policy)))
+    return ((kind(policy), policy.cdi_layout), *second, *shared_kinds.kinds(policy, kind(policy)), *fabric_kinds.kinds(policy))
 
 
 def shared_kind(policy: Policy) -> bool:
@@ -100,31 +105,13 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 @dc.dataclass(frozen=True)
-class OfDriver:
-    """What of the driver's files goes into containers: into all, and next to the DRM nodes of one device."""
-
-    common: Edits
-    of_drm: Callable[[tuple[str, ...]], Edits]
-    profile: str
-    missing: tuple[str, ...]
-    left_out: tuple[str, ...]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """A spec without them is of use all the same: a host may be there to be watched only."""
-        if not self.missing:
-            return ()
-        return (f"the driver's files on this host lack {', '.join(self.missing)}: install the rest of its packages if containers need it",)
-
-
-@dc.dataclass(frozen=True)
 class Made:
     """The specs as they have to be, by kind, which source listed the devices, and what a person should know."""
 
     specs: Mapping[str, build.Generated]
     source: str
     notes: tuple[str, ...] = ()
-    of: OfDriver | None = None
+    of: driver_part.OfDriver | None = None
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -148,7 +135,8 @@ def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
         return Plan(), NOTHING_MADE
     if host.cdi_owner != "collection":
         why = "nvidia-cdi-refresh writes the CDI spec here" if host.cdi_owner == "toolkit" else "nothing reads CDI specs here"
-        return merge([withdraw(policy, obs, why), start_refresh(policy, obs, host, driver)]), NOTHING_MADE
+        unheard = Plan(advice=fabric_kinds.unheard(policy, why))
+        return merge([withdraw(policy, obs, why), start_refresh(policy, obs, host, driver), unheard]), NOTHING_MADE
     if driver.state == "none":
         return without_gpu(policy, obs, driver), NOTHING_MADE
     require_driver(driver)
@@ -156,8 +144,9 @@ def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
     left = [left_by_others(policy, obs, one.spec) for one in made.specs.values()]
     judged = functools.partial(verdict, policy, obs, host, driver)
     writes = [write(policy, obs, one.spec, made.source, judged) for one in made.specs.values()]
-    gone = withdraw(policy, obs, "no GPU is shared in this way", but=frozenset(made.specs))
-    return merge([take_over(policy, obs, host), *left, *writes, gone, Plan(advice=(*driver.notes, *made.notes))]), made
+    gone = [withdraw(policy, obs, why, going, frozenset(made.specs)) for going, why in GOING.items()]
+    fabric = fabric_kinds.advice(policy, obs, merge(writes))
+    return merge([take_over(policy, obs, host), *left, *writes, *gone, Plan(advice=(*driver.notes, *made.notes, *fabric))]), made
 
 
 def watched(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Plan, Made], program: str) -> Plan:
@@ -217,9 +206,9 @@ def taken_over(policy: Policy, obs: Observation) -> tuple[str, ...]:
     return tuple(path_ for path_ in gone if path_.startswith(folders))
 
 
-def withdraw(policy: Policy, obs: Observation, why: str, but: frozenset[str] | None = None) -> Plan:
-    """but: the kinds that stay, of those that come and go with a policy of sharing."""
-    going = [name for name, layout in kinds(policy) if but is None or (name not in but and layout in layouts.BY_SHARING)]
+def withdraw(policy: Policy, obs: Observation, why: str, of: tuple[str, ...] = (), but: frozenset[str] = frozenset()) -> Plan:
+    """of: the layouts whose files go, empty for all; but: the kinds that stay."""
+    going = [name for name, layout in kinds(policy) if name not in but and (not of or layout in of)]
     own = [seen(policy, obs, path(policy, name)) for name in going]
     return merge([owned_file.give_back(obs, file, why=why, own=is_own(file)) for file in own])
 
@@ -241,7 +230,7 @@ def require_driver(driver: Driver) -> None:
 def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Made:
     """The specs as they have to be. The GPUs are used, by NVML or nvidia-smi, only where our specs on the host cannot be the right ones."""
     look = inventory.observe(policy, obs, driver.gpus)
-    make_of = functools.partial(generated, policy, host, of_driver(policy, obs, host, driver))
+    make_of = functools.partial(generated, policy, host, driver_part.of_driver(policy, obs, host, driver))
     if policy.root != "/":
         return make_of(look)
     # Before anybody uses the GPUs: NVML makes missing nodes when root asks it, also in check mode.
@@ -257,26 +246,26 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
     return made
 
 
-def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> OfDriver:
-    """The files of the kernel module's version, since no others work with it."""
-    how, links = profiles.mount_plan(policy, obs, host), discover.dri_links(policy, obs)
-    found = discover.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
-    common = profiles.common(found, how)
-    return OfDriver(common, lambda drm: profiles.of_gpu(drm, links, how), how.profile, found.missing, found.left_out)
-
-
-def generated(policy: Policy, host: HostDecision, of: OfDriver, look: inventory.Hardware, words: tuple[str, ...] = ()) -> Made:
+def generated(policy: Policy, host: HostDecision, of: driver_part.OfDriver, look: inventory.Hardware, words: tuple[str, ...] = ()) -> Made:
     """One spec for each kind; none where no device would be in it."""
-    parts = {name: (shared_kinds.part(policy, look, layout), layout) for name, layout in kinds(policy)}
+    parts = {name: (part_of(policy, look, layout), layout) for name, layout in kinds(policy)}
     all_of_them = {name: one_spec(policy, host, of, part, name, layout) for name, (part, layout) in parts.items()}
     specs = {name: one for name, one in all_of_them.items() if one.spec.devices}
-    lacking = [name for name, (_part, layout) in parts.items() if name not in specs and layout not in layouts.BY_SHARING]
+    optional = (*layouts.BY_SHARING, *fabric_kinds.not_asked(policy))
+    lacking = [name for name, (_part, layout) in parts.items() if name not in specs and layout not in optional]
     empty = [f"No device of the kind {name}, so no spec is written for it" for name in lacking]
     notes = tuple(dict.fromkeys(note for one in all_of_them.values() for note in one.notes))
     return Made(specs, look.source, (*words, *notes, *of.notes, *empty), of)
 
 
-def one_spec(policy: Policy, host: HostDecision, of: OfDriver, look: inventory.Hardware, name: str, layout: str) -> build.Generated:
+def part_of(policy: Policy, look: inventory.Hardware, layout: str) -> inventory.Hardware:
+    """What of the hardware a layout is about."""
+    return fabric_kinds.part(policy, shared_kinds.part(policy, look, layout), layout)
+
+
+def one_spec(
+    policy: Policy, host: HostDecision, of: driver_part.OfDriver, look: inventory.Hardware, name: str, layout: str
+) -> build.Generated:
     options = build.Options(
         kind=name,
         cap=host.cdi_version_cap,
@@ -372,6 +361,7 @@ def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Cal
     why = f"devices according to {source}; no consumer on this host is too old for CDI {spec.version}"
     if found and found.reasons:
         why = f"stale: the spec {found.sentence}"
+    why = "; ".join(filter(None, (safety_correction.why(is_own(file), file, spec), why)))
     before, after = described.before(file, spec, MODE), described.describe(spec)
     return owned_file.write(file, render.render(spec), why=why, key=spec.kind, before=before, after=after, mode=MODE)
 

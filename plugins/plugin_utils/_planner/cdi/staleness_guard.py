@@ -100,8 +100,9 @@ def path_unit(service: str) -> str:
 def facts(policy: Policy, obs: Observation, spec: Spec) -> list[dict[str, Any]]:
     """What the spec was made from, in the words of the program on the host."""
     p = gpus.paths(policy)
-    found = [the_gpus(obs, p.information, spec)]
-    found += [as_seen(obs, "the layout of MIG", pattern, MINOR) for pattern in p.mig]
+    # A spec without a GPU, as that of IMEX channels is, stays true whatever becomes of the GPUs.
+    found = [the_gpus(obs, p.information, spec)] if has_gpu(spec) else []
+    found += [as_seen(obs, "the layout of MIG", pattern, MINOR) for pattern in p.mig if found]
     if staleness.recorded_drivers(spec):
         file = obs.file(p.module_version)
         versions = [[p.module_version, *groups(VERSION, file.text)]] if file.exists else []
@@ -112,6 +113,10 @@ def facts(policy: Policy, obs: Observation, spec: Spec) -> list[dict[str, Any]]:
     paths = sorted({*files, *hooks, *(staleness.live_path(n) for n in nodes)})
     numbers = {staleness.live_path(n): [n.major, n.minor or 0] for n in nodes if n.major}
     return [*found, {"what": "device numbers", "numbers": numbers}, {"what": "files", "paths": paths}]
+
+
+def has_gpu(spec: Spec) -> bool:
+    return any(staleness.device_nodes(spec).values())
 
 
 def the_gpus(obs: Observation, pattern: str, spec: Spec) -> dict[str, Any]:

@@ -35,6 +35,8 @@ PLATFORMS = {
     "wsl": "This is WSL, whose driver is on the Windows side; its GPU has no CDI spec here, `nvidia-ctk cdi generate --mode=wsl` makes one",
     "tegra": "This is a Jetson, whose GPU is part of the chip; it has no CDI spec here, `nvidia-ctk cdi generate --mode=csv` makes one",
 }
+CHANNELS = "/dev/nvidia-caps-imex-channels/channel"
+CHANNEL = re.compile(rf"{CHANNELS}(\d+)")
 SWITCH = re.compile(r"/dev/nvidia-nvswitch(?:ctl|\d+)")
 BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
@@ -267,6 +269,12 @@ def nodes(obs: Observation, dev_root: str = "/") -> dict[str, DeviceFile]:
     files = (f for pattern in dev_globs(dev_root) for f in obs.listed(pattern) if f.exists and f.type == "char")
     inside = ((f.path.removeprefix(dev_root.rstrip("/")), f) for f in files)
     return {path: DeviceFile(path, f.rdev, f.mode, "" if f.path == path else f.path, f.gid) for path, f in inside}
+
+
+def channels(nodes: Iterable[str]) -> tuple[str, ...]:
+    """The nodes of IMEX channels among these, by number."""
+    found = ((CHANNEL.fullmatch(path), path) for path in nodes)
+    return tuple(path for _number, path in sorted((int(match[1]), path) for match, path in found if match))
 
 
 def switches(nodes: Iterable[str]) -> tuple[str, ...]:

@@ -67,11 +67,12 @@ def cases(
     image: str,
     evidence_file: str = "",
     statuses: Mapping[str, Mapping[str, Any]] | None = None,
-    switches: tuple[str, ...] = (),
+    fabric: tuple[str, ...] = (),
     more: tuple[Ask, ...] = (),
 ) -> list[dict[str, Any]]:
-    """Every case of a host, engine by engine. `statuses`: CRI status by socket, for the cgroup driver in force; `switches`: nodes of
-    NVSwitches, which every container with a GPU may have; `more`: what is asked besides of an engine that resolves devices itself."""
+    """Every case of a host, engine by engine. `statuses`: CRI status by socket, for the cgroup driver in force; `fabric`: nodes of
+    NVSwitches and IMEX channels, which a container gets only if it asks for them; `more`: what is asked besides of an engine that
+    resolves devices itself."""
     by_key = {i.key: i for i in instances}
     found = []
     engines = [d.engine for d in host.decisions]
@@ -82,7 +83,7 @@ def cases(
             status = (statuses or {}).get(instance.socket, {})
             row = _by_row(host, decision, instance, driver.gpus, evidence_file)
             row += [_native(ask, instance, driver.gpus) for ask in more if decision.injection == "native-cdi"]
-            found += [_finished(_with_switches(case, switches), subject, decision, instance, status, image) for case in row]
+            found += [_finished(_without_fabric(case, fabric), subject, decision, instance, status, image) for case in row]
     return found
 
 
@@ -168,9 +169,8 @@ def _refused_variable(handler: str, gpus: tuple[Gpu, ...], record: str) -> dict[
     return {**case, "record": {"path": record, "silent": True, "shows": RECORD_SHOWS}} if record else case
 
 
-def _with_switches(case: dict[str, Any], switches: tuple[str, ...]) -> dict[str, Any]:
-    without = all(n["expect"] == "refused" for n in case["nodes"])
-    return {**case, "nodes": [*case["nodes"], *(_node(path, None, "refused" if without else "optional") for path in switches)]}
+def _without_fabric(case: dict[str, Any], fabric: tuple[str, ...]) -> dict[str, Any]:
+    return {**case, "nodes": [*case["nodes"], *(_node(path, None, "refused") for path in fabric)]}
 
 
 def _nodes(minors: tuple[int, ...], gpus: tuple[Gpu, ...], *, recorded: bool = False) -> list[dict[str, Any]]:

@@ -29,6 +29,8 @@ OPTIONS = (
     "device_plugin_strategy", "dra", "engines", "handlers", "injection", "isolation", "no_gpu", "service", "set_as_default", "socket",
 )  # fmt: skip
 
+FEW = 4  # of 2 048 channels, in each case of a proof
+
 
 @dc.dataclass(frozen=True)
 class Proof:
@@ -44,9 +46,10 @@ def planned(
 ) -> Proof:
     """From a look. NeedMore where an engine's status was not asked for."""
     statuses = {i.socket: obs.try_cri(i.socket, pid=i.pid) for i in instances if i.running and i.cri and i.socket}
-    switches = gpus.switches(gpus.nodes(obs, gpus.dev_root(policy)))
+    nodes = gpus.nodes(obs, gpus.dev_root(policy))
+    fabric = (*gpus.switches(nodes), *gpus.channels(nodes)[:FEW])
     shared = of_mps(policy, record, driver)
-    found = cases.cases(record, instances, driver, image="", evidence_file=evidence_file, statuses=statuses, switches=switches, more=shared)
+    found = cases.cases(record, instances, driver, image="", evidence_file=evidence_file, statuses=statuses, fabric=fabric, more=shared)
     return Proof(found, cases.nothing_to_prove(record, found), dc.asdict(record))
 
 

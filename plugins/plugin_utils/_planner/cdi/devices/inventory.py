@@ -25,7 +25,6 @@ CAPS = "/dev/nvidia-caps/nvidia-cap"
 INSTANCE = re.compile(r"/gpu(?P<gpu>\d+)/mig/gi(?P<gi>\d+)/(?:ci(?P<ci>\d+)/)?access$")
 CAP_MINOR = re.compile(r"(?m)^DeviceFileMinor:[ \t]*(\d+)[ \t]*$")
 MIG_MINOR = re.compile(r"(config|monitor|gpu\d+/gi\d+/(?:ci\d+/)?access) (\d+)")
-CHANNEL = re.compile(r"/dev/nvidia-caps-imex-channels/channel(\d+)")
 DRM = re.compile(r"/devices/(?P<bus>[^/]+)/drm/(?P<name>card\d+|renderD\d+)$")
 # The GPU that only drives a DGX Station's screen; NVML counts it, upstream offers it to no container.
 DISPLAY_ONLY = ("DGX Display", "NVIDIA DGX Display")
@@ -59,7 +58,10 @@ class Board:
 
 @dc.dataclass(frozen=True)
 class Hardware:
-    """Everything that a spec can name. caps: `gpu0/gi1/access` -> minor of its node; source: what listed the devices."""
+    """Everything that a spec can name. caps: `gpu0/gi1/access` -> minor of its node; source: what listed the devices.
+
+    granted: the nodes of IMEX channels or NVSwitches that an option gives away.
+    """
 
     boards: tuple[Board, ...]
     nodes: Mapping[str, DeviceFile]
@@ -67,6 +69,7 @@ class Hardware:
     majors: Mapping[str, int] = dc.field(default_factory=dict)
     dev_root: str = "/"
     source: str = PROCFS
+    granted: tuple[str, ...] = ()
 
     @property
     def switches(self) -> tuple[str, ...]:
@@ -74,8 +77,7 @@ class Hardware:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        found = [(int(match[1]), path) for path in self.nodes for match in [CHANNEL.fullmatch(path)] if match]
-        return tuple(path for _number, path in sorted(found))
+        return gpu.channels(self.nodes)
 
 
 @dc.dataclass(frozen=True)

@@ -76,12 +76,13 @@ def generate(
     """A spec without a device is invalid, so callers look whether it has some. files: what of the driver every container gets;
     files_of: what the DRM nodes of one device take next to them."""
     layout = layouts.LAYOUTS[options.layout]
+    files_of = files_of if layout.driver else no_files
     offers = layout.offers(seen, names.allowed(options.names, options.cap))
     edits = {offer: combine(device_edits(seen, offer.paths, options, files_of), offer.more) for offer in offers}
     found = [Device(name, edits[offer]) for offer in offers for name in offer.names]
     if layout.everything:
         found.append(Device(ALL, combine(*edits.values(), of_nodes(seen, layout.everything(seen, offers), options))))
-    shared = combine(files, Edits(env=(VOID,)), of_nodes(seen, layout.shared(seen), options))
+    shared = combine(files if layout.driver else NOTHING, Edits(env=(VOID,)), of_nodes(seen, layout.shared(seen), options))
     named = [d for d in found if d.edits != NOTHING]  # a device without edits makes a whole file invalid
     spec = finished(Spec("", tuple(sorted(named, key=names.order)), options.kind, shared))
     fitting, dropped = fit(spec, options)
@@ -199,10 +200,11 @@ def fit(spec: Spec, options: Options) -> tuple[Spec, tuple[str, ...]]:
 
 
 def notes(seen: Hardware, options: Options) -> tuple[str, ...]:
-    lacking = () if options.assume_nodes else tuple(path for path in layouts.OPTIONAL if path not in seen.nodes)
+    needless = options.assume_nodes or not layouts.LAYOUTS[options.layout].driver
+    lacking = () if needless else tuple(path for path in layouts.OPTIONAL if path not in seen.nodes)
     found = [f"{path} does not exist; containers start without it" for path in lacking]
     wanted = names.allowed(options.names, options.cap)
-    if names.INDEX in options.names and names.INDEX not in wanted:
+    if names.INDEX in options.names and names.INDEX not in wanted and options.layout not in layouts.FABRIC:
         found.append(f"The oldest consumer accepts CDI {options.cap}, so the devices are called gpu0 and so on instead of 0 and so on")
     if options.layout != layouts.WORKLOADS:
         return tuple(found)

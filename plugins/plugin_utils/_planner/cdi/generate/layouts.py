@@ -13,9 +13,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devic
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Board, Hardware, MigDevice
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import mps
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 
 WORKLOADS, MANAGEMENT, MODELS, SHARED, MPS = "gpu", "management", "model", "shared", "mps"
+CHANNELS, SWITCHES = "imex-channel", "nvswitch"
 BY_SHARING = (SHARED, MPS)  # they come and go with a policy
+FABRIC = (CHANNELS, SWITCHES)  # they come and go with an option each, and have no GPU
 REQUIRED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 OPTIONAL = ("/dev/nvidia-modeset", "/dev/nvidia-uvm-tools")
 # The two capabilities that make and watch MIG instances, always 1 and 2 in the driver's table.
@@ -35,11 +38,15 @@ class Offer:
 
 @dc.dataclass(frozen=True)
 class Layout:
-    """offers: the devices; everything: the nodes of the device `all`, None for a layout without it; shared: nodes for every container."""
+    """offers: the devices; everything: the nodes of the device `all`, None for a layout without it; shared: nodes for every container.
+
+    driver: whether containers get the driver's files and need its control nodes. A device of the fabric comes beside one of a GPU.
+    """
 
     offers: Callable[[Hardware, tuple[str, ...]], list[Offer]]
     everything: Callable[[Hardware, list[Offer]], tuple[str, ...]] | None
     shared: Callable[[Hardware], tuple[str, ...]]
+    driver: bool = True
 
 
 def workloads(seen: Hardware, strategies: tuple[str, ...]) -> list[Offer]:
@@ -90,9 +97,24 @@ def every_node(seen: Hardware, offers: list[Offer]) -> tuple[str, ...]:
     return tuple(sorted({*present, *of_all(seen, offers)}))
 
 
-def control(seen: Hardware) -> tuple[str, ...]:
-    """The driver's control nodes, and those of NVSwitches and IMEX channels where a host has them."""
-    return (*REQUIRED, *OPTIONAL, *seen.switches, *seen.channels)
+def channels(seen: Hardware, _strategies: tuple[str, ...]) -> list[Offer]:
+    """One device for each channel, by its number, and none for all: each is another tenant's (upstream's pkg/nvcdi/lib-imex.go)."""
+    named = ((gpus.CHANNEL.fullmatch(path), path) for path in seen.granted)
+    return [Offer((match[1],), (path,)) for match, path in named if match]
+
+
+def switches(seen: Hardware, _strategies: tuple[str, ...]) -> list[Offer]:
+    """One device that has them all: whoever programs one NVSwitch needs its neighbours (pkg/nvcdi/gated.go)."""
+    return [Offer((names.ALL,), seen.granted)]
+
+
+def control(_seen: Hardware) -> tuple[str, ...]:
+    """The driver's control nodes, and nothing else: what every container with a GPU gets, no container has asked for."""
+    return (*REQUIRED, *OPTIONAL)
+
+
+def nothing(_seen: Hardware) -> tuple[str, ...]:
+    return ()
 
 
 def management_control(seen: Hardware) -> tuple[str, ...]:
@@ -105,10 +127,13 @@ LAYOUTS: Mapping[str, Layout] = {
     MODELS: Layout(models, None, control),
     SHARED: Layout(workloads, of_all, control),
     MPS: Layout(clients, None, control),
+    CHANNELS: Layout(channels, None, nothing, driver=False),
+    SWITCHES: Layout(switches, None, nothing, driver=False),
 }
 
 
 def wanted(seen: Hardware, layout: str, strategies: Iterable[str]) -> tuple[str, ...]:
     """The nodes that the spec must have: those of its devices, and the control nodes without which nothing works."""
     offers = LAYOUTS[layout].offers(seen, tuple(strategies))
-    return tuple(dict.fromkeys((*REQUIRED, *(path for offer in offers for path in offer.paths))))
+    needed = REQUIRED if LAYOUTS[layout].driver else ()
+    return tuple(dict.fromkeys((*needed, *(path for offer in offers for path in offer.paths))))

@@ -289,13 +289,6 @@ def test_a_driver_container_needs_host_paths_and_so_0_5_0() -> None:
     assert found.version == "0.5.0"
 
 
-def test_the_fabric_is_in_the_common_part() -> None:
-    extra = {"/dev/nvidia-nvswitchctl": node(234, 255), "/dev/nvidia-nvswitch0": node(234, 0), CHANNEL: node(509, 0)}
-    found = one(plan(look({**host(1), **extra}, nvml(1))))
-    assert {n.path for n in found.edits.device_nodes} == {*CONTROL, *extra}
-    assert {(n.major, n.minor) for n in found.edits.device_nodes if n.path in extra} == {(None, None)}
-
-
 # ---------------------------------------------------------------- platforms that have no spec here
 
 THOR = "/proc/driver/nvidia/gpus/0000:17:00.0/information"

@@ -82,7 +82,10 @@ def test_a_client_of_mps_gets_the_way_to_the_daemon_of_its_gpu(name: str) -> Non
 
 @pytest.mark.parametrize(
     ("adopt", "why"),
-    [("auto", "only files of the kind nvidia.com/gpu are taken over"), ("never", "gpufleet_adopt: never leaves it to its owner")],
+    [
+        ("auto", "only files of the kinds nvidia.com/gpu, nvidia.com/imex-channel, nvidia.com/nvswitch are taken over"),
+        ("never", "gpufleet_adopt: never leaves it to its owner"),
+    ],
 )
 def test_why_a_file_of_somebody_with_the_same_devices_is_not_taken_over(adopt: str, why: str) -> None:
     """The cause is no setting that nobody has made."""

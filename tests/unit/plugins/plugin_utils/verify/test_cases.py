@@ -269,14 +269,14 @@ def test_check_mode_tells_the_cases_and_proves_none() -> None:
     assert first["found"] == {}, "playbooks show this key in check mode, too"
 
 
-# ---------------------------------------------------------------- MIG and NVSwitches
+# ---------------------------------------------------------------- MIG and the fabric
 
 
-def mig_cases(*migs: int, switches: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
+def mig_cases(*migs: int, fabric: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
     """A host whose GPUs have so many MIG devices."""
     seen = dc.replace(driver(*range(len(migs))), gpus=tuple(Gpu(i, i, "", f"GPU-{i}", migs=count) for i, count in enumerate(migs)))
     engine = instance("containerd", "2.4.0")
-    found = checks.cases(record(Policy(), engine, driver=seen), (engine,), seen, image=IMAGE, switches=switches)
+    found = checks.cases(record(Policy(), engine, driver=seen), (engine,), seen, image=IMAGE, fabric=fabric)
     return {case["name"].rpartition(": ")[2]: case for case in found}
 
 
@@ -296,10 +296,11 @@ def test_a_gpu_with_mig_devices_is_asked_for_by_one_of_them(migs: tuple[int, ...
     assert [n for n in nodes(found["all"], "optional") if n.isdigit()] == perhaps
 
 
-def test_switches_may_be_in_every_container_with_a_gpu_and_in_no_other() -> None:
-    found = mig_cases(0, 0, switches=("/dev/nvidia-nvswitchctl",))
-    assert "-nvswitchctl" in nodes(found["one"], "optional")
-    assert "-nvswitchctl" in nodes(found["none"], "refused")
+@pytest.mark.parametrize("case", ["one", "all", "none"])
+def test_no_container_may_open_what_it_has_not_asked_for(case: str) -> None:
+    fabric = ("/dev/nvidia-nvswitchctl", "/dev/nvidia-caps-imex-channels/channel0")
+    refused = {n["path"] for n in mig_cases(0, 0, fabric=fabric)[case]["nodes"] if n["expect"] == "refused"}
+    assert refused >= set(fabric)
 
 
 @pytest.mark.parametrize(

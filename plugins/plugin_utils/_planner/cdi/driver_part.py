@@ -1,0 +1,41 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The driver's part of a CDI spec: which of its files go into containers, and which the host lacks."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Callable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import profiles
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, HostDecision, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+
+@dc.dataclass(frozen=True)
+class OfDriver:
+    """What of the driver's files goes into containers: into all, and next to the DRM nodes of one device."""
+
+    common: Edits
+    of_drm: Callable[[tuple[str, ...]], Edits]
+    profile: str
+    missing: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A spec without them is of use all the same: a host may be there to be watched only."""
+        if not self.missing:
+            return ()
+        return (f"the driver's files on this host lack {', '.join(self.missing)}: install the rest of its packages if containers need it",)
+
+
+def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> OfDriver:
+    """The files of the kernel module's version, since no others work with it."""
+    how, links = profiles.mount_plan(policy, obs, host), discover.dri_links(policy, obs)
+    found = discover.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
+    common = profiles.common(found, how)
+    return OfDriver(common, lambda drm: profiles.of_gpu(drm, links, how), how.profile, found.missing, found.left_out)

@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kinds of CDI devices for what links GPUs: IMEX channels (between hosts) and NVSwitches (within one), each by an option of its own.
+
+A channel is the boundary between tenants of an NVLink domain: whoever has one reads and writes the memory that others export there. Who
+opens an NVSwitch's node talks to its firmware. So neither is part of a GPU; a container asks for it beside its GPUs, as upstream has it
+(nvidia-container-toolkit, pkg/nvcdi/lib-imex.go and gated.go).
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import safety_correction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Hardware
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+VENDOR = KIND.partition("/")[0]
+CLASSES = {layouts.CHANNELS: "imex-channel", layouts.SWITCHES: "nvswitch"}
+# The kinds that upstream's modes imex and nvswitch write.
+UPSTREAM = tuple(f"{VENDOR}/{name}" for name in CLASSES.values())
+OPTIONS = {layouts.CHANNELS: "gpufleet_cdi_imex_channels", layouts.SWITCHES: "gpufleet_cdi_nvswitch"}
+EVERY = "all"
+NOT_ASKED = "no option asks for devices of this kind, or the host has none of them"
+# What a person has to know who misses them. docs/cdi.md says it at length.
+ADVICE = (
+    "Containers with a GPU get NVSwitches and IMEX channels only if they ask for them. "
+    "Ordinary CUDA and NCCL on HGX need neither. Fabric Manager or switch tools in a container ask for "
+    "nvidia.com/nvswitch=all (gpufleet_cdi_nvswitch: true), jobs over NVLink between hosts for "
+    "nvidia.com/imex-channel=0 (gpufleet_cdi_imex_channels: [0]). The NVIDIA runtime reads the variable "
+    "NVIDIA_IMEX_CHANNELS in its modes legacy and jit-cdi only. In Kubernetes use the device plugin's "
+    "option for IMEX, or NVIDIA's DRA driver. Containers that run keep what they have: begin with a canary "
+    "(gpufleet.nvidia.rollout), and start one of your jobs there"
+)
+
+
+def asked(policy: Policy, layout: str) -> bool:
+    return bool(policy.cdi_imex_channels) if layout == layouts.CHANNELS else policy.cdi_nvswitch
+
+
+def not_asked(policy: Policy) -> tuple[str, ...]:
+    return tuple(layout for layout in layouts.FABRIC if not asked(policy, layout))
+
+
+def kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
+    """The kinds and their layouts. A run for the whole host knows those as well that nobody asks for now, since they may have been there.
+
+    A single module has what its options name: other tasks write other kinds.
+    """
+    vendor = policy.cdi_vendor or VENDOR
+    return tuple((f"{vendor}/{CLASSES[layout]}", layout) for layout in layouts.FABRIC if not policy.single or asked(policy, layout))
+
+
+def part(policy: Policy, look: Hardware, layout: str) -> Hardware:
+    """Of the hardware, what the policy grants of one of these kinds; for other layouts all that there is."""
+    if layout not in layouts.FABRIC:
+        return look
+    return dc.replace(look, boards=(), granted=granted(policy, look, layout) if asked(policy, layout) else ())
+
+
+def granted(policy: Policy, look: Hardware, layout: str) -> tuple[str, ...]:
+    """The nodes. A channel that is asked for by number is named whether it is there or not: what is missing has to be told."""
+    if layout == layouts.SWITCHES:
+        return look.switches
+    numbers = () if EVERY in policy.cdi_imex_channels else sorted({int(number) for number in policy.cdi_imex_channels})
+    return look.channels if EVERY in policy.cdi_imex_channels else tuple(f"{gpus.CHANNELS}{number}" for number in numbers)
+
+
+def advice(policy: Policy, obs: Observation, plan: Plan) -> tuple[str, ...]:
+    """One word where containers get less than before, or where a spec is written on a host that has channels and offers none.
+
+    On each HGX there are NVSwitches that no container has a use for, so they alone are not worth a word.
+    """
+    corrected = any(safety_correction.SAFETY_CORRECTION in d.why for d in plan.differences)
+    offers_none = plan.changes and layouts.CHANNELS in not_asked(policy) and gpus.channels(gpus.nodes(obs, gpus.dev_root(policy)))
+    return (ADVICE,) if corrected or offers_none else ()
+
+
+def unheard(policy: Policy, why: str) -> tuple[str, ...]:
+    """Where this collection writes no spec, these options do nothing, and silence would look like success."""
+    without = [OPTIONS[layout] for layout in layouts.FABRIC if asked(policy, layout)]
+    return (f"Without effect on this host, since {why}: {', '.join(without)}",) if without else ()

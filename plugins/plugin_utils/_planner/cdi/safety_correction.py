@@ -1,0 +1,39 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What our own specs of earlier releases gave to containers that had not asked for it, and what is taken back because of that.
+
+This takes something from hosts that work, so each such difference begins with a code that nothing else has.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
+
+# A positive cause of a removal, as it stands in the `why` of a difference.
+SAFETY_CORRECTION = "safety-correction"
+SHOWN = 4  # of what may be 2 048 channels
+
+
+def why(own: bool, there: File, spec: Spec) -> str:
+    """The cause as code and sentence, '' where nothing is taken back. own: the file is this collection's."""
+    lost = taken_back(there, spec) if own else ()
+    if not lost:
+        return ""
+    more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
+    named = f"{', '.join(lost[:SHOWN])}{more}"
+    return f"{SAFETY_CORRECTION}: every container with a GPU got {named} without asking; containers that run keep them"
+
+
+def taken_back(there: File, spec: Spec) -> tuple[str, ...]:
+    """Nodes of the fabric that every container of our earlier spec got, and none of this one gets."""
+    try:
+        earlier = reader.parse(there.content or "")
+    except ValueError:
+        return ()
+    given = {node.path for node in spec.edits.device_nodes}
+    got = [node.path for node in earlier.edits.device_nodes if node.path not in given]
+    return (*gpus.switches(got), *gpus.channels(got))
