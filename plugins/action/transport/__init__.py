@@ -44,10 +44,11 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
             "rpc.grpc_wire rpc.cri causes projection.placeholders system projection.projector projection.toml_places transaction.request "
             "projection.selection projection.json_places transaction.edits transaction.staging transaction.swap "
             "transaction.journal_writer transaction.executor transaction.launcher transaction.entry transaction.rollback "
-            "transaction.orphans transaction.health transaction.deadline"
+            "transaction.orphans transaction.health transaction.deadline transaction.waiting"
         ),
         "acknowledge": (
-            "system failures trust rpc.unix_http commands host_files keyed journal transaction.journal_writer transaction.acknowledge"
+            "system failures trust rpc.unix_http commands host_files keyed journal transaction.waiting transaction.journal_writer "
+            "transaction.acknowledge"
         ),
         "container_check": (
             "trust projection.selection rpc.unix_http host_files commands container_test.http_api causes failures rpc.grpc_wire rpc.cri "
@@ -57,7 +58,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
 }
 # What programs that stay on a host have in common: their one import of this collection, for which its text stands there.
 CARRIED = "programs"
-IMPORTED = re.compile(rf"(?m)^from {re.escape(PACKAGE)}\.resident\.{CARRIED} import .*$")
+IMPORTED = re.compile(rf"(?m)^from {re.escape(PACKAGE)}\.resident\.{CARRIED} import (?:\([^)]*\)|.*)$")
 # The part of a program that is run, where it has another name than the program.
 MAIN = {"transaction": "transaction.entry", "acknowledge": "transaction.acknowledge", "container_check": "container_test.entry"}
 # RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent. By path, each: what becomes root

@@ -13,6 +13,7 @@
     DIR/said/ID.txt                 what a program said that refused or failed, word by word: it may quote anything, and goes nowhere else
     DIR/pending.json                units that still run with what was there before: their restart was left to someone
     DIR/aside/                      files that are not true at the moment, set aside by a program that stays on the host
+    DIR/waiting/UNIT                a unit whose program found the lock taken, and which its holder starts afterwards
     DIR/stage-ID/                   copies that are being validated; gone when the transaction ends
     DIR/program/, DIR/job/          the executor as a program of the host's own, and its input
 
@@ -38,7 +39,7 @@ BESIDE = r"\.gpufleet-([0-9a-f]{32})-[0-9a-f]{8}"  # a directory for one file of
 STRAY_AFTER = 3600
 FINAL = ("committed", "rolled_back")
 # Of the directory; next to them, what is for everyone.
-PARTS = ("journal", "open", "originals", "said", "aside", "program", "job", "lock", "pending.json")
+PARTS = ("journal", "open", "originals", "said", "aside", "waiting", "program", "job", "lock", "pending.json")
 # What an original must say of itself, and of the file where there was one.
 _KEPT = {"path", "existed", "sha256_before", "sha256_after"}
 _KEPT_OF_A_FILE = {"mode", "uid", "gid", "mtime_ns"}

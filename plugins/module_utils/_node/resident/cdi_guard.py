@@ -7,45 +7,113 @@
 
 The settings name files by path and hash, and for each the facts of the host that it was made from. When one does not hold any more, the
 file is set aside, so nobody acts on it; when all hold again, it is put back. A file of other bytes is someone else's and is left
-alone. Why is written to the journal. Node side: standard library only, Python 3.6.
+alone. Why is written to the journal.
+
+Transactions write the same files, and have a lock, which this program takes if it is free (`programs.turn`). Others have none: so a file is
+moved away first, and what was moved is judged; and a file is put where no name is (link(2)), never over one. Facts are judged before the
+lock is taken, since a device that does not answer holds whoever reads of it. Node side: standard library only, Python 3.6.
 """
 
 import contextlib
 import glob
 import hashlib
-import json
 import os
 import re
 import stat
 import sys
 
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.programs import LATER, TRIES, instructions, stamp, turn, whose
+
 WARNING = "<4>"  # systemd's mark for the level of a line
 
 
 def main(arguments):
-    with open(arguments[0], encoding="utf-8") as stream:
-        settings = json.load(stream)
-    for entry in settings["files"]:
-        settle(entry, settings["aside"])
+    for _try in range(TRIES):
+        before = stamp()
+        settings = instructions(arguments[0])
+        judged = [(entry, [text for text in map(differs, entry["facts"]) if text]) for entry in settings["files"]]
+        with turn(settings.get("units") or []) as mine:
+            if not mine:
+                say(LATER.strip())
+                return 0
+            if stamp() == before:
+                for entry, false in judged:
+                    settle(entry, settings["aside"], false)
+                return 0
     return 0
 
 
-def settle(entry, aside):
+def settle(entry, aside, false):
+    """false: the facts that do not hold, as sentences."""
     path, kept = entry["path"], os.path.join(aside, os.path.basename(entry["path"]))
-    false = [text for text in (differs(fact) for fact in entry["facts"]) if text]
+    why = whose(os.path.dirname(path))
+    if why:
+        say(WARNING + "%s is left as it is: %s" % (path, why))
+        return
+    if os.path.lexists(moved(path)):  # of a run that was cut short
+        give_back(path)
     if digest(path) == entry["sha256"]:
-        if not false:
-            remove(kept)
-            return
-        put(path, kept, 0o600)
-        remove(path)
-        say(WARNING + "%s is set aside, since it is not true any more: %s" % (path, "; ".join(false)))
-    elif not os.path.lexists(path) and digest(kept) == entry["sha256"]:
         if false:
+            set_aside(entry, kept, false)
+        else:
+            remove(kept)
+    elif not false and not os.path.lexists(path) and digest(kept) == entry["sha256"]:
+        put_back(entry, kept)
+
+
+def set_aside(entry, kept, false):
+    """Move it away first, and judge what was moved: at the path somebody may put another one at any time."""
+    path, sha256 = entry["path"], entry["sha256"]
+    try:
+        os.rename(path, moved(path))
+    except FileNotFoundError:
+        return
+    data = content(moved(path))
+    if data is not None and hashlib.sha256(data).hexdigest() == sha256:
+        write(kept, data, 0o600)
+        if digest(moved(path)) == sha256:  # nobody has written to it in place meanwhile
+            remove(moved(path))
+            say(WARNING + "%s is set aside, since it is not true any more: %s" % (path, "; ".join(false)))
             return
-        put(kept, path, entry.get("mode", 0o644))
         remove(kept)
-        say("%s is true again and put back" % path)
+    give_back(path)
+
+
+def give_back(path):
+    """What was moved away and is somebody else's, unless there is a newer one by now, which would have replaced it."""
+    try:
+        os.link(moved(path), path, follow_symlinks=False)
+    except FileExistsError:
+        pass
+    except OSError:  # it is a directory, or the file system has no hard links
+        if not os.path.lexists(path):
+            os.rename(moved(path), path)
+    remove(moved(path))
+
+
+def put_back(entry, kept):
+    path, data = entry["path"], content(kept)
+    if data is None or hashlib.sha256(data).hexdigest() != entry["sha256"]:
+        return
+    spare = moved(path, ".new")
+    write(spare, data, entry.get("mode", 0o644))
+    try:
+        os.link(spare, path)
+    except FileExistsError:
+        return
+    except OSError as exc:
+        say(WARNING + "%s is true again and cannot be put back: %s" % (path, exc.strerror))
+        return
+    finally:
+        remove(spare)
+    flush(os.path.dirname(path))
+    remove(kept)
+    say("%s is true again and put back" % path)
+
+
+def moved(path, ending=".aside"):
+    """A name in the same directory that readers of the directory pass over, by its ending."""
+    return os.path.join(os.path.dirname(path), ".gpufleet-guard-" + os.path.basename(path) + ending)
 
 
 def differs(fact):
@@ -91,30 +159,42 @@ def device(path):
 
 
 def digest(path):
+    data = content(path)
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+def content(path):
+    """The bytes of a regular file; None if there is none, or something else."""
     try:
-        if not stat.S_ISREG(os.lstat(path).st_mode):
-            return None
-        with open(path, "rb") as stream:
-            return hashlib.sha256(stream.read()).hexdigest()
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+    with os.fdopen(fd, "rb") as stream:
+        return stream.read() if stat.S_ISREG(os.fstat(fd).st_mode) else None
 
 
-def put(source, target, mode):
-    """Copy whole and durably, under a name that nobody reads until it is there: the two may lie on different file systems."""
+def write(target, data, mode):
+    """Write whole and durably, under a name that nobody reads until it is there."""
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(target), 0o755)
     spare = os.path.join(os.path.dirname(target), ".gpufleet-guard")
-    with open(source, "rb") as stream:
-        data = stream.read()
     remove(spare)
-    fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as stream:
         stream.write(data)
         stream.flush()
         os.fchmod(stream.fileno(), mode)
         os.fsync(stream.fileno())
     os.rename(spare, target)
+    flush(os.path.dirname(target))
+
+
+def flush(directory):
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def remove(path):

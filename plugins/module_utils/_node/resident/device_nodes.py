@@ -13,27 +13,49 @@ boot and whenever a run of the collection finds something wrong. Node side: stan
 import contextlib
 import errno
 import glob
-import json
 import os
 import stat
 import sys
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.programs import run_program
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.programs import (
+    LATER,
+    TRIES,
+    instructions,
+    run_program,
+    stamp,
+    turn,
+)
 
 
 def main(arguments):
-    with open(arguments[0], encoding="utf-8") as stream:
-        rules = json.load(stream)
+    rules = instructions(arguments[0])
     troubles = load(rules.get("modules") or [], read(rules["majors"]), rules["seconds"])
-    done = []
-    for desired in desired_nodes(rules):
-        try:
-            done += make(desired) + link(desired, rules.get("links"))
-        except OSError as exc:
-            troubles.append("%s: %s" % (desired["path"], os.strerror(exc.errno) if exc.errno else exc))
-    for line in done + troubles:
+    for _try in range(TRIES):
+        before = stamp()
+        rules = instructions(arguments[0])
+        desired = desired_nodes(rules)  # before the lock is taken: a device that does not answer holds whoever reads of it
+        with turn(rules.get("units") or []) as mine:
+            if not mine:
+                sys.stdout.write(LATER)
+                break
+            if stamp() == before:
+                troubles += make_all(desired, rules.get("links"))
+                break
+    for line in troubles:
         sys.stdout.write(line + "\n")
     return 1 if troubles else 0
+
+
+def make_all(desired, links):
+    """Troubles as sentences; what was done is said."""
+    troubles = []
+    for one in desired:
+        try:
+            for line in make(one) + link(one, links):
+                sys.stdout.write(line + "\n")
+        except OSError as exc:
+            troubles.append("%s: %s" % (one["path"], os.strerror(exc.errno) if exc.errno else exc))
+    return troubles
 
 
 def read(path):

@@ -9,28 +9,49 @@ Each setting is read first, set where it differs, and read again: one that a pro
 It is run at every boot, when a driver is loaded again, and by a run of the collection. Node side: standard library only, Python 3.6.
 """
 
-import json
 import re
 import sys
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.programs import run_program
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.programs import (
+    LATER,
+    TRIES,
+    instructions,
+    run_program,
+    stamp,
+    turn,
+)
 
 
 def main(arguments):
-    with open(arguments[0], encoding="utf-8") as stream:
-        wanted = json.load(stream)
-    troubles = []
-    for setting in wanted["settings"]:
-        try:
-            done = settle(setting, wanted["seconds"])
-        except (OSError, ValueError) as exc:
-            troubles.append("%s: %s" % (setting["name"], exc))
-            continue
-        if done:
-            sys.stdout.write(done + "\n")
-    for line in troubles:
+    troubles = None
+    for _try in range(TRIES):
+        before = stamp()
+        troubles = settle_all(instructions(arguments[0]), before)
+        if troubles is not None:
+            break
+    for line in troubles or []:
         sys.stdout.write(line + "\n")
     return 1 if troubles else 0
+
+
+def settle_all(wanted, before):
+    """Troubles as sentences; None if a transaction came between: the settings may be others by now."""
+    troubles = []
+    for setting in wanted["settings"]:
+        with turn(wanted.get("units") or []) as mine:
+            if not mine:
+                sys.stdout.write(LATER)
+                return troubles
+            if stamp() != before:
+                return None
+            try:
+                done = settle(setting, wanted["seconds"])
+            except (OSError, ValueError) as exc:
+                troubles.append("%s: %s" % (setting["name"], exc))
+                continue
+        if done:
+            sys.stdout.write(done + "\n")
+    return troubles
 
 
 def settle(setting, seconds):

@@ -18,7 +18,7 @@ import stat
 import sys
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.programs import PATH, run_program, trusted
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.programs import LATER, PATH, run_program, trusted, turn
 
 NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]*\Z")
 PAUSE = 0.1
@@ -45,6 +45,14 @@ def main(arguments):
 def prepare(wanted, name):
     """What is there stays: containers have it mounted, and systemd may do this again beside a daemon that serves."""
     load(wanted)
+    with turn([unit.replace("NAME", name) for unit in wanted.get("units") or []]) as mine:
+        if mine:
+            make_places(wanted, name)
+        else:
+            sys.stdout.write(LATER)
+
+
+def make_places(wanted, name):
     own_directory(place(wanted, "log", name))
     for kind, of in sorted(wanted["mounts"].items()):
         path = place(wanted, kind, name)

@@ -1,13 +1,16 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Part of the programs that stay on a host: run another one as root, if nobody but root can change it, for so many seconds.
+"""Part of the programs that stay on a host: run another one as root, if nobody but root can change it, for so many seconds; and take turns
+with transactions, which write what these programs read and write.
 
 It has no place of its own on a host: the programs that import it carry its text (action/transport). The rule is that of trust.program,
 which judges what a run of the collection starts; at boot nobody has judged anything. Node side: standard library only, Python 3.6.
 """
 
 import contextlib
+import fcntl
+import json
 import os
 import selectors
 import signal
@@ -19,6 +22,10 @@ PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"  # /usr/local 
 LINKS = 40  # as the kernel follows
 MOST = 1024 * 1024  # bytes of an answer: a program may pass on what others have told it, as a client of MPS does, and those never end
 LATE = "no end"
+LOCK = "/var/lib/gpufleet/lock"  # of transactions (module_utils/_node/transaction/journal_writer.py)
+WAITING = "waiting"  # the directory beside it that names the units to start once it is free
+TRIES = 3  # of a program between whose judging and writing a transaction came
+LATER = "a transaction of gpufleet.nvidia is under way, and starts this unit again when it is over\n"
 
 
 def run_program(argv, seconds, accepts=(0,), text="", environment=None):
@@ -85,11 +92,16 @@ def trusted(name):
     path = next((path for path in found if os.path.isfile(path) and os.access(path, os.X_OK)), None)
     if path is None:
         raise ValueError("%s: there is no such program%s" % (name, "" if "/" in name else " in " + PATH))
-    for place, entry in steps(path):
-        why = doubt(place, entry)
-        if why:
-            raise ValueError("%s is not run: %s %s" % (path, place, why))
+    why = whose(path)
+    if why:
+        raise ValueError("%s is not run: %s" % (path, why))
     return path
+
+
+def whose(path):
+    """Why somebody else than root could change what is found at a path, as a clause with the place; '' if nobody could."""
+    doubts = ((place, doubt(place, entry)) for place, entry in steps(path))
+    return next(("%s %s" % (place, why) for place, why in doubts if why), "")
 
 
 def steps(path):
@@ -129,3 +141,78 @@ def has_acl(place):
         return bool(os.getxattr(place, "system.posix_acl_access"))
     except OSError:
         return False
+
+
+# --- turns with transactions -------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def turn(units):
+    """Give whether this program may write now: if no transaction holds the lock, or if the one that does waits for one of these units.
+
+    Nothing waits here: a transaction starts such units while it holds the lock, and at boot the engines wait for them. If the answer is no,
+    the first unit is noted, and whoever holds the lock starts it afterwards. The lock is shared: these programs do not exclude each other.
+    """
+    lock = opened()
+    if lock is None:
+        yield True
+        return
+    try:
+        mine = shared(lock) or awaited(lock, units)
+        if not mine and units:
+            note(units[0])
+            mine = shared(lock)  # its holder may have looked for notes just before
+        yield mine
+    finally:
+        os.close(lock)
+
+
+def opened():
+    """A descriptor of the lock; None if there can be none, and then no transaction is under way either."""
+    try:
+        return os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+
+
+def shared(lock):
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    now = stamp()
+    return now is not None and now[0] == os.fstat(lock).st_ino  # else somebody has cleared the directory, and others lock a new one
+
+
+def awaited(lock, units):
+    """Whether the holder of the lock says in it that it waits for one of these units: then their program works in its place."""
+    try:
+        said = json.loads(os.pread(lock, 1 << 16, 0).decode("utf-8"))
+        return bool(set(said.get("starts") or []) & set(units))
+    except (ValueError, AttributeError, TypeError):
+        return False
+
+
+def note(unit):
+    place = os.path.join(os.path.dirname(LOCK), WAITING)
+    with contextlib.suppress(OSError):  # of a full disk, for example: then the unit's next start does its work
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(place, 0o700)
+        os.close(os.open(os.path.join(place, unit), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+
+
+def stamp():
+    """What changes with each transaction, since each writes into the lock; None if there can be none."""
+    lock = opened()
+    if lock is None:
+        return None
+    try:
+        found = os.fstat(lock)
+        return found.st_ino, found.st_mtime_ns
+    finally:
+        os.close(lock)
+
+
+def instructions(path):
+    with open(path, encoding="utf-8") as stream:
+        return json.load(stream)

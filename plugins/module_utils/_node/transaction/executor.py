@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
     rollback,
     staging,
     swap,
+    waiting,
 )
 
 SCHEMA = 1
@@ -215,7 +216,8 @@ class Transaction(object):
         for number, command in enumerate(self.request["commands_before"]):
             self._mark("prepared", ran=number + 1)
             limit = command.get("timeout", health.ENDS_WITHIN)
-            found = commands.text(commands.run(command["argv"], limit, env=command.get("env")))
+            with waiting.units(self.base, command["argv"]):
+                found = commands.text(commands.run(command["argv"], limit, env=command.get("env")))
             said = found["stdout"] + found["stderr"]
             ran = {"argv": command["argv"], "rc": found["rc"], "causes": [], "why": command.get("why", "")}
             self.answer["ran"].append(ran)
@@ -295,7 +297,8 @@ class Transaction(object):
             self.acted += 1
             self._mark("swapped", acted=self.acted)
             self.answer["restarted"].append(unit["name"])
-            health.act(unit["name"], unit["action"], unit.get("timeout", health.DEFAULT_TIMEOUT))
+            with waiting.units(self.base, [unit["name"]]):
+                health.act(unit["name"], unit["action"], unit.get("timeout", health.DEFAULT_TIMEOUT))
         self.phase = "health"
         for check in (self.request.get("health") or []) if not self.root else []:
             found = dict(health.wait(check), after="change")

@@ -17,6 +17,7 @@ import shutil
 import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, journal, system
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import waiting
 
 KEPT_ENTRIES = 30
 KEPT_BYTES = 64 * host_files.MIB
@@ -107,6 +108,7 @@ def locked(base, who, keep, wait=0, token=""):
             for directory in reversed(made[:-1]):
                 os.rmdir(directory)
         os.close(fd)
+        waiting.wake(base)
 
 
 def _lock(path, deadline):
@@ -123,9 +125,9 @@ def _lock(path, deadline):
             os.close(fd)
             if exc.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            # Who ends an earlier probation is soon done, and is nobody whom a user would have to know of. Who has no name
-            # has just taken the lock, or is about to let it go.
-            soon = not holder or PROBATION.encode("ascii") in holder
+            # Who ends an earlier probation is soon done, and is nobody whom a user would have to know of. Who has no name has just taken
+            # the lock, or is about to let it go, or is a program that stays on the host: those share it, and write no name into it.
+            soon = not _lives(holder) or PROBATION.encode("ascii") in holder
             if time.monotonic() >= (max(deadline, patience) if soon else deadline):
                 raise host_files.NodeError("locked", "locked by %s" % _holder(holder), "Wait until it is done, then run again")
             # The pause between two tries, until the deadline. flock(2) itself waits without end or not at all, and an alarm that cuts it
@@ -133,12 +135,23 @@ def _lock(path, deadline):
             time.sleep(_PAUSE)
 
 
+def _lives(data):
+    """Whether who is named in the lock is still there: one who died has left his name."""
+    try:
+        held = json.loads(data.decode("utf-8"))
+        return system.started(held["pid"]) == held["start"]
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def _holder(data):
+    if not _lives(data):
+        return "a program of this collection that stays on the host, or a process that has just begun"
     try:
         held = json.loads(data.decode("utf-8"))
         return "process %d, for %d s: %s" % (held["pid"], max(time.time() - held["epoch"], 0), held["who"])
-    except (ValueError, KeyError, TypeError):
-        return "another process (not identified yet)"
+    except (KeyError, TypeError):
+        return "process %d" % held["pid"]
 
 
 def holder(base):

@@ -27,7 +27,7 @@ PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils._node"
 # What `transaction` imports, and what that imports.
 PARTS = (
     "host_files trust commands keyed projection.selection causes failures rpc.unix_http system journal rpc.grpc_wire rpc.cri "
-    "transaction.health transaction.journal_writer transaction.deadline transaction.container_snapshot "
+    "transaction.health transaction.waiting transaction.journal_writer transaction.deadline transaction.container_snapshot "
     "projection.placeholders projection.json_places projection.toml_places projection.projector transaction.edits "
     "transaction.preconditions transaction.staging transaction.swap transaction.orphans transaction.rollback transaction.executor "
     "transaction.launcher transaction.request transaction.entry"

@@ -23,7 +23,14 @@ import shutil
 import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, journal, system
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, health, journal_writer, orphans, swap
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import (
+    deadline,
+    health,
+    journal_writer,
+    orphans,
+    swap,
+    waiting,
+)
 
 _JOB_KEPT = 24 * 3600  # another caller may just be waiting for its turn
 QUICK = 10  # seconds that someone waits for an answer who judges a transaction on probation, or who boots
@@ -154,9 +161,9 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
                 # No longer than any of them may take: the time of who waits here is measured by that (`deadline.seconds`).
                 within = max(command.get("timeout") or health.ENDS_WITHIN for command in meta["commands"])
                 orphans.require_ended(deadline.unit(meta["id"]), within)
-        _undo_commands(meta, was, outcome, booting)
+        _undo_commands(base, meta, was, outcome, booting)
         if not booting:
-            _units_back(meta, acted, checks, outcome)
+            _units_back(base, meta, acted, checks, outcome)
     with contextlib.suppress(OSError):
         journal_writer.write_json(os.path.join(entry, "outcome.json"), outcome)
     journal_writer.mark(entry, "rolled_back", why=why, by=by)
@@ -208,10 +215,10 @@ def _log(unit, meta):
         return {"kind": "log", "name": unit["name"], "ok": False, "seconds": 0.0, "evidence": "", "failed": False, "causes": []}
 
 
-def _undo_commands(meta, was, outcome, booting):
+def _undo_commands(base, meta, was, outcome, booting):
     for command in reversed(meta["commands"][: was.get("ran", len(meta["commands"]))]):
         if command.get("undo"):
-            with _noting(outcome):
+            with _noting(outcome), waiting.units(base, command["undo"]):
                 _undo(command, outcome, booting)
 
 
@@ -237,7 +244,7 @@ def _way_back(unit, before):
     return "reload" if runs else "restart"
 
 
-def _units_back(meta, acted, checks, outcome):
+def _units_back(base, meta, acted, checks, outcome):
     """What ran before must run again; what did not (or crashed already) is not expected to."""
     if not acted or (health.stop_signals and health.going_down()):
         return
@@ -245,7 +252,8 @@ def _units_back(meta, acted, checks, outcome):
     ran_before = [unit for unit in acted if before[unit["name"]] in ("active", "reloading")]
     for unit in acted:
         try:
-            health.act(unit["name"], _way_back(unit, before[unit["name"]]), unit.get("timeout", health.DEFAULT_TIMEOUT))
+            with waiting.units(base, [unit["name"]]):
+                health.act(unit["name"], _way_back(unit, before[unit["name"]]), unit.get("timeout", health.DEFAULT_TIMEOUT))
             if before[unit["name"]] == "inactive":  # one that has failed since would stay so, and its file may be gone
                 health.act(unit["name"], "reset-failed")
         except host_files.NodeError as exc:

@@ -72,7 +72,7 @@ def plan(policy: Policy, obs: Observation, owner: str, specs: Mapping[str, tuple
     if not specs:
         return Plan()
     files = [{"path": path, "sha256": sha, "mode": 0o644, "facts": facts(policy, obs, spec)} for path, (sha, spec) in sorted(specs.items())]
-    settings = json.dumps({"schema": 1, "aside": ASIDE, "files": files}, indent=1, sort_keys=True) + "\n"
+    settings = json.dumps({"schema": 1, "aside": ASIDE, "units": [SERVICE], "files": files}, indent=1, sort_keys=True) + "\n"
     service = host_service.service(NAME, "Set a CDI spec aside that is not true any more", after="gpufleet-device-nodes.service")
     units = {SERVICE: service, PATH: path_unit(SERVICE), TIMER: TIMER_UNIT}
     there = host_service.plan(policy, obs, host_service.Resident(NAME, units, UNITS, WHY, settings, program))

@@ -73,6 +73,7 @@ def rules(policy: Policy) -> dict[str, Any]:
     cap = {"path": "/dev/nvidia-caps/nvidia-cap{minor}", "drivers": ["nvidia-caps"], "minor": "DeviceFileMinor", "mode": "DeviceFileMode"}
     return {
         "schema": 1,
+        "units": [SERVICE],
         "seconds": SECONDS,
         "modules": [{"name": name, "device": device} for name, device in MODULES],
         "majors": p.devices,

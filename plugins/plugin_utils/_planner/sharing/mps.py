@@ -259,6 +259,8 @@ def settings_text(daemons: Mapping[str, Any]) -> str:
     found: dict[str, Any] = {
         "schema": 1,
         "writer": "gpufleet.nvidia",
+        # The first is started again if its program has found a transaction under way; a transaction waits for either.
+        "units": [PLACES.replace("@", "@NAME"), TEMPLATE.replace("@", "@NAME")],
         "program": CONTROL,
         "asked": "get_default_active_thread_percentage",  # any answer shows that the daemon serves
         "seconds": 20,

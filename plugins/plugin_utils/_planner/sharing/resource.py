@@ -263,6 +263,7 @@ def text(settings: list[Setting], before: Mapping[tuple[str, str], str], resolve
     found: dict[str, Any] = {
         "schema": 1,
         "writer": "gpufleet.nvidia",
+        "units": [SERVICE],
         "seconds": modes.SECONDS,
         "settings": rows,
         "before": [[gpu, what, was] for (gpu, what), was in sorted(before.items())],

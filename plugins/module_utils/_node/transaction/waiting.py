@@ -1,0 +1,57 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Programs that stay on a host beside transactions: which of them works in a transaction's place, and which waits for its end.
+
+They try the lock without waiting (resident/programs.py). If a transaction holds it, a program goes on only where the lock says that the
+transaction waits for its unit. Otherwise it ends and leaves the unit's name in DIR/waiting. Neither side ever waits for the other.
+Node side: standard library only, Python 3.6.
+"""
+
+import contextlib
+import json
+import os
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, journal
+
+_UNIT = re.compile(r"gpufleet-[A-Za-z0-9@-]+\.service\Z")
+
+
+@contextlib.contextmanager
+def units(base, words):
+    """Say in the lock, which is ours, for which units we wait now: those of this collection's programs among these words."""
+    named = [word for word in words if isinstance(word, str) and _UNIT.match(word)]
+    if named:
+        _say(base, starts=named)
+    try:
+        yield
+    finally:
+        if named:
+            _say(base, starts=[])
+
+
+def _say(base, **more):
+    path = os.path.join(base, "lock")
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # then the program ends, and its unit is started once more afterwards
+        held = journal.read_json(path)
+        if held.get("pid") == os.getpid():
+            fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                data = (json.dumps(dict(held, **more)) + "\n").encode("utf-8")
+                os.pwrite(fd, data, 0)
+                os.ftruncate(fd, len(data))
+            finally:
+                os.close(fd)
+
+
+def wake(base):
+    """Start the units whose programs found the lock taken, without waiting for them. The lock is free by now."""
+    place = os.path.join(base, "waiting")
+    names = [name for name in journal.names(base, "waiting") if _UNIT.match(name)]
+    for name in names:  # before it is started: it may have to wait again
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(place, name))
+    if names:
+        with contextlib.suppress(host_files.NodeError, OSError):
+            commands.run(["systemctl", "--no-block", "start"] + names, timeout=15)
