@@ -125,6 +125,7 @@ options:
   handlers:
     description:
       - OCI runtime handlers that the engine is to have, keyed by name, so inventories can merge them.
+      - The first one counts as written. It is the handler of the decision and of the RuntimeClass, and see O(set_as_default).
       - Every value is a dictionary with the key C(binary) (default V(/usr/bin/nvidia-container-runtime)) and optionally C(options),
         a dictionary of further settings of that handler in the engine's own words.
     type: dict

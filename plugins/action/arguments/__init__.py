@@ -138,11 +138,11 @@ def with_choice(sentence: str, given: Mapping[str, Any]) -> str:
 
 
 def policy(args: Mapping[str, Any], **fixed: Any) -> Policy:
-    """Options to policy: same names, lists become tuples, handlers become values."""
+    """Make the policy of options: same names, lists become tuples, handlers become values in the order in which they are written."""
     known = {f.name for f in dc.fields(Policy)}
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in args.items() if k in known and v is not None}
     if "handlers" in values:
-        values["handlers"] = tuple(handler(name, h or {}) for name, h in sorted(values["handlers"].items())) or (Handler(),)
+        values["handlers"] = tuple(handler(name, h or {}) for name, h in values["handlers"].items()) or (Handler(),)
     return dc.replace(Policy(), **values, **fixed)
 
 

@@ -143,6 +143,11 @@ class Policy:
     metrics_dir: str = ""  # empty: no metrics
     single: bool = False  # a single-resource module: does what its options say, no host-wide decision
 
+    @property
+    def handlers_by_name(self) -> tuple[Handler, ...]:
+        """The handlers as files list them: another order in the options, which chooses the first, rewrites no other line."""
+        return tuple(sorted(self.handlers, key=lambda handler: handler.name))
+
 
 @dc.dataclass(frozen=True)
 class Evidence:

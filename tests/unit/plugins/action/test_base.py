@@ -90,6 +90,8 @@ def test_every_option_of_a_module_has_a_type_and_a_description(module: str) -> N
         ({"engines": "crio,containerd"}, "engines", ("crio", "containerd")),
         ({"handlers": {"gpu": {"binary": "/opt/nv"}}}, "handlers", (Handler("gpu", "/opt/nv", {}, True),)),
         ({"handlers": {}}, "handlers", (Handler(),)),
+        ({"handlers": {"zeta": {}, "alpha": {}}}, "handlers", (Handler("zeta"), Handler("alpha"))),  # the first counts
+        ({"handlers": '{"zeta": {}, "alpha": {}}'}, "handlers", (Handler("zeta"), Handler("alpha"))),
     ],
 )
 def test_options_become_a_policy(args: dict[str, Any], field: str, value: Any) -> None:

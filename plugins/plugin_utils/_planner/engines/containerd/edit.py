@@ -97,7 +97,7 @@ def settings(
     if decision.handler:
         if not releases.facts(version).keeps_runc:
             found += _runc(files, cri, version, default_after)
-        for handler in policy.handlers:
+        for handler in policy.handlers_by_name:
             found += _handler(handler, decision, bases[handler.name])
         found += _successor(default, bases)
     found += default

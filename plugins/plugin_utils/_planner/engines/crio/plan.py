@@ -63,7 +63,7 @@ def desired(
     declared = config.from_tables([_without(layer, names) if later(where, layer) else layer.data for layer in others], version, "files")
     bases = {h.name: base_of(policy, obs, instance, where, others, crio_base.choose(declared, h, where)) for h in policy.handlers}
     handlers = {}
-    for handler in policy.handlers:
+    for handler in policy.handlers_by_name:
         copied = {k: v for k, v in bases[handler.name][1].items() if k in crio_places.HANDLER_FIELDS and k not in releases.NOT_COPIED}
         require_sent(bases[handler.name][0], copied)
         handlers[handler.name] = {"runtime_path": handler.binary, "runtime_type": "oci", **copied, **dict(handler.options)}

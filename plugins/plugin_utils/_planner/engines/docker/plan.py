@@ -77,7 +77,7 @@ def desired(
     tree: dict[str, Any] = {}
     paths: dict[str, str] = {}
     before = config.kept(obs, doc.path)
-    for handler in policy.handlers if decision.handler else ():
+    for handler in policy.handlers_by_name if decision.handler else ():
         entry, paths[handler.name] = runtime(doc, flags, handler, before)
         if entry:
             tree.setdefault("runtimes", {})[handler.name] = entry

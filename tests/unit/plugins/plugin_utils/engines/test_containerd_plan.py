@@ -96,6 +96,13 @@ version = 2
 """
 
 
+@pytest.mark.parametrize(("version", "text"), [("1.7.24", OLD), ("2.1.9", "version = 3\n")])
+def test_the_order_of_handlers_writes_the_same_files(version: str, text: str) -> None:
+    zeta, alpha = Handler("zeta"), Handler("alpha")
+    one, other = (plan(version, {ROOT: text}, Policy(handlers=order)) for order in ((zeta, alpha), (alpha, zeta)))
+    assert one.changes == other.changes != ()
+
+
 def test_1_x_is_edited_in_place_with_runcs_options() -> None:
     files = {ROOT: OLD}
     found = plan("1.7.24", files, enable_cdi=True, default=True)

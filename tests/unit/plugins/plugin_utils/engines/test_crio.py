@@ -241,6 +241,15 @@ def test_spec_dirs_and_options_are_written_when_set() -> None:
     assert runtime["runtimes"]["nvidia"]["privileged_without_host_devices"] is True
 
 
+def test_the_order_of_handlers_chooses_the_first_and_writes_the_same_file() -> None:
+    zeta, alpha = Handler("zeta"), Handler("alpha")
+    policies = [Policy(handlers=order) for order in ((zeta, alpha), (alpha, zeta))]
+    one, other = (planned(policy, host()) for policy in policies)
+    assert one.changes == other.changes != ()
+    defaults = [written(planned(dc.replace(policy, set_as_default="enabled"), host()))["default_runtime"] for policy in policies]
+    assert defaults == ["zeta", "alpha"]
+
+
 def test_a_built_in_default_handler_is_copied_from_the_daemons_word() -> None:
     seen = host({f"{DIRECTORY}/10-crio.conf": None, "/etc/crio/crio.conf": "# all defaults\n"})
     seen.answers.files.pop(f"{DIRECTORY}/10-crio.conf")

@@ -291,6 +291,15 @@ def test_a_daemon_outside_systemd_is_left_to_its_owner() -> None:
     assert "runs outside systemd" in plan.advice[0]
 
 
+def test_the_order_of_handlers_writes_the_same_file() -> None:
+    zeta, alpha = Handler("zeta"), Handler("alpha")
+    one, other = (
+        planned(Policy(handlers=order, cdi="disabled", set_as_default="disabled"), running("26.1.5", "{}", files={BINARY: ""}))
+        for order in ((zeta, alpha), (alpha, zeta))
+    )
+    assert one.changes == other.changes != ()
+
+
 def test_our_own_runtime_may_get_another_program() -> None:
     kept = {CONFIG: {"existed": False, "sha256_after": "x"}}
     wanted = Policy(handlers=(Handler(binary="/usr/bin/nvidia-container-runtime.cdi"),), cdi="disabled")
