@@ -16,6 +16,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, base, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import change_ref
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import given as given_values
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, waves
@@ -114,7 +115,7 @@ DRAIN = {name: f"gpufleet_drain_{name}" for name in ("by", "commands", "interval
 DRAIN_SPEC = {name: option for name, option in arguments.spec("drain").items() if name in DRAIN}
 
 
-VERSIONS = sorted(name for name in KNOWN if name.endswith("_version"))
+VERSIONS = sorted(name for name in KNOWN if given_values.holds_versions(name))
 
 
 def wrong_of_host(variables: Mapping[str, Any]) -> list[str]:
@@ -146,6 +147,7 @@ def wrong_sharing(variables: Mapping[str, Any]) -> list[str]:
         return []
     try:
         if isinstance(given["given"], Mapping):  # what is none is said by its type
+            given_values.require_plain(SHARING["given"], given["given"])
             sharing.check(given["given"], str(given["root"] or "/"), str(given["driver_root"] or "/"))
     except PlanError as error:
         return [str(error)]
@@ -177,8 +179,7 @@ def wrong_versions(variables: Mapping[str, Any]) -> list[str]:
             value = variables.get(name)
         except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
             continue
-        if isinstance(value, float):
-            found.append(f'{name} is the number {value}, of which YAML drops a last 0. Write the version in quotes: {name}: "1.30"')
+        found += given_values.versions_as_numbers(name, value)
     return found
 
 

@@ -14,7 +14,7 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import yaml
@@ -23,6 +23,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.given import require_plain, require_versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables import PREFIX, suggestion
 
@@ -75,23 +76,31 @@ def _option(option: Mapping[str, Any]) -> dict[str, Any]:
 
 def of_task(action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = False) -> dict[str, Any]:
     given = dict(action._task.args)
+    named: Mapping[str, Any] = {name: given[name] for name in given if name in spec_}
+    _judge(action, spec_, lambda: require_versions(named))
     validated = ArgumentSpecValidator(dict(spec_)).validate(given)
     if validated.error_messages:
         unsupported = set(validated.unsupported_parameters)
         raise AnsibleActionFail("; ".join(said(error, unsupported, spec_, given) for error in validated.errors))
+    _judge(action, spec_, lambda: [require_plain(name, value) for name, value in validated.validated_parameters.items()])
     # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses that tomlkit does not know.
     plain: dict[str, Any] = {**json.loads(json.dumps(validated.validated_parameters)), **imitated()}
-    try:
-        options.check(plain, docker=docker)
-    except PlanError as error:
-        named = as_variable(action, error, plain)
-        raise AnsibleActionFail(str(named), result=failure(named)) from None
+    _judge(action, plain, lambda: options.check(plain, docker=docker))
     return plain
+
+
+def _judge(action: ActionBase, names: Mapping[str, Any], check: Callable[[], Any]) -> None:
+    """Run a check of the options and fail with its sentence. names: the options that a role's sentence has as variables."""
+    try:
+        check()
+    except PlanError as error:
+        named = as_variable(action, error, names)
+        raise AnsibleActionFail(str(named), result=failure(named)) from None
 
 
 def as_variable(action: ActionBase, error: PlanError, names: Mapping[str, Any]) -> PlanError:
     """In a role of this collection an option is a variable of the user's, whose name has the prefix."""
-    role, first = getattr(action._task, "_role", None), error.what.split(" ")[0]
+    role, first = getattr(action._task, "_role", None), re.split(r"[ .\[]", error.what, maxsplit=1)[0]
     if role is None or not str(role.get_name()).startswith(ROLES):
         return error
     # A word alone is a name at the beginning only; elsewhere `state` and `packages` are words of the language. In quotes is what was given.

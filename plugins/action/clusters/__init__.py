@@ -15,6 +15,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, draining
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files, live, members, objects, order
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.given import require_plain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
 
@@ -81,12 +82,18 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
+def plain_variable(name: str, value: Any) -> Any:
+    """Return a variable of a host as plain values. Raises PlanError for what YAML has read as a date and the like."""
+    require_plain(name, value)
+    return plain(value)
+
+
 def wanted_of(variables: Mapping[str, Any]) -> members.OfInventory:
     given = {field: variables.get(name) for field, name in OF_HOST.items()}
     sharing = variables.get("gpufleet_sharing") or {}
     return members.OfInventory(
         **{field: str(value) for field, value in given.items() if value not in (None, "")},
-        sharing=plain(sharing) if isinstance(sharing, Mapping) else {},
+        sharing=plain_variable("gpufleet_sharing", sharing) if isinstance(sharing, Mapping) else {},
     )
 
 
@@ -109,7 +116,7 @@ def options_of(
         for host in (one.host for one in hosts):
             value = known[host].get(PREFIX + option)
             if value is not None or host in asked:
-                said.setdefault("" if value is None else json.dumps(plain(value), sort_keys=True), []).append(host)
+                said.setdefault("" if value is None else json.dumps(plain_variable(PREFIX + option, value), sort_keys=True), []).append(host)
         values = {text: validated({option: json.loads(text) if text else given[option]})[option] for text in said}
         if any(value != next(iter(values.values())) for value in values.values()):
             texts = "; ".join(f"{text or 'not set'} for {names.some(of)}" for text, of in said.items())
@@ -122,6 +129,8 @@ def options_of(
 def validated(options: Mapping[str, Any]) -> dict[str, Any]:
     """By the names that users write, which stand in the sentences."""
     given = {PREFIX + name: value for name, value in options.items()}
+    for name, value in given.items():
+        require_plain(name, value)
     result = ArgumentSpecValidator({PREFIX + name: SPEC[name] for name in OF_CLUSTER}).validate(given)
     if result.error_messages:
         said = "; ".join(arguments.with_choice(message, given) for message in result.error_messages)

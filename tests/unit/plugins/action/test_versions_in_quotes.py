@@ -19,6 +19,7 @@ CASES = [
     ("gpufleet_engine_version: 1.30.2", None),
     ("gpufleet_engine_version: 26", None),
     ("gpufleet_engine_version:", None),
+    ('gpufleet_bundle_versions: ["1.20", 1.20.1]', None),
     ("{}", None),
 ]
 
@@ -28,3 +29,8 @@ def test_a_version_that_yaml_has_read_as_a_number_is_refused(text: str, number: 
     name = text.split(":")[0]
     said = f'{name} is the number {number}, of which YAML drops a last 0. Write the version in quotes: {name}: "1.30"'
     assert variables_check.wrong_of_host(yaml.safe_load(text)) == ([said] if number else [])
+
+
+def test_a_version_in_a_list_is_a_version() -> None:
+    said = 'gpufleet_bundle_versions has the number 1.2, of which YAML drops a last 0. Write the version in quotes: gpufleet_bundle_versions: ["1.30"]'
+    assert variables_check.wrong_of_host(yaml.safe_load("gpufleet_bundle_versions: [1.19.1, 1.20]")) == [said]
