@@ -33,7 +33,8 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         result = variables.get(args["results"]) or {}
         state, work = args["state"], drain.Work.of(result)
-        decision = drain.decide(args["policy"], work, driver_changes=drain.driver_changes(args["driver_changes"], tasks_of(variables)))
+        changes = drain.driver_changes(args["driver_changes"], tasks_of(variables))
+        decision = drain.decide(args["policy"], work, driver_changes=changes, unknown=args["unknown"])
         earlier = variables.get(args["drained"]) or {}
         took = earlier.get("by") or () if state in ("in_service", "kept") and earlier.get("outcome") in ("drained", "pending") else ()
         by = drain.orchestrators([*args["by"], *took], work, args["commands"])

@@ -212,7 +212,9 @@ work:
       elements: str
       returned: always
     gpu_processes:
-      description: Numbers of the processes that hold device nodes of GPUs, without the services that only watch them.
+      description:
+        - Numbers of the processes that hold device nodes of GPUs, without the services that only watch them.
+        - An entry that begins with C(unknown:) says of how many processes that is not known, and why.
       type: list
       elements: str
       returned: always

@@ -121,7 +121,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("directory", "results", "width"), ("image_report",)),
     (("by", "commands", "context", "drained", "driver_changes", "interval", "kubeconfig", "method", "on_timeout"), ("drain",)),
     (("kubernetes_delete_emptydir_data", "kubernetes_force", "kubernetes_hold", "kubernetes_node"), ("drain",)),
-    (("policy", "reason", "rollout", "slurm_node"), ("drain",)),
+    (("policy", "reason", "rollout", "slurm_node", "unknown"), ("drain",)),
     (("context", "interval", "kubeconfig", "kubernetes_node", "results", "rollout", "step", "timeout", "to"), ("hand_over",)),
     # internal
     (("program", "request"), ("host_program",)),

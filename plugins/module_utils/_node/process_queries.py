@@ -8,11 +8,15 @@ import errno
 import os
 import re
 import stat
+import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, process_trust, system, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 
 MAX_PROCESSES = 1024
+# Of one look at who holds devices: descriptors of one user and of all, seconds, more of them to judge who was found, processes that hold one,
+# threads that are tried for a table. A usual host has some ten thousand descriptors.
+PER_USER, DESCRIPTORS, SECONDS, MORE_SECONDS, MOST_HOLDERS, THREADS = 200000, 400000, 3, 1, 1024, 4
 _GONE = (errno.ENOENT, errno.ESRCH)
 
 
@@ -111,58 +115,157 @@ def holders(pattern, services=(), groups=False):
     services: names of programs that do not count where the host's systemd has started them as a service. A process may call itself as it
     likes, so its own name says nothing. A process that ends meanwhile holds nothing. Those that cannot be looked into are counted: each
     may hold a device.
+
+    Anybody may have as many processes and files open as the kernel lets them, so the look ends after a number of them for each user and for
+    all, and after some time, whatever is left. Users with few go first. `partial` is in the answer where something was left:
+    {"processes": how many were not looked into, "users": at most 8 of those whom they belong to, most first}.
     """
     listed = os.listdir("/proc")
     if "1" not in listed:
         raise host_files.NodeError("failed", "/proc shows the processes of this account alone (it is mounted with hidepid)")
-    wanted, found, closed = re.compile(pattern), [], 0
-    for pid in sorted(int(name) for name in listed if name.isdigit()):
+    walk = _Walk(re.compile(pattern), groups)
+    users = walk.users(sorted(int(name) for name in listed if name.isdigit()))
+    for user in sorted(users, key=lambda user: (sum(size for size, _pid in users[user]), user)):
+        walk.left = PER_USER
+        for _size, pid in sorted(users[user]):
+            walk.process(user, pid)
+    walk.end += MORE_SECONDS
+    at_work = [pid for pid, user in sorted(walk.found.items()) if walk.goes_on(user) and not _is_service(pid, services)]
+    held = {"held": [entry for entry in (_held(pid, walk.devices[pid]) for pid in at_work) if entry]} if groups else {}
+    return dict(held, pids=at_work, closed=walk.closed, **walk.partial())
+
+
+class _Spent(Exception):
+    """Of this process no more is read."""
+
+
+class _Walk(object):
+    """Through what processes have open, as far as the bounds allow."""
+
+    def __init__(self, wanted, every):
+        self.wanted, self.every = wanted, every  # every: all devices of a process are wanted, and not whether it has one
+        self.end = time.monotonic() + SECONDS
+        self.left, self.room, self.closed = PER_USER, DESCRIPTORS, 0
+        self.found, self.devices, self.unknown = {}, {}, {}
+
+    def users(self, pids):
+        """User -> [(size of its table of descriptors, process)]. Nobody but root chooses the real user id."""
+        users, half = {}, self.end - SECONDS / 2.0
+        for pid in pids:
+            if time.monotonic() > half:
+                self._leave(None)
+                continue
+            with contextlib.suppress(OSError):
+                user, size = _owner(pid)
+                users.setdefault(user, []).append((size, pid))
+        return users
+
+    def goes_on(self, user):
+        if time.monotonic() > self.end:
+            self._leave(user)
+            return False
+        return True
+
+    def process(self, user, pid):
+        if not self.goes_on(user):
+            return
         try:
-            if any(_device(link, wanted) for link in _open_files(pid)):
-                found.append(pid)
+            devices = self._devices(pid)
+        except _Spent:
+            self._leave(user)
         except OSError as exc:
-            if exc.errno not in _GONE:
-                closed += 1
-    at_work = [pid for pid in found if not _is_service(pid, services)]
-    held = {"held": [entry for entry in (_held(pid, wanted) for pid in at_work) if entry]} if groups else {}
-    return dict(held, pids=at_work, closed=closed)
+            self.closed += exc.errno not in _GONE
+        else:
+            if devices and len(self.found) >= MOST_HOLDERS:
+                self._leave(user)
+            elif devices:
+                self.found[pid], self.devices[pid] = user, devices
+
+    def _devices(self, pid):
+        found = set()
+        for link in _open_files(pid):
+            self.left, self.room = self.left - 1, self.room - 1
+            if min(self.left, self.room) < 0 or time.monotonic() > self.end:
+                raise _Spent()
+            match = _device(link, self.wanted)
+            if match:
+                found.add(match.groupdict().get("device") or "")
+                if not self.every:
+                    break
+        return found
+
+    def _leave(self, user):
+        self.unknown[user] = self.unknown.get(user, 0) + 1
+
+    def partial(self):
+        if not self.unknown:
+            return {}
+        most = sorted((user for user in self.unknown if user is not None), key=lambda user: (-self.unknown[user], user))
+        return {"partial": {"processes": sum(self.unknown.values()), "users": most[:8]}}
 
 
-def _held(pid, wanted):
+def _owner(pid):
+    """(real user, size of the table of descriptors) of a process. What it runs and whether it may be dumped change who owns its files there."""
+    fd = os.open("/proc/%d/status" % pid, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        status = os.read(fd, 2048).decode("utf-8", "replace")
+    finally:
+        os.close(fd)
+    uids, size = trust.uids_of(status), trust.field(status, "FDSize:")
+    return (uids[0] if uids else -1), (int(size[0]) if size else 0)
+
+
+def _held(pid, devices):
     """[number, devices, control group] of a process; None where it has ended by now."""
     try:
-        matches = (wanted.match(os.readlink(link)) for link in _open_files(pid) if _device(link, wanted))
-        devices = sorted({match.group("device") for match in matches if match})
         group, _unit = process_trust.service(trust.proc_text("/proc/%d/cgroup" % pid), trust.proc_text("/proc/1/cgroup"))
     except OSError as exc:
         if exc.errno not in _GONE:
             raise
         return None
-    return [pid, devices, group]
+    return [pid, sorted(devices), group]
 
 
 def _open_files(pid):
-    """The links to what a process has open. One whose first thread has ended has none by its own number, and the others go on."""
-    place = "/proc/%d" % pid
-    found = _links(os.path.join(place, "fd"))
-    if found:
-        return found
-    tasks = [os.path.join(place, "task", name, "fd") for name in os.listdir(os.path.join(place, "task")) if name != str(pid)]
-    return [link for task in tasks for link in _links(task)]
+    """The links to what a process has open: one table, which its threads share.
+
+    One whose first thread has ended has none by its own number, and the others go on: then it is that of the first of them which has one.
+    A thread that has left the table for one of its own (unshare(2), CLONE_FILES) is not asked for its own.
+    """
+    place, found = "/proc/%d" % pid, False
+    for link in _links(place + "/fd"):
+        found = True
+        yield link
+    tried = 0
+    for task in () if found else _links(place + "/task"):
+        if task.endswith("/%d" % pid):
+            continue
+        for link in _links(task + "/fd"):
+            found = True
+            yield link
+        tried += 1
+        if found:
+            return
+        if tried == THREADS:
+            raise _Spent()
 
 
 def _links(place):
-    return [os.path.join(place, name) for name in os.listdir(place)]
+    """One by one: nobody knows how many there are."""
+    with os.scandir(place) as entries:
+        for entry in entries:
+            yield place + "/" + entry.name
 
 
 def _device(link, wanted):
-    """Whether a link leads to a device of that name, in whatever directory it is looked at from; what is gone by now is none."""
+    """The match of a link that leads to a device of that name, in whatever directory it is looked at from; what is gone by now is none."""
     try:
-        return bool(wanted.match(os.readlink(link))) and stat.S_ISCHR(os.stat(link).st_mode) and not _by_name(link)
+        match = wanted.match(os.readlink(link))
+        return match if match and stat.S_ISCHR(os.stat(link).st_mode) and not _by_name(link) else None
     except OSError as exc:
         if exc.errno not in _GONE and not _no_device(link, exc):
             raise
-        return False
+        return None
 
 
 def _no_device(link, exc):

@@ -51,16 +51,27 @@ class DrainDecision:
     why: str
 
 
-def decide(policy: str, work: Work, *, driver_changes: bool = False) -> DrainDecision:
-    """`auto` drains where work would end by the change: containers by a restart, GPU processes by a change of the driver."""
+UNKNOWN = "unknown: "  # begins the entry of `gpu_processes` that says what is not known
+
+
+def decide(policy: str, work: Work, *, driver_changes: bool = False, unknown: str = "drain") -> DrainDecision:
+    """`auto` drains where work would end by the change: containers by a restart, GPU processes by a change of the driver.
+
+    unknown: `drain` where it is not known whether GPUs are in use, or `go_on`.
+    """
     if policy == "never":
         return DrainDecision(False, "gpufleet_drain is never")
     if policy == "always":
         return DrainDecision(True, "gpufleet_drain is always")
     if work.ends:
         return DrainDecision(True, f"the restart ends {counted(work.ends, 'container')}")
-    if driver_changes and work.gpu_processes:
-        return DrainDecision(True, f"the driver changes, and {counted(work.gpu_processes, 'process', 'processes')} use the GPUs")
+    known = [process for process in work.gpu_processes if not process.startswith(UNKNOWN)]
+    hidden = "; ".join(process.removeprefix(UNKNOWN) for process in work.gpu_processes if process not in known)
+    if driver_changes and known:
+        return DrainDecision(True, f"the driver changes, and {counted(known, 'process', 'processes')} use the GPUs")
+    if driver_changes and hidden:
+        why = f"the driver changes, and it is not known whether processes use the GPUs ({hidden})"
+        return DrainDecision(unknown == "drain", why if unknown == "drain" else f"{why}; gpufleet_drain_unknown is go_on")
     if driver_changes:
         return DrainDecision(False, "the driver changes, and no process uses the GPUs")
     return DrainDecision(False, "the change ends no container")

@@ -37,12 +37,15 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def gpu_processes(obs: Observation) -> list[str]:
-    """What could not be looked at may be work: it counts as a process."""
+    """What could not be looked at may be work, and is in the list as what it is: not known (`drain.UNKNOWN`)."""
     answer = obs.attempt(HOLDERS)
     if "error" in answer:
         return [f"unknown: {answer['error'].get('message') or 'the look failed'}"]
-    closed = answer.get("closed")
-    return [*(str(pid) for pid in answer.get("pids") or ()), *([f"unknown: {closed} cannot be looked into"] if closed else [])]
+    closed, left = answer.get("closed"), answer.get("partial")
+    found = [str(pid) for pid in answer.get("pids") or ()]
+    found += [f"unknown: {closed} cannot be looked into"] if closed else []
+    why = "were not looked into, since more files are open than one look reads"
+    return [*found, *([f"unknown: {left.get('processes')} {why}"] if left else [])]
 
 
 def cluster(obs: Observation) -> str:

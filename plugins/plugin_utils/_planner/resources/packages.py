@@ -230,7 +230,7 @@ def refresh(name: str, unknown: list[str]) -> tuple[transaction.Command, ...]:
 def missing_advice(policy: Policy, obs: Observation, wrong: list[str]) -> tuple[str, ...]:
     """What is not installed here is worth a word, unless the runtime came another way (by hand, by an image)."""
     absent = [name for name in wrong if not obs.package(name)]
-    if not absent or obs.raw(queries.file(RUNTIME_BINARY, content=False)).get("exists", True):
+    if not absent or obs.attempt(queries.file(RUNTIME_BINARY, content=False)).get("exists", True):
         return ()
     why = "gpufleet_packages: ignore" if policy.root == "/" else "packages are not installed in another root directory"
     return (f"{', '.join(absent)} is not installed and stays so ({why}), but {posixpath.basename(RUNTIME_BINARY)} is needed",)

@@ -50,9 +50,18 @@ def processes(pids: Sequence[int]) -> str:
     return f"{'process' if len(pids) == 1 else 'processes'} {few([str(pid) for pid in pids])}"
 
 
-def unseen(number: int) -> str:
-    """Why nobody knows all holders: of such processes the kernel does not say what they have open."""
-    return f"{names.counted(number, 'process', 'processes')} of this host cannot be looked into"
+def unknown(answer: Mapping[str, Any]) -> str:
+    """Why the holders are not all known: the look failed, the kernel lets nobody look, or users have more open than a look may read."""
+    if "error" in answer:
+        return f"the look at open files failed: {answer['error'].get('message') or 'for a reason that it does not tell'}"
+    closed, left = answer.get("closed") or 0, answer.get("partial") or {}
+    said = [f"{names.counted(closed, 'process', 'processes')} of this host cannot be looked into"] if closed else []
+    if left:
+        users = [str(user) for user in left.get("users") or ()]
+        whose = f" of {'user' if len(users) == 1 else 'users'} {few(users)}" if users else ""
+        number = names.counted(int(left.get("processes") or 0), "process", "processes")
+        said.append(f"not looked into: {number}{whose}, since more files are open than one look reads")
+    return "; ".join(said)
 
 
 def few(texts: Sequence[str]) -> str:

@@ -36,7 +36,7 @@ def as_result(policy: Policy, obs: Observation, driver: Driver) -> list[dict[str
     except PlanError:  # which is the result's `problem`
         return []
     answer = obs.attempt(HOLDERS)
-    known = "error" not in answer and not answer.get("closed")
+    known = not gpu_holders.unknown(answer)
     minors = {gpu.bus_id: str(gpu.minor) for gpu in driver.gpus}
     found = []
     for gpu, entry in resolved(entries, gpus):

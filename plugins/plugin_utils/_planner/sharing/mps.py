@@ -313,20 +313,18 @@ def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: 
     ends = {str(minors[gpu]): gpu for gpu in gpus if gpu in minors}
     if not ends or policy.restart == "force":
         return
-    answer = obs.raw(HOLDERS)
-    if answer.get("closed"):
-        what = f"nobody knows whether {', '.join(ends.values())} is in use, and its MPS daemon has to end or to begin again"
-        raise PlanError(
-            what,
-            why=gpu_holders.unseen(answer["closed"]),
-            next="See who hides them, or set gpufleet_restart: force, which ends clients with their daemon",
-        )
+    answer = obs.attempt(HOLDERS)
     for minor, gpu in ends.items():
         users = gpu_holders.by_group(answer, minor, without=OWN_GROUP)
         if users:
             what = f"GPU {gpu} is in use by {gpu_holders.some(users)}, and its MPS daemon has to end or to begin again"
             step = "End them, then run again; gpufleet_restart: force does not wait for it"
             raise PlanError(what, why="clients end with their daemon", next=step)
+    why = gpu_holders.unknown(answer)
+    if why:
+        what = f"it is not known whether {', '.join(ends.values())} is in use, and its MPS daemon has to end or to begin again"
+        step = "Look at these processes, or set gpufleet_restart: force, which ends clients with their daemon"
+        raise PlanError(what, why=why, next=step)
 
 
 def ending(obs: Observation, gpus: Iterable[str]) -> Plan:

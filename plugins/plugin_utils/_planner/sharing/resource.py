@@ -185,12 +185,12 @@ def in_use(obs: Observation, settings: Iterable[Setting], minors: Mapping[str, i
     become = [s.gpu for s in settings if s.what == MODE and s.after == "EXCLUSIVE_PROCESS" != s.now and s.gpu in minors]
     if not become:
         return []
-    answer = obs.raw(gpu_holders.HOLDERS)
+    answer = obs.attempt(gpu_holders.HOLDERS)  # for a sentence only: it keeps no run from going on
     users = {gpu: gpu_holders.by_group(answer, str(minors[gpu]), without=mps.OWN_GROUP) for gpu in become}
     step = "no other process gets onto it until they have ended"
     said = [f"GPU {gpu} becomes EXCLUSIVE_PROCESS, and is in use by {gpu_holders.some(of)}: {step}" for gpu, of in users.items() if of]
-    hidden = answer.get("closed")
-    return said + ([f"nobody knows who else has a GPU that becomes EXCLUSIVE_PROCESS: {gpu_holders.unseen(hidden)}"] if hidden else [])
+    hidden = gpu_holders.unknown(answer)
+    return said + ([f"not all users of a GPU that becomes EXCLUSIVE_PROCESS are known: {hidden}"] if hidden else [])
 
 
 def closed(gpus: Iterable[Modes], before: Mapping[str, str]) -> list[str]:

@@ -38,12 +38,20 @@ def test_who_has_somebody_to_be_asked(policy: str, by: list[str], work: tuple[st
 USED = Work(gpu_processes=("4711",))
 BOTH = Work(ends=("web",), gpu_processes=("4711",))
 
+UNSEEN = Work(gpu_processes=("unknown: 240 were not looked into", "unknown: 1 cannot be looked into"))
+SEEN = Work(gpu_processes=("4711", "unknown: 1 cannot be looked into"))
+HIDDEN = "the driver changes, and it is not known whether processes use the GPUs ({})"
+TWO_UNSEEN = HIDDEN.format("240 were not looked into; 1 cannot be looked into")
+
 DECISIONS = [
     # policy, what runs, whether the driver changes, drain?, why
     ("auto", Work(), False, False, "the change ends no container"),
     ("auto", ENDS, False, True, "the restart ends 2 containers (web, db)"),
     ("auto", USED, False, False, "the change ends no container"),
     ("auto", USED, True, True, "the driver changes, and 1 process (4711) use the GPUs"),
+    ("auto", SEEN, True, True, "the driver changes, and 1 process (4711) use the GPUs"),
+    ("auto", UNSEEN, True, True, TWO_UNSEEN),
+    ("auto", UNSEEN, False, False, "the change ends no container"),
     ("auto", Work(), True, False, "the driver changes, and no process uses the GPUs"),
     ("auto", BOTH, True, True, "the restart ends 1 container (web)"),
     ("always", Work(), False, True, "gpufleet_drain is always"),
@@ -54,6 +62,13 @@ DECISIONS = [
 @pytest.mark.parametrize(("policy", "work", "driver", "wanted", "why"), DECISIONS)
 def test_a_host_is_drained_where_work_would_end(policy: str, work: Work, driver: bool, wanted: bool, why: str) -> None:
     assert drain.decide(policy, work, driver_changes=driver) == drain.DrainDecision(wanted, why)
+
+
+@pytest.mark.parametrize(("work", "drained"), [(UNSEEN, False), (SEEN, True), (BOTH, True)])
+def test_what_is_not_known_drains_no_host_where_the_user_says_so(work: Work, drained: bool) -> None:
+    found = drain.decide("auto", work, driver_changes=True, unknown="go_on")
+    assert found.drain is drained
+    assert drained or found.why == f"{TWO_UNSEEN}; gpufleet_drain_unknown is go_on"
 
 
 CHANGES = [

@@ -49,6 +49,13 @@ TOLD = [
     ({"pids": [12, 40]}, "active", True, ["slurm", "kubernetes"], ["12", "40"]),
     ({"pids": []}, "inactive", False, [], []),
     ({"pids": [12], "closed": 1}, "inactive", False, [], ["12", "unknown: 1 cannot be looked into"]),
+    (
+        {"pids": [12], "closed": 0, "partial": {"processes": 240, "users": [1001]}},
+        "inactive",
+        False,
+        [],
+        ["12", "unknown: 240 were not looked into, since more files are open than one look reads"],
+    ),
     ({"error": {"message": "/proc/9/fd: denied"}}, "failed", True, ["kubernetes"], ["unknown: /proc/9/fd: denied"]),
 ]
 

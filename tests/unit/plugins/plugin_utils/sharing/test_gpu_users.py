@@ -59,6 +59,7 @@ CASES: list[tuple[str, dict[str, Any], Any, list[str], str | None]] = [
     ("two on a shared GPU", SHARED, {"held": [[7, ["0"], A], [8, ["0"], B]], "closed": 0}, [A, B], ""),
     ("two on two GPUs", DEDICATED, {"held": [[7, ["0"], A], [8, ["1"], B]], "closed": 0}, [A], ""),
     ("another one's process cannot be looked into", DEDICATED, {"held": [[7, ["0"], A]], "closed": 1}, [A], None),
+    ("a look that was ended", DEDICATED, {"held": [[7, ["0"], A]], "closed": 0, "partial": {"processes": 3, "users": [9]}}, [A], None),
     ("two, and one that cannot be looked into", DEDICATED, {"held": [[7, ["0"], A], [8, ["0"], B]], "closed": 1}, [A, B], TWO),
     ("nothing is known", DEDICATED, FAILED, [], None),
 ]

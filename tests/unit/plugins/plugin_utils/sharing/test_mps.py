@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from typing import Any
 
 import pytest
@@ -205,13 +206,24 @@ def test_nobody_calls_a_client_the_daemon_itself(group: str) -> None:
     assert "(process 5)" in str(refused.value)
 
 
-@pytest.mark.parametrize(("closed", "who"), [(1, "1 process"), (2, "2 processes")])
-def test_clients_that_nobody_can_see_are_not_taken_for_none(closed: int, who: str) -> None:
-    seen = look(**RUNNING, closed=closed)
+LEFT = {"processes": 240, "users": [1001, 1002]}
+UNSEEN = [
+    ({"held": [], "closed": 1}, "1 process of this host cannot be looked into"),
+    ({"held": [], "closed": 2}, "2 processes of this host cannot be looked into"),
+    ({"held": [], "closed": 0, "partial": LEFT}, "not looked into: 240 processes of users 1001, 1002, since"),
+    ({"held": [], "closed": 0, "partial": {"processes": 1, "users": []}}, "not looked into: 1 process, since"),
+    ({"error": {"kind": "timeout", "message": "no time"}}, "the look at open files failed: no time"),
+]
+
+
+@pytest.mark.parametrize(("answer", "why"), UNSEEN)
+def test_clients_that_are_not_seen_are_not_taken_for_none(answer: dict[str, Any], why: str) -> None:
+    first = look(**RUNNING)
+    seen = Observation(first.host, ChainMap({gpu_holders.HOLDERS["id"]: answer}, first.answers))  # type: ignore[arg-type]
     with pytest.raises(PlanError) as refused:
         planned(ONE, seen)
-    assert str(refused.value).startswith(f"nobody knows whether {UUIDS[1]} is in use")
-    assert f"({who} of this host cannot be looked into)" in str(refused.value)
+    assert str(refused.value).startswith(f"it is not known whether {UUIDS[1]} is in use")
+    assert why in str(refused.value)
     assert planned(ONE, seen, restart="force").commands
     assert planned(TWO, seen) == Plan()
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from typing import Any
 
 import pytest
@@ -352,7 +353,16 @@ def test_a_driver_that_is_not_understood_is_no_driver_that_has_forgotten() -> No
 
 def test_hidden_users_of_a_gpu_that_becomes_exclusive_are_not_taken_for_none() -> None:
     (advice,) = planned(ONE, look(closed=2)).advice
-    assert advice == "nobody knows who else has a GPU that becomes EXCLUSIVE_PROCESS: 2 processes of this host cannot be looked into"
+    assert advice == "not all users of a GPU that becomes EXCLUSIVE_PROCESS are known: 2 processes of this host cannot be looked into"
+
+
+def test_a_look_at_users_that_failed_is_advice() -> None:
+    first = look()
+    failed = {gpu_holders.HOLDERS["id"]: {"error": {"kind": "timeout", "message": "no time"}}}
+    seen = Observation(first.host, ChainMap(failed, first.answers))  # type: ignore[arg-type]
+    plan = planned(ONE, seen)
+    assert plan.commands == planned(ONE, first).commands
+    assert [text.endswith("the look at open files failed: no time") for text in plan.advice] == [True]
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["the driver serves", "the driver is gone"])
