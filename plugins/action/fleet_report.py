@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, sink
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, html, kept
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, outcomes, registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import bounds, escape, outcomes, registered
 
 SPEC = arguments.spec("fleet_report")
 JSON, HTML = "report.json", "report.html"
@@ -59,7 +59,7 @@ def of_this_run(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> tuple[
         return fleet_table.gathered(task_vars, args), {}
     plan, hostvars = args["plan"], task_vars["hostvars"]
     found = rollout_batch.reached(plan, hostvars)
-    results = {host: reported(host, plan, base.Once(hostvars[host]), found) for host in plan["hosts"]}
+    results = {host: bounds.of_result(reported(host, plan, base.Once(hostvars[host]), found)) for host in plan["hosts"]}
     return results, {host: str(planned["class"]) for host, planned in plan["hosts"].items()}
 
 

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
+    bounds,
     columns,
     escape,
     fleet_hosts,
@@ -71,7 +72,7 @@ def gathered(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.
     found = {host: known[host].get(args["results"]) for host in hosts}
     if hosts and not any(found.values()):
         registered.require_known(args["results"], sorted({str(name) for v in known.values() for name in v}))
-    return {host: outcomes.merged(dict(found[host] or {}), others(known[host], args["also"])) for host in hosts}
+    return {host: bounds.of_result(outcomes.merged(dict(found[host] or {}), others(known[host], args["also"]))) for host in hosts}
 
 
 def others(variables: Mapping[str, Any], names: list[str]) -> dict[bool, list[outcomes.Result]]:
@@ -127,7 +128,7 @@ def terminal() -> int:
 def show(lines: Sequence[str]) -> None:
     """Print lines for people. A line may have a host's own words in it, which results of other collections' tasks do not escape."""
     if lines and for_people():
-        Display().display("\n".join(map(escape.line, lines)))
+        Display().display("\n".join(escape.line(bounds.shortened(line, bounds.TEXT)) for line in lines))
 
 
 def for_people() -> bool:

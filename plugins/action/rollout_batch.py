@@ -25,7 +25,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     window,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, names, outcomes, registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
+    bounds,
+    fleet_hosts,
+    layout,
+    names,
+    outcomes,
+    registered,
+)
 
 SPEC = arguments.spec("rollout_batch")
 DECLINED = "a person has ended it before this batch (gpufleet_rollout_pause); run it again to go on"
@@ -168,6 +175,7 @@ def about(host: str, said: str, sick: str, plan: Mapping[str, Any], variables: M
     drained = done(variables, registered.DRAINED)
     why = sick or (str(drained.get("why") or drained.get("msg") or "") if said in WAITING.values() else fleet_hosts.why(result, ""))
     shown = "failed" if sick else said
+    why = bounds.shortened(why, layout.SENTENCE)
     return {"class": plan["hosts"][host]["class"], "word": shown, "seconds": result.get("seconds"), "why": why}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_batch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, health, progress, rollout, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, names, outcomes, registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import bounds, fleet_hosts, names, outcomes, registered
 
 SPEC = arguments.spec("rollout_report")
 
@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
         check = bool(self._task.check_mode)
         hostvars = (task_vars or {})["hostvars"]
         found = rollout_batch.reached(plan, hostvars)
-        results = {host: result(host, plan, base.Once(hostvars[host]), found) for host in plan["hosts"]}
+        results = {host: bounds.of_result(result(host, plan, base.Once(hostvars[host]), found)) for host in plan["hosts"]}
         totals = outcomes.totals(results, check)
         wrong = problem(totals, found) or nothing_taken(totals, results, found) or args["refused"]
         status = how(found, wrong, check)

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import bounds, fleet_hosts
 
 from tests.bench.ratios import Ratio
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTROLLER_MIB, HOST_MIB = 512, 192
+HUGE = 10 << 20  # bytes of a value
 RUNTIMES = 'plugins."io.containerd.grpc.v1.cri".containerd.runtimes'
 # name -> the nth statement of a file that is filled with them up to 1 MiB
 FILES = {
@@ -88,16 +90,27 @@ def measure() -> tuple[Worst, ...]:
 def growth() -> tuple[Ratio, ...]:
     """An edit beside 10 000 handlers to one beside 1 000, in TOML and in JSON: ten when time is linear, a hundred when it is the square."""
     what = "an edit beside 10 000 handlers to one beside 1 000"
-    return tuple(Ratio(f"{what}, {kind}", 20.0, *_both(edit), "s") for kind, edit in EDITS.items())
+    lying = (_seconds(lambda: fleet_of(10)), _seconds(lambda: fleet_of(0)))
+    table = Ratio("a table of 1 000 hosts of which 10 answer with 10 MB each to one without them", 1.5, *lying, "s")
+    return (*(Ratio(f"{what}, {kind}", 20.0, *_both(edit), "s") for kind, edit in EDITS.items()), table)
+
+
+def fleet_of(lying: int) -> list[str]:
+    """Lay out 1 000 hosts, of which the first say 10 MB in one value of their row and 10 MB of advice."""
+    row = {"engine": "containerd 1.7.24", "gpus": "8x NVIDIA H100", "injection": "native-cdi", "why": "CDI is on"}
+    liar = {"row": {**row, "gpus": "H" * HUGE}, "advice": ["word " * 200] * (HUGE // 1000)}
+    known = {f"gpu{n}": bounds.of_result(liar if n < lying else {"row": row, "changed": True}) for n in range(1000)}
+    return fleet_hosts.lines(known, fleet_hosts.View(details=True))
+
+
+def _seconds(step: Callable[[], object]) -> float:
+    begin = time.process_time()
+    step()
+    return max(time.process_time() - begin, 0.01)
 
 
 def _both(edit: Callable[[int], object]) -> tuple[float, float]:
-    spent = []
-    for count in (10_000, 1_000):
-        begin = time.process_time()
-        edit(count)
-        spent.append(time.process_time() - begin)
-    return spent[0], max(spent[1], 0.01)
+    return _seconds(lambda: edit(10_000)), _seconds(lambda: edit(1_000))
 
 
 def edited_toml(count: int) -> list[dict[str, Any]]:

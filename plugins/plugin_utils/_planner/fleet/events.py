@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.progress import Progress
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import layout, names, outcomes
 
 SCHEMA = 1
 START, BATCH, GATE, STOP, END = "start", "batch", "gate", "stop", "end"
@@ -52,7 +52,7 @@ def gate(words: Mapping[str, str], found: Progress, total: int) -> dict[str, Any
 def of_host(host: str, about: Mapping[str, Any]) -> str:
     """Class, host, what became of it, how long its change took, why."""
     took = f", {about['seconds']:.0f} s" if isinstance(about.get("seconds"), int | float) else ""
-    why = f": {' '.join(str(about['why']).split())}" if about.get("why") else ""
+    why = f": {layout.flat(about['why'])}" if about.get("why") else ""
     return f"  {about['class']}  {host}  {outcomes.OUTCOMES[about['word']].total}{took}{why}"
 
 

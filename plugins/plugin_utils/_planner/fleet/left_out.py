@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import bounds, layout, names
 
 SETTING = "gpufleet_rollout_max_left_out"
 
@@ -28,7 +28,7 @@ def broken(result: Mapping[str, Any], when: str = "") -> str:
     if result.get("failed"):
         return f"the look at it failed{detail(result.get('msg'))}"
     if result.get("problem"):
-        return str(result["problem"])
+        return bounds.shortened(str(result["problem"]), layout.SENTENCE)
     driver = result.get("driver") or {}
     if driver.get("state") == "broken":
         return f"its GPU driver was broken{when}{detail(driver.get('evidence'))}"
@@ -36,7 +36,9 @@ def broken(result: Mapping[str, Any], when: str = "") -> str:
 
 
 def detail(text: Any) -> str:
-    return f": {str(text).splitlines()[0].strip()}" if text and str(text).strip() else ""
+    """The first line of what a host says, behind a colon; '' where it says nothing."""
+    said = bounds.shortened(str(text or ""), layout.SENTENCE).strip()
+    return f": {said.splitlines()[0].strip()}" if said else ""
 
 
 def require_few(left_out: Mapping[str, str], total: int, most: Amount) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import groups, layout, leftovers, names, outcomes, sentences
 
 WIDTH = 120
+ADVICE_SHOWN = 40  # sentences of one host
 ONE_BY_ONE = 24  # more hosts than this, and those with equal lines share one
 
 Cells = Callable[[str, outcomes.Result], Sequence[str]]
@@ -93,12 +94,18 @@ def why(result: outcomes.Result, otherwise: str) -> str:
     return (str(result.get("msg") or "").removeprefix("Task failed: ") or otherwise) if trouble else otherwise
 
 
+def shown(advice: Sequence[object]) -> list[object]:
+    """The first sentences of a host, and how many there are besides."""
+    rest = len(advice) - ADVICE_SHOWN
+    return [*advice[:ADVICE_SHOWN], *([f"{names.counted(rest, 'more sentence')} in the result of this host"] if rest > 0 else [])]
+
+
 def notes(results: outcomes.Results, width: int) -> list[str]:
     """What people should know or do, each sentence once with its hosts. What the table says already is left out."""
     found: dict[str, list[tuple[str, str]]] = {}
     for host, result in sorted(results.items(), key=lambda item: names.natural(item[0])):
         reasons = layout.flat((result.get("row") or {}).get("why") or "")
-        for sentence in (layout.flat(a) for a in result.get("advice") or ()):
+        for sentence in (layout.flat(a) for a in shown(result.get("advice") or ())):
             if sentence not in reasons:
                 found.setdefault(sentences.key(sentence, host), []).append((host, sentence))
     texts = [f"{names.some((h for h, _s in same), groups.HOSTS_SHOWN)}: {sentences.common(s for _h, s in same)}" for same in found.values()]

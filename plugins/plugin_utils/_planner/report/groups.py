@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 VARIANTS_SHOWN = 3
 HOSTS_SHOWN = 20  # runs of names above a group
+DIFFERENCES_SHOWN = 200  # of a group
 
 Difference = Mapping[str, Any]
 
@@ -49,11 +50,13 @@ def group(hosts: Sequence[str], results: outcomes.Results, width: int, check: bo
     count = f"{outcomes.plural(len(hosts))}: " if len(hosts) > 1 else ""
     found = ["", *layout.hang(f"{count}{names.some(hosts, HOSTS_SHOWN)}", width, 0)]
     place = ""
-    for n, difference in enumerate(first["differences"]):
+    for n, difference in enumerate(first["differences"][:DIFFERENCES_SHOWN]):
         if of_whole_file(difference) != place:
             place = of_whole_file(difference)
             found += layout.hang(place, width, 2)
         found += one([(host, results[host]["differences"][n]) for host in hosts], width)
+    rest = len(first["differences"]) - DIFFERENCES_SHOWN
+    found += layout.hang(f"and {names.counted(rest, 'more difference')}", width, 2) if rest > 0 else []
     verb = "restarted" if not check and "would_restart" not in first else "restart"
     return [*found, *(line for unit in units(first) for line in layout.hang(interruption(first, unit, verb), width, 2))]
 

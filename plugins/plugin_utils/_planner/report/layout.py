@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import bounds, escape
 
 GAP = 2
 NARROWEST = 8  # of a column that is made narrower so that the table fits
@@ -15,13 +15,16 @@ NAME = 24  # a first column wider than this is wrapped where room is short
 MIN_LAST_COLUMN = 40  # less than this next to the other columns, and the last one goes below its row
 INDENT = 4
 MARKS = "./-"  # a long word is broken after one of these
+# Characters of one cell and of one sentence; more are counted. No host takes more lines than these fill.
+CELL, SENTENCE = 200, 2000
 
 Row = Sequence[str]
 
 
-def flat(value: object) -> str:
-    """One line without control characters: what comes from a host never moves a cursor nor ends a line."""
-    return escape.line(" ".join(str(value).split()))
+def flat(value: object, most: int = SENTENCE) -> str:
+    """One line without control characters, cut before anything else is done with it: what comes from a host never moves a cursor, ends a
+    line or takes the room of others."""
+    return escape.line(" ".join(bounds.shortened(str(value), most).split()))
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -55,7 +58,8 @@ def hang(text: str, width: int, indent: int, more: int = 2) -> list[str]:
 
 def table(head: Row, rows: Sequence[Row], width: int) -> list[str]:
     """Head and rows in columns. The last column is the sentence that explains the row; it gets the room that is left."""
-    cells = [[flat(c) for c in head], *([flat(c) for c in row] for row in rows)]
+    most = [SENTENCE, *[CELL] * (len(head) - 2), SENTENCE]
+    cells = [[flat(cell, limit) for cell, limit in zip(row, most, strict=False)] for row in (head, *rows)]
     natural = [max(len(row[i]) for row in cells) for i in range(len(head))]
     last = width - sum(natural[:-1]) - GAP * (len(head) - 1)
     if last >= min(natural[-1], MIN_LAST_COLUMN):
@@ -68,14 +72,25 @@ def table(head: Row, rows: Sequence[Row], width: int) -> list[str]:
 
 
 def shrunk(widths: Sequence[int], width: int) -> list[int]:
-    """The widest columns become narrower until all fit, or until none can. The first one, a name, keeps more."""
-    found = [min(widths[0], NAME), *widths[1:]]
-    over = sum(found) + GAP * (len(found) - 1) - width
-    while over > 0 and max(found[1:], default=0) > NARROWEST:
-        at = found.index(max(found[1:]), 1)
-        found[at] -= 1
-        over -= 1
-    return found
+    """The widest columns become narrower until all fit, or until none can. The first one, a name, keeps more.
+
+    All that are wider than one level come down to it, and the first of them a character further where that is what still is too much.
+    """
+    first, others = min(widths[0], NAME), widths[1:]
+    room = width - first - GAP * len(others)
+    if sum(others) <= room:
+        return [first, *others]
+    low, high = NARROWEST, max(others, default=NARROWEST)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if sum(min(one, middle) for one in others) >= room else (middle + 1, high)
+    found = [min(one, low) for one in others]
+    over = sum(found) - room if low > NARROWEST else 0
+    for at, one in enumerate(found):
+        if over > 0 and one == low:
+            found[at] -= 1
+            over -= 1
+    return [first, *found]
 
 
 def lines(row: Row, widths: Sequence[int]) -> list[str]:

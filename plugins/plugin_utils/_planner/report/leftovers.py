@@ -15,6 +15,7 @@ TITLE = "Left by other tools"
 FATES = {"adopted": "taken over", "kept": "stays", "live": "in use by its tool, left alone"}
 WOULD = {**FATES, "adopted": "will be taken over"}
 KEYS_SHOWN = 6  # of one file
+FILES_SHOWN = 100  # of one host
 
 Leftover = Mapping[str, Any]
 
@@ -23,7 +24,7 @@ def lines(results: outcomes.Results, width: int, check: bool, details: bool) -> 
     """details: also what was taken over earlier, or without a change. A summary names what this run took over, and what stays."""
     found: dict[Hashable, list[tuple[str, Leftover]]] = {}
     for host, result in sorted(results.items(), key=lambda item: names.natural(item[0])):
-        for left in result.get("leftovers") or ():
+        for left in (result.get("leftovers") or ())[:FILES_SHOWN]:
             if details or left.get("fate") != "adopted" or changed(result, left):
                 found.setdefault(shape(left, host), []).append((host, left))
     if not found:

@@ -1,0 +1,101 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How much of one host's result a table or a report takes: a host may fill its own row, and never the room and the time of others.
+
+A result is cut before anything is laid out, so whatever comes after works on a bounded value. An honest one is a tenth of these bounds.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any
+
+TEXT = 4096  # characters of one text
+CHARACTERS = 1 << 18  # of all texts of a result
+VALUES = 20_000  # of a result
+DEEPEST = 50  # levels
+# What a host's row needs, in the order in which the room is given; all else comes behind it.
+FIRST = ("row", "differences", "would_restart", "restarted", "leftovers", "advice", "checks", "journal", "decision")
+NOTE = "this host's result is cut here: it has more than {} values or {} characters. Look at the host itself"
+
+
+@dc.dataclass
+class Room:
+    """What is left for the values of one result."""
+
+    characters: int = CHARACTERS
+    values: int = VALUES
+    cut: bool = False
+
+    @property
+    def none(self) -> bool:
+        return self.values <= 0 or self.characters <= 0
+
+    def text(self, text: str) -> str:
+        """Take a text, or as much of it as there is room for."""
+        most = max(0, min(TEXT, self.characters))
+        self.characters -= min(len(text), most)
+        return shortened(text, most)
+
+    def value(self, value: Any, depth: int = 0) -> Any:
+        """Take a value, or as much of it as there is room for. The number of steps is bounded by the room, whatever the value is."""
+        self.values -= 1
+        if isinstance(value, str):
+            self.cut = self.cut or len(value) > self.characters
+            return self.text(value)
+        if not isinstance(value, Mapping | list | tuple):
+            return value
+        if depth > DEEPEST:
+            self.cut = True
+            return None
+        if isinstance(value, Mapping):
+            return self.table(value, depth)
+        found = []
+        for one in value:
+            if self.none:
+                self.cut = True
+                break
+            found.append(self.value(one, depth + 1))
+        return found
+
+    def table(self, table: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        """Take a table, its keys as well."""
+        found: dict[str, Any] = {}
+        for key, one in table.items():
+            if self.none:
+                self.cut = True
+                break
+            found[self.text(str(key))] = self.value(one, depth + 1)
+        return found
+
+
+def shortened(text: str, most: int) -> str:
+    """Give a text, or its beginning and how much is left out."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text) - most} more characters)"
+
+
+def of_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Give one host's result within the bounds: first what says how it went, then what its row shows, then the rest.
+
+    A table or a list gets half of the room that is left, so that no key takes the room of those behind it.
+    """
+    room = Room()
+    single = {key: room.value(value) for key, value in result.items() if not isinstance(value, Mapping | list | tuple)}
+    order = [*(key for key in FIRST if key in result), *(key for key in result if key not in FIRST)]
+    found = {**single, **{key: _half(room, result[key]) for key in order if key not in single}}
+    if not room.cut:
+        return found
+    said = found.get("advice")
+    return {**found, "advice": [*(said if isinstance(said, list) else ()), NOTE.format(VALUES, CHARACTERS)]}
+
+
+def _half(room: Room, value: Any) -> Any:
+    half = Room(room.characters // 2, room.values // 2)
+    before = dc.replace(half)
+    found = half.value(value)
+    room.characters -= before.characters - half.characters
+    room.values -= before.values - half.values
+    room.cut = room.cut or half.cut
+    return found
