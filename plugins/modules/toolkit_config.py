@@ -40,7 +40,10 @@ options:
     default: []
   isolation:
     description:
-      - V(strict) honours C(NVIDIA_VISIBLE_DEVICES) only for privileged containers, V(compatible) for all.
+      - V(strict) honours C(NVIDIA_VISIBLE_DEVICES) only for privileged containers, and C(NVIDIA_IMEX_CHANNELS) for none. V(compatible)
+        honours both for all.
+      - Requests by mounts are accepted with neither. M(gpufleet.nvidia.node) accepts them where the device plugin's strategy is
+        C(volume-mounts).
     type: str
     choices: [strict, compatible]
     default: compatible

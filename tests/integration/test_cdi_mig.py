@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import fabric_kinds
 
 from tests.tools.onlab import PROBE, Fleet, settings

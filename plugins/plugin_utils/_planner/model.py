@@ -299,6 +299,10 @@ class HostDecision:
     plugin_source: str = ""  # declared | seen | default; "" where no kubelet is
 
 
+# How the `why` of a difference begins that takes back what containers could do without having asked for it.
+SAFETY_CORRECTION = "safety-correction"
+
+
 @dc.dataclass(frozen=True)
 class Difference:
     """One entry of a plan as a person reads it."""

@@ -18,6 +18,7 @@ TOOL = "nvidia-ctk"
 DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "accept-nvidia-visible-devices-envvar-when-unprivileged": (True,),
     "accept-nvidia-visible-devices-as-volume-mounts": (False,),
+    "features.ignore-imex-channel-requests": (False,),
     "nvidia-container-runtime.mode": ("auto",),
     "nvidia-container-runtime.runtimes": (["runc", "crun"], ["docker-runc", "runc", "crun"], ["docker-runc", "runc"]),  # newest first
     "nvidia-container-runtime.modes.cdi.annotation-prefixes": (["cdi.k8s.io/"],),

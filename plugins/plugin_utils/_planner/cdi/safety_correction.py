@@ -11,10 +11,9 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import SAFETY_CORRECTION
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
 
-# A positive cause of a removal, as it stands in the `why` of a difference.
-SAFETY_CORRECTION = "safety-correction"
 SHOWN = 4  # of what may be 2 048 channels
 
 

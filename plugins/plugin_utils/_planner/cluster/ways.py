@@ -38,6 +38,5 @@ def decided(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset
 
 def by_container(decided_: Mapping[str, Any]) -> set[str]:
     """What the NVIDIA runtime and its hook read of a container that is not privileged: the same two settings (resources/toolkit_config)."""
-    declared = "volume-mounts" in (decided_.get("plugin_strategies") or ())
-    by_mounts = {"volume-mounts"} if declared or decided_.get("isolation") == "strict" else set()
+    by_mounts = {"volume-mounts"} & set(decided_.get("plugin_strategies") or ())
     return by_mounts | ({"envvar"} if decided_.get("isolation") == "compatible" else set())

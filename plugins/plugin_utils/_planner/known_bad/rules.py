@@ -37,6 +37,7 @@ State = Literal[
     "module-compressed",
     "module-nvidia-current",
     "adds-nvidia-repository",
+    "mounts-accepted",
 ]
 WORDS: Mapping[State, str] = {
     "drop-in-above-root": "a drop-in has a higher `version` than the main file",
@@ -50,6 +51,7 @@ WORDS: Mapping[State, str] = {
     "module-compressed": "the kernel module on disk is compressed",
     "module-nvidia-current": "the kernel module on disk is called nvidia-current",
     "adds-nvidia-repository": "the run adds NVIDIA's public repository",
+    "mounts-accepted": "the NVIDIA runtime accepts requests by mounts (a device plugin with the strategy `volume-mounts`)",
 }
 
 

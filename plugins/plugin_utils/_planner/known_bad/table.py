@@ -58,6 +58,14 @@ ROWS: tuple[Row, ...] = (
         (f"{_TOOLKIT}/issues/772",),
     ),
     Row(
+        "toolkit-mounts-beside-cdi",
+        "a container that got its GPUs by CDI gets others as well, if the NVIDIA runtime starts it and a mount asks for them",
+        (Release(TOOLKIT, "", "1.20.2"), Is("mounts-accepted"), Is("cdi-injection")),
+        _UPGRADE.format("1.20.2") + ", or set the device plugin and gpufleet_device_plugin_strategy to a strategy of CDI",
+        (f"{_TOOLKIT}/pull/2184",),
+        stops=False,
+    ),
+    Row(
         "toolkit-handler-without-type",
         "the handler in the drop-in of nvidia-ctk may have no runtime_type, and then no pod starts with it (container.Runtime.Name must be "
         "set)",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
@@ -20,7 +20,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import runtime_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, HostDecision, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    SAFETY_CORRECTION,
+    Difference,
+    HostDecision,
+    Plan,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
@@ -30,6 +36,9 @@ BY_ENV = ("accept-nvidia-visible-devices-envvar-when-unprivileged",)
 BY_MOUNT = ("accept-nvidia-visible-devices-as-volume-mounts",)
 RUNTIME = ("nvidia-container-runtime",)
 CDI = (*RUNTIME, "modes", "cdi")
+# In `[features]`, known from 1.17 on; older releases pass over it.
+IGNORE_CHANNELS = ("features", "ignore-imex-channel-requests")
+MOUNTS = "volume-mounts"  # the strategy of a device plugin that asks by mounts
 SKIP = ("nvidia-container-runtime-hook", "skip-mode-detection")
 
 Keys = Mapping[tuple[str, ...], Any]
@@ -41,14 +50,18 @@ WHY: Mapping[tuple[str, ...], str] = {
     (*CDI, "spec-dirs"): "set by gpufleet_cdi_spec_dirs",
     (*RUNTIME, "runtimes"): "the low-level runtimes of this host, by full path where they are not on PATH",
     BY_ENV: "isolation: whether an unprivileged container may ask for GPUs by NVIDIA_VISIBLE_DEVICES",
-    BY_MOUNT: "isolation: whether a container may ask for GPUs by mounts, which only privileged users can give it",
+    BY_MOUNT: "whether a container may ask for GPUs by mounts, as pods of a device plugin with the strategy volume-mounts do",
+    IGNORE_CHANNELS: f"{SAFETY_CORRECTION}: else the variable NVIDIA_IMEX_CHANNELS grants a channel that no device of this host names",
     SKIP: "docker run --gpus calls the hook directly, which works in legacy mode only unless this is true",
 }
-
+NO_MOUNTS = (
+    f"{SAFETY_CORRECTION}: no device plugin asks by mounts here, and up to toolkit 1.20.1 a mount adds GPUs to those that a container got "
+    "by CDI"
+)
 
 # What of this file may leave a host.
 KEEP = file_places.keep("toml", {
-    BY_ENV: "bool", BY_MOUNT: "bool", SKIP: "bool", (*RUNTIME, "mode"): "name", (*RUNTIME, "runtimes"): "programs",
+    BY_ENV: "bool", BY_MOUNT: "bool", SKIP: "bool", IGNORE_CHANNELS: "bool", (*RUNTIME, "mode"): "name", (*RUNTIME, "runtimes"): "programs",
     (*CDI, "annotation-prefixes"): "annotations", (*CDI, "default-kind"): "annotation", (*CDI, "spec-dirs"): "paths",
 })  # fmt: skip
 
@@ -59,27 +72,39 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 def keys(policy: Policy, record: HostDecision) -> dict[tuple[str, ...], Any]:
     """Our keys with the values that the decision asks for."""
-    found = wanted(record.runtime_mode, record.isolation, record.annotation_prefixes, record.low_level_runtimes, policy.cdi_spec_dirs)
-    if "volume-mounts" in record.plugin_strategies:
-        found[BY_MOUNT] = True  # else the runtime takes the directory of the mounts for the name of a device, and refuses every pod
+    mode, isolation, prefixes = record.runtime_mode, record.isolation, record.annotation_prefixes
+    by_mounts = MOUNTS in record.plugin_strategies
+    found = wanted(mode, isolation, prefixes, record.low_level_runtimes, policy.cdi_spec_dirs, by_mounts=by_mounts)
     if record.runtime_mode != "legacy" and any(traits.of(d.engine).asks_variable for d in record.decisions):
         found[SKIP] = True
     return found
 
 
 def wanted(
-    mode: str, isolation: str, prefixes: tuple[str, ...], runtimes: tuple[str, ...], spec_dirs: tuple[str, ...]
+    mode: str,
+    isolation: str,
+    prefixes: tuple[str, ...],
+    runtimes: tuple[str, ...],
+    spec_dirs: tuple[str, ...],
+    *,
+    by_mounts: bool = False,
 ) -> dict[tuple[str, ...], Any]:
-    """Our keys, each with its value."""
+    """Our keys, each with its value. by_mounts: a device plugin asks for its pods by mounts.
+
+    Without mounts the runtime takes their directory for the name of a device, and refuses every such pod. Where they are
+    accepted, the plugin's own option for IMEX asks by them as well, and so channels cannot be ignored.
+    """
     strict = isolation == "strict"
     found: dict[tuple[str, ...], Any] = {
         BY_ENV: not strict,
-        BY_MOUNT: strict,
+        BY_MOUNT: by_mounts,
         (*RUNTIME, "mode"): mode,
         (*RUNTIME, "runtimes"): list(runtimes),
         (*CDI, "annotation-prefixes"): list(prefixes),
         (*CDI, "default-kind"): DEFAULT_KIND,
     }
+    if strict and not by_mounts:
+        found[IGNORE_CHANNELS] = True
     if spec_dirs:
         found[(*CDI, "spec-dirs")] = list(spec_dirs)
     return found
@@ -103,15 +128,27 @@ def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
         return Plan()
     without = functools.reduce(toml.remove, (key for key, value in wrong.items() if value is None), document)
     changed = toml.set_values(without, [(key, value) for key, value in wrong.items() if value is not None])
-    differences = tuple(
-        Difference("file", path, toml.dotted(k), toml.lookup(document.data, k), v, WHY.get(k, "")) for k, v in wrong.items()
-    )
+    before = {key: toml.lookup(document.data, key) for key in wrong}
+    differences = tuple(Difference("file", path, toml.dotted(k), before[k], v, why(k, before[k], v)) for k, v in wrong.items())
     return Plan(
         differences=differences,
         changes=(change(file, changed),),
         expect_files={path: file.sha256 if file.exists else None},
         diffs=((path, file.content or "", changed.text),),
     )
+
+
+def why(key: tuple[str, ...], before: Any, after: Any) -> str:
+    """Of one difference. What is taken from containers has a cause of its own."""
+    return NO_MOUNTS if (key, before, after) == (BY_MOUNT, True, False) else WHY.get(key, "")
+
+
+def accepts_mounts(obs: Observation, differences: Iterable[Difference]) -> bool:
+    """Whether containers may ask by mounts after a plan with these differences."""
+    file = obs.file(PATH, KEEP)
+    now = toml.lookup(toml_file.read(file).data, BY_MOUNT) if file.exists and not file.error else None
+    planned = [d.after for d in differences if (d.path, d.key) == (PATH, toml.dotted(BY_MOUNT))]
+    return (planned[-1] if planned else now) is True
 
 
 def change(file: File, document: toml.TomlDocument) -> transaction.Change:

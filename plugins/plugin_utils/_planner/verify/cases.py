@@ -19,8 +19,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Driver, Gpu, HostDecision, Instance
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
 
 Expect = Literal["allowed", "refused", "optional"]
+Way = Literal["variable", "mounts", "privileged"]
 
 KIND = "nvidia.com/gpu"
 LABEL = "gpufleet-check"
@@ -32,6 +34,9 @@ CONTROL = "/dev/nvidiactl"
 # Majors of these are dynamic, the node looks them up; which of them a container gets depends on who wrote the CDI spec.
 COMPANIONS = ("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 LISTED = "/dev/nvidia*"
+# The runtime's own sign of a privileged container, with which the variable counts on strict hosts. One that is privileged in every way
+# would get every node from the engine, which proves nothing.
+PRIVILEGED = ["SYS_ADMIN"]
 WHY_ONE = "a container that requests one GPU gets exactly the device nodes of that GPU"
 WHY_MIG = "a container that requests one MIG device gets the device nodes of its GPU and of no other"
 
@@ -87,17 +92,24 @@ def cases(
     return found
 
 
+def _way(host: HostDecision) -> Way:
+    """How an unprivileged container asks the NVIDIA runtime on this host; where it cannot, one asks that counts as privileged."""
+    if host.isolation == "compatible":
+        return "variable"
+    return "mounts" if toolkit_config.MOUNTS in host.plugin_strategies else "privileged"
+
+
 def _by_row(host: HostDecision, decision: Decision, instance: Instance, gpus: tuple[Gpu, ...], evidence_file: str) -> list[dict[str, Any]]:
-    strict = host.isolation == "strict"
+    strict, way = host.isolation == "strict", _way(host)
     if decision.injection == "native-cdi":
         handler = decision.handler if gpus else ""
         managed = [_management(decision, gpus, strict)] if handler and instance.cri else []
-        runtime = [] if instance.cri or not handler else [_by_option(gpus, handler, strict)]
+        runtime = [] if instance.cri or not handler else [_by_option(gpus, handler, way)]
         plugin = _as_plugin(host, decision, gpus) if handler and instance.cri else []
         return [_native(a, instance, gpus) for a in asks(gpus)] + managed + runtime + plugin
     handler = "" if decision.default or not decision.handler else decision.handler
     record = evidence_file if decision.injection in ("legacy", "oci-hook") else ""
-    found = [_by_runtime(a, handler, gpus, strict=strict, record=record) for a in asks(gpus)]
+    found = [_by_runtime(a, handler, gpus, way=way, record=record) for a in asks(gpus)]
     return found + ([_refused_variable(handler, gpus, record)] if strict and gpus else [])
 
 
@@ -110,13 +122,15 @@ def _native(ask: Ask, instance: Instance, gpus: tuple[Gpu, ...]) -> dict[str, An
     return {**case, "annotations": {ENGINE_ANNOTATION: ",".join(names)} if names else {}}
 
 
-def _by_runtime(ask: Ask, handler: str, gpus: tuple[Gpu, ...], *, strict: bool, record: str) -> dict[str, Any]:
-    """The NVIDIA runtime or its hook answers the variable, or mounts where the variable of unprivileged containers does not count."""
+def _by_runtime(ask: Ask, handler: str, gpus: tuple[Gpu, ...], *, way: Way, record: str) -> dict[str, Any]:
+    """The NVIDIA runtime or its hook answers the variable, or mounts where a device plugin asks by them."""
     case: dict[str, Any] = {"name": ask.name, "why": ask.why, "handler": handler, "nodes": _nodes(ask.minors, gpus, recorded=bool(record))}
-    if ask.ids and strict:
+    if ask.ids and way == "mounts":
         case["mounts"] = [["/dev/null", f"{VOLUME_MOUNTS}/{ask.ids}"]]
+    if ask.ids and way == "privileged":
+        case["capabilities"] = PRIVILEGED
     if ask.ids:
-        case["env"] = {ENV: VOLUME_MOUNTS if strict else ask.ids}
+        case["env"] = {ENV: VOLUME_MOUNTS if way == "mounts" else ask.ids}
     if record:
         wanted = [f"--device={re.escape(ask.ids)}(?![0-9])"] if ask.ids else []
         case["record"] = {"path": record, "shows": RECORD_SHOWS, **({"contains": wanted} if wanted else {"silent": True})}
@@ -132,15 +146,13 @@ def _management(decision: Decision, gpus: tuple[Gpu, ...], strict: bool) -> dict
         "env": {ENV: "all"},
         "nodes": _nodes(tuple(g.minor for g in gpus), gpus),
     }
-    # The variable counts then only with this capability, the runtime's own sign of a privileged container; a privileged one would get
-    # every node from the engine, which proves nothing.
-    return {**case, "capabilities": ["SYS_ADMIN"]} if strict else case
+    return {**case, "capabilities": PRIVILEGED} if strict else case
 
 
-def _by_option(gpus: tuple[Gpu, ...], handler: str, strict: bool) -> dict[str, Any]:
+def _by_option(gpus: tuple[Gpu, ...], handler: str, way: Way) -> dict[str, Any]:
     """Docker's other way, `docker run --runtime nvidia`."""
     all_gpus = Ask("runtime", tuple(g.minor for g in gpus), "all", f"a container that uses the runtime {handler} gets all GPUs")
-    return _by_runtime(all_gpus, handler, gpus, strict=strict, record="")
+    return _by_runtime(all_gpus, handler, gpus, way=way, record="")
 
 
 def _as_plugin(host: HostDecision, decision: Decision, gpus: tuple[Gpu, ...]) -> list[dict[str, Any]]:
@@ -155,7 +167,8 @@ def _as_plugin(host: HostDecision, decision: Decision, gpus: tuple[Gpu, ...]) ->
     whole = next((g.uuid for g in gpus if g.minor in one.minors and not g.migs), "")
     why = f"a pod that a device plugin gives one GPU by {host.plugin_strategies[0]} gets it through the handler {decision.handler}"
     asked = Ask("plugin", one.minors, whole or one.ids, why)
-    return [_by_runtime(asked, decision.handler, gpus, strict="envvar" not in host.plugin_strategies, record="")]
+    way: Way = "variable" if "envvar" in host.plugin_strategies else "mounts"
+    return [_by_runtime(asked, decision.handler, gpus, way=way, record="")]
 
 
 def _refused_variable(handler: str, gpus: tuple[Gpu, ...], record: str) -> dict[str, Any]:

@@ -12,14 +12,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import op
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import (
     fabric_kinds,
     resource,
-    safety_correction,
     staleness_guard,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import SAFETY_CORRECTION, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs
@@ -196,7 +195,7 @@ def test_the_watch_holds_such_a_spec_against_its_nodes_alone() -> None:
 def test_what_containers_got_unasked_is_taken_back_with_a_cause_of_its_own() -> None:
     made = plan({**FABRIC, SPEC: EARLIER})
     (difference,) = (d for d in made.differences if d.path == SPEC)
-    assert difference.why.startswith(f"{safety_correction.SAFETY_CORRECTION}: every container with a GPU got /dev/nvidia-nvswitch0, ")
+    assert difference.why.startswith(f"{SAFETY_CORRECTION}: every container with a GPU got /dev/nvidia-nvswitch0, ")
     assert "and 2 more without asking; containers that run keep them" in difference.why
     assert fabric_kinds.ADVICE in made.advice
     assert not any(made.restarts), "running containers are left alone"
@@ -204,7 +203,7 @@ def test_what_containers_got_unasked_is_taken_back_with_a_cause_of_its_own() -> 
 
 def test_other_changes_do_not_carry_that_cause() -> None:
     calm = plan({**host(1), SPEC: EARLIER.replace("\n".join(f"  - path: {p}" for p in (*SWITCHES, *CHANNELS)) + "\n", "")})
-    assert [safety_correction.SAFETY_CORRECTION in d.why for d in calm.differences] == [False]
+    assert [SAFETY_CORRECTION in d.why for d in calm.differences] == [False]
     assert fabric_kinds.ADVICE not in calm.advice
 
 

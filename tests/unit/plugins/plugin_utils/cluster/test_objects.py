@@ -181,7 +181,7 @@ REFUSED: dict[str, tuple[dict[str, dict[str, Any]], dict[str, Any], str]] = {
     "the variable, where it is for privileged containers alone": (
         {"old1": fallback(isolation="strict")},
         {"profile": "operator", "environment": {"DEVICE_LIST_STRATEGY": "envvar"}},
-        "cdi.k8s.io/; pods that name no RuntimeClass get GPUs there by cdi-annotations, volume-mounts.",
+        "cdi.k8s.io/; pods that name no RuntimeClass get GPUs there by cdi-annotations.",
     ),
     "another ConfigMap than the one that is written": (
         {"gpu1": native()},

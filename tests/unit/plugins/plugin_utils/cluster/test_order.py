@@ -63,8 +63,9 @@ AFTER: dict[str, tuple[dict[str, Any], set[str]]] = {
     "the NVIDIA runtime by default": (fallback(), {ENVVAR, ANNOTATIONS}),
     "legacy": (looked(cdi="disabled"), {ENVVAR}),
     "a hook": (hook(), {ENVVAR}),
-    "a hook, and the variable is for privileged containers": (hook(isolation="strict"), {MOUNTS}),
-    "the variable is for privileged containers": (fallback(isolation="strict"), {MOUNTS, ANNOTATIONS}),
+    "a hook, and the variable is for privileged containers": (hook(isolation="strict"), set()),
+    "the variable is for privileged containers": (fallback(isolation="strict"), {ANNOTATIONS}),
+    "the same, and mounts are declared": (declared(fallback(isolation="strict"), MOUNTS), {MOUNTS, ANNOTATIONS}),
     "mounts are declared, and the variable counts": (declared(fallback(isolation="compatible"), MOUNTS), {ENVVAR, MOUNTS, ANNOTATIONS}),
 }
 

@@ -35,6 +35,7 @@ def verdict(name: str, *hosts: Host) -> str:
 ABOVE, V3, SPEC, OWNS = "drop-in-above-root", "config-version-3", "stale-spec", "refresh-owns-spec"
 TOOL, OLD, MIG = "toolkit-drop-in", "reader-below-0.7.0", "mig"
 PACKED, CURRENT, CDI, REPO = "module-compressed", "module-nvidia-current", "cdi-injection", "adds-nvidia-repository"
+MOUNTS = "mounts-accepted"
 
 CASES: dict[str, list[tuple[dict[str, str], tuple[str, ...], str]]] = {
     "containerd-refuses-newer-drop-in": [
@@ -81,6 +82,14 @@ CASES: dict[str, list[tuple[dict[str, str], tuple[str, ...], str]]] = {
         ({"toolkit": "1.16.2-1"}, (CDI,), GOOD),
         ({"toolkit": "1.17.0-1"}, (), GOOD),
         ({"toolkit": NOT_KNOWN}, (CDI,), UNKNOWN),
+    ],
+    "toolkit-mounts-beside-cdi": [
+        ({"toolkit": "1.20.1-1"}, (CDI, MOUNTS), BAD),
+        ({"toolkit": "1.17.8-1"}, (CDI, MOUNTS), BAD),
+        ({"toolkit": "1.20.2-1"}, (CDI, MOUNTS), GOOD),
+        ({"toolkit": "1.20.1-1"}, (CDI,), GOOD),
+        ({"toolkit": "1.20.1-1"}, (MOUNTS,), GOOD),
+        ({"toolkit": NOT_KNOWN}, (CDI, MOUNTS), UNKNOWN),
     ],
     "toolkit-handler-without-type": [
         ({"toolkit": "1.19.1-1", "containerd": "2.3.7"}, (V3, TOOL), BAD),

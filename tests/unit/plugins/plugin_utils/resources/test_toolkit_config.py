@@ -9,7 +9,7 @@ import tomllib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import SAFETY_CORRECTION, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,15 +93,17 @@ def test_our_keys(before: str | None, case: str, policy: Policy, engine: Any, mo
     assert data["nvidia-container-runtime"]["modes"]["cdi"]["annotation-prefixes"] == ["nvidia.cdi.k8s.io/"]
     assert data["nvidia-container-runtime"]["modes"]["cdi"]["default-kind"] == "nvidia.com/gpu"
     assert data["accept-nvidia-visible-devices-envvar-when-unprivileged"] is not strict
-    assert data["accept-nvidia-visible-devices-as-volume-mounts"] is strict
+    assert data["accept-nvidia-visible-devices-as-volume-mounts"] is False, "no device plugin asks by mounts"
+    assert data.get("features", {}).get("ignore-imex-channel-requests", False) is strict
     if before:
         assert data["nvidia-container-cli"] == tomllib.loads(PACKAGED)["nvidia-container-cli"]
 
 
 def test_every_other_line_stays() -> None:
     text = converge(Policy(), PACKAGED, record())
-    ours = ("mode =", "runtimes =", "annotation-prefixes =", "accept-nvidia")
-    assert [x for x in text.splitlines() if not x.startswith(ours)] == [x for x in PACKAGED.splitlines() if not x.startswith(ours)]
+    ours = ("mode =", "runtimes =", "annotation-prefixes =", "accept-nvidia", "[features]", "ignore-imex")
+    left = [x for x in text.splitlines() if x and not x.startswith(ours)]
+    assert left == [x for x in PACKAGED.splitlines() if x and not x.startswith(ours)]
     assert "#accept-nvidia-visible-devices-as-volume-mounts = false\n" in text
 
 
@@ -109,6 +111,32 @@ def test_a_second_run_finds_nothing_to_do() -> None:
     for before in (None, PACKAGED):
         text = converge(Policy(), before, record())
         assert toolkit_config.plan(Policy(), obs(files={toolkit_config.PATH: text}), record()).empty
+
+
+STRICT = Policy(isolation="strict")
+BY_MOUNTS = Policy(isolation="strict", device_plugin_strategy=("volume-mounts",))
+ACCEPTED = "accept-nvidia-visible-devices-as-volume-mounts"
+IGNORED = "features.ignore-imex-channel-requests"
+# What a policy makes of the two keys: values before, values after.
+TAKEN_BACK = [
+    ("an earlier release accepted mounts on strict hosts", STRICT, "true", {ACCEPTED: (True, False), IGNORED: (None, True)}),
+    ("a new host", STRICT, "false", {IGNORED: (None, True)}),
+    ("a plugin that asks by mounts", BY_MOUNTS, "true", {}),
+    ("a new host with such a plugin", BY_MOUNTS, "false", {ACCEPTED: (False, True)}),
+    ("compatible", Policy(isolation="compatible"), "true", {ACCEPTED: (True, False)}),
+]
+
+
+@pytest.mark.parametrize(("policy", "before", "changed"), [case[1:] for case in TAKEN_BACK], ids=[case[0] for case in TAKEN_BACK])
+def test_mounts_and_channels_by_variable(policy: Policy, before: str, changed: dict[str, tuple[Any, Any]]) -> None:
+    text = f"{ACCEPTED} = {before}\n" + PACKAGED
+    made = record(policy, instance(), plugin_strategies=policy.device_plugin_strategy)
+    plan = toolkit_config.plan(policy, obs(files={toolkit_config.PATH: text}), made)
+    found = {d.key: d for d in plan.differences if d.key in (ACCEPTED, IGNORED)}
+    assert {key: (d.before, d.after) for key, d in found.items()} == changed
+    lowered = {key for key, (then, now) in changed.items() if (then, now) in ((True, False), (None, True))}
+    assert {key for key, d in found.items() if d.why.startswith(SAFETY_CORRECTION)} == lowered
+    assert toolkit_config.accepts_mounts(obs(files={toolkit_config.PATH: text}), plan.differences) is (policy is BY_MOUNTS)
 
 
 def test_spec_dirs_only_when_set() -> None:

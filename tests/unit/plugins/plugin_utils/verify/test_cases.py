@@ -29,7 +29,7 @@ def driver(*minors: int) -> Driver:
 
 
 def cases(policy: Policy, *instances: Instance, gpus: tuple[int, ...] = (0, 1), evidence_file: str = "") -> list[dict[str, Any]]:
-    host = record(policy, *instances, driver=driver(*gpus))
+    host = record(policy, *instances, driver=driver(*gpus), plugin_strategies=policy.device_plugin_strategy)
     return checks.cases(host, instances, driver(*gpus), image=IMAGE, evidence_file=evidence_file)
 
 
@@ -56,6 +56,7 @@ DOCKER_20 = dc.replace(DOCKER_26, version="20.10.24", cdi=dc.replace(DOCKER_26.c
 CONTAINERD_16, CONTAINERD_21, CRIO = instance(version="1.6.20"), instance(version="2.1.9"), instance("crio", "1.34.0")
 OLD_FIELD = dc.replace(CRIO, version="1.26.0", cdi=dc.replace(CRIO.cdi, cri_field=False))
 COMPATIBLE, STRICT = Policy(isolation="compatible"), Policy(isolation="strict")
+BY_MOUNTS = dc.replace(STRICT, device_plugin_strategy=("volume-mounts",))
 NONE = ("none", "", "", "", "0,1,ctl,-uvm,-uvm-tools,-modeset")
 ROWS = [
     ("native-cdi", COMPATIBLE, CONTAINERD_21, [
@@ -82,6 +83,12 @@ ROWS = [
         NONE,
     ]),
     ("nvidia-runtime, strict", STRICT, CONTAINERD_16, [
+        ("one", "", "env:0", "0,ctl", "1"),
+        ("all", "", "env:all", "0,1,ctl", ""),
+        NONE,
+        ("isolation", "", "env:all", "", "0,1,ctl,-uvm,-uvm-tools,-modeset"),
+    ]),
+    ("nvidia-runtime, strict, and a plugin that asks by mounts", BY_MOUNTS, CONTAINERD_16, [
         ("one", "", f"env:{MOUNTS} {MOUNTS}/0", "0,ctl", "1"),
         ("all", "", f"env:{MOUNTS} {MOUNTS}/all", "0,1,ctl", ""),
         NONE,
@@ -130,7 +137,8 @@ def test_docker_is_asked_in_its_own_words() -> None:
     assert none["create"] == {**common, "Env": [], "HostConfig": host}
     assert runtime["create"] == {**common, "Env": ["NVIDIA_VISIBLE_DEVICES=all"], "HostConfig": {**host, "Runtime": "nvidia"}}
     strict = cases(STRICT, DOCKER_20)[0]["create"]
-    assert strict["HostConfig"]["Binds"] == [f"/dev/null:{MOUNTS}/0:ro"]
+    assert strict["HostConfig"]["CapAdd"] == ["MKNOD", "SYS_ADMIN"], "the variable counts for privileged containers only"
+    assert "Binds" not in strict["HostConfig"]
 
 
 def test_companion_nodes_may_come_with_a_gpu() -> None:
