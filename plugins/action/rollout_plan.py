@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import (
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     approval,
+    approved,
     events,
     gate,
     plan_file,
@@ -64,7 +65,8 @@ class ActionModule(ActionBase):
             fleet_table.show(["", *lines, ""])
         changes = approval.of(rollout.digests(found))
         clusters = any(applied(of_host) for of_host in seen.variables.values())
-        shaped = {"changed": False, **plain(found), "clusters": clusters, "approved_changes": changes, "lines": lines}
+        is_bound = bool(args["settings"]["approved"]) or wanted.approved_changes is not None
+        shaped = {"changed": False, **plain(found, is_bound), "clusters": clusters, "approved_changes": changes, "lines": lines}
         if not args["approvals"]:
             shaped["warnings"] = [*sliced(task_vars or {}), *unsettled]
         if not (args["approvals"] or self._task.check_mode):
@@ -150,12 +152,12 @@ def drained_before(check: Mapping[str, Any]) -> bool:
     return any(node.get("state") == "held" for node in (check.get("nodes") or {}).values())
 
 
-def bound(seen: rollout.Fleet, approved: str) -> rollout.Fleet:
-    """Bound to an approved plan, where there is one: hosts that plan something else by now are left out."""
-    if not approved:
+def bound(seen: rollout.Fleet, name: str) -> rollout.Fleet:
+    """Bound to the approved plan of this name, where there is one: hosts that plan something else by now are left out."""
+    if not name:
         return seen
-    plan = rollout_settings.read_plan(approved)
-    plan_file.require_inventory(plan, list(seen.results), approved)
+    plan = rollout_settings.read_plan(name)
+    plan_file.require_inventory(plan, list(seen.results), name)
     return dc.replace(seen, others={**plan_file.moved(plan, seen.results), **seen.others})
 
 
@@ -170,18 +172,24 @@ def looked(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     return dict(variables.get(registered.FAILURE) or variables.get(name) or {})
 
 
-def plain(found: rollout.Rollout) -> dict[str, Any]:
-    """A plan as the next tasks take it."""
+def plain(found: rollout.Rollout, is_bound: bool = False) -> dict[str, Any]:
+    """A plan as the next tasks take it. is_bound: to an approval, which the task that changes a host compares with once more."""
     return {
         "pattern": found.order or NO_HOST,
         "sizes": [len(batch.hosts) for batch in found.batches] or [1],
         "batches": [{"wave": b.wave, "hosts": list(b.hosts)} for b in found.batches],
-        "hosts": {name: shown(host) for name, host in found.hosts.items()},
+        "hosts": {
+            name: {**shown(host), "approved": (host.change or approved.NONE) if is_bound else ""} for name, host in found.hosts.items()
+        },
         "limits": {
             "allowed": dict(found.limits.allowed),
             "groups": {h: found.limits.groups[h] for h in found.order if h in found.limits.groups},
         },
     }
+
+
+def allowed(host: rollout.Host, is_bound: bool) -> str:
+    return (host.change or approved.NONE) if is_bound else ""
 
 
 def shown(host: rollout.Host) -> dict[str, Any]:

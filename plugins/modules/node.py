@@ -52,6 +52,17 @@ extends_documentation_fragment:
   - gpufleet.nvidia.cdi_fabric
   - gpufleet.nvidia.common.cdi_roots
   - gpufleet.nvidia.common.cdi_files
+
+options:
+  approved_change:
+    description:
+      - The digest of the change that was approved for this host, as RV(gpufleet.nvidia.rollout_plan#module:hosts) has it, or V(none) if
+        the host had nothing to do then. The playbook C(gpufleet.nvidia.rollout) sets it if its plan is bound to an approval.
+      - The plan is compared with it before anything is changed, and again if the host has changed since it was looked at. What
+        is left to do after packages were installed has to be part of the approved plan. Otherwise the task fails.
+      - Empty means that nothing has to be approved.
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""
@@ -182,6 +193,16 @@ rolled_back:
   returned: always
   type: bool
   sample: false
+planned:
+  description: What the change does, item by item, and what of it people read, as equal hosts share it. Empty if nothing is to be done.
+    GPUs are named by position. An approval is the digest of this value.
+  returned: always
+  type: dict
+  sample:
+    bound:
+      - {do: write, path: /etc/containerd/conf.d/90-gpufleet.toml, mode: '0644', owner: root, sha256: 9f86d081884c7d65}
+    differences: []
+    restarts: [containerd.service]
 journal:
   description: Where the host keeps the record of this change, null when nothing changed.
   returned: always

@@ -75,6 +75,16 @@ instances:
       unit: containerd.service
       manager: package
       running: true
+planned:
+  description: What the change does, item by item, and what of it people read, as equal hosts share it. Empty if nothing is to be done.
+    GPUs are named by position. An approval is the digest of this value.
+  returned: always
+  type: dict
+  sample:
+    bound:
+      - {do: write, path: /etc/containerd/conf.d/90-gpufleet.toml, mode: '0644', owner: root, sha256: 9f86d081884c7d65}
+    differences: []
+    restarts: [containerd.service]
 os:
   description: The operating system's C(id) and C(version), as F(/etc/os-release) names them.
   returned: success

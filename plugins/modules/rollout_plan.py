@@ -79,7 +79,8 @@ batches:
     - wave: 0
       hosts: [gpu7]
 hosts:
-  description: What was planned for each host.
+  description: What was planned for each host. C(approved) is what the plan of a rollout that is bound to an approval lets the host do,
+    for O(gpufleet.nvidia.node#module:approved_change).
   returned: success
   type: dict
   sample:
@@ -88,7 +89,8 @@ hosts:
       why: ''
       class: containerd 1.7 (package), native-cdi, L4, 550, debian 12
       domain: ''
-      change: 5f0c1d2e3a4b5c6d
+      change: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+      approved: ''
       gpus: 8
       running: ['containerd:/etc/containerd/config.toml']
 limits:
@@ -105,7 +107,7 @@ approved_changes:
   returned: success
   type: dict
   sample:
-    containerd 1.7 (package), native-cdi, L4, 550, debian 12: [5f0c1d2e3a4b5c6d]
+    containerd 1.7 (package), native-cdi, L4, 550, debian 12: [9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08]
 lines:
   description: The plan for people, line by line.
   returned: success

@@ -40,6 +40,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("config_path", "handlers", "service", "set_as_default", "socket"), (*PROOF, *ENGINES)),
     (("cdi",), (*PROOF, "containerd_runtime", "docker_runtime")),  # CRI-O has no such switch
     (("engine_version", "restart"), (*HOST, *ENGINES)),
+    (("approved_change",), ("node",)),
     (("known_bad", "metrics_dir", "operator_toolkit", "sharing"), HOST),
     (("drop_in_path",), (*HOST, *FILES)),  # Docker reads one file
     (("drop_in",), (*HOST, "containerd_runtime")),  # CRI-O always reads drop-ins

@@ -143,6 +143,7 @@ def test_variables_in_playbooks_are_known() -> None:
 
 # Options that are handed to a planner beside the policy.
 BESIDE_POLICY = {
+    "node": {"approved_change"},
     "toolkit_config": {"low_level_runtimes", "mode"},
     "oci_hook": {"path"},
     "cdi_spec": {"cdi_version"},

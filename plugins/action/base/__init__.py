@@ -16,7 +16,8 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, guard, online, stages, transport, turns
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, change_ref, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction as transactions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import work
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved as approvals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import bound, work
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
     NeedMore,
@@ -40,15 +41,7 @@ OF_CONTROLLER: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 }
 
 
-@dc.dataclass(frozen=True)
-class Outcome:
-    """What a planner hands to the action: the plan, and what else the result reports."""
-
-    plan: Plan
-    facts: Mapping[str, Any] = dc.field(default_factory=dict)
-    rolled_back: Plan = Plan()  # carried out by itself where the plan was rolled back
-
-
+Outcome = stages.Outcome
 MISSING = object()
 
 
@@ -168,6 +161,7 @@ class Task:
     planner: Planner
     reason: str
     way: str
+    approval: approvals.Approval = approvals.ANY
 
     @property
     def check(self) -> bool:
@@ -186,17 +180,29 @@ class Task:
     def plan(self, seen: Observation) -> tuple[Observation, Outcome]:
         return plan_from(seen, self.action, self.task_vars, self.wanted, self.planner, self.way)
 
+    def planned(self, seen: Observation, plan: Plan) -> bound.Planned:
+        """Give what a plan does and shows, as an approval binds it."""
+        return planned(self.wanted, seen, plan, self.planner)
+
     def carry_out(self, request: Mapping[str, Any]) -> dict[str, Any]:
         return transport.exchange(self.action, "transaction", dict(request), self.task_vars, self.way)
 
 
 def converge(
-    action: ActionBase, task_vars: dict[str, Any], wanted: Policy, questions: Questions, planner: Planner, *, reason: str, way: str
+    action: ActionBase,
+    task_vars: dict[str, Any],
+    wanted: Policy,
+    questions: Questions,
+    planner: Planner,
+    *,
+    reason: str,
+    way: str,
+    approval: approvals.Approval = approvals.ANY,
 ) -> dict[str, Any]:
     """One task: look, plan, apply as one transaction, shape the result. A conflict (the host moved on in between) is planned again once."""
-    task = Task(action, task_vars, wanted, questions, planner, reference(action, task_vars).after(reason), way)
+    task = Task(action, task_vars, wanted, questions, planner, reference(action, task_vars).after(reason), way, approval)
     seen, ended = finished(task, task.look())
-    one = applied(task, *task.plan(seen))
+    one = stages.applied(task, *task.plan(seen), functools.partial(send, task))
     if not (one.answer or one.done.plans or task.check):
         acknowledge_rollbacks(action, task_vars, wanted, one.seen, way)
 
@@ -209,7 +215,7 @@ def converge(
     earlier = [*ended, *past.advice(one.seen)]
     if earlier:  # only this run reports it, and advice is seen only by those who look for it
         shaped["warnings"] = [f"{task_vars.get('inventory_hostname') or 'this host'}: {sentence}" for sentence in earlier]
-    return {**shaped, "advice": list(dict.fromkeys([*earlier, *shaped["advice"], *noted]))}
+    return {**shaped, "planned": one.planned, "advice": list(dict.fromkeys([*earlier, *shaped["advice"], *noted]))}
 
 
 def finished(task: Task, seen: Observation) -> tuple[Observation, tuple[str, ...]]:
@@ -220,35 +226,6 @@ def finished(task: Task, seen: Observation) -> tuple[Observation, tuple[str, ...
     finish = functools.partial(task.carry_out, {**request, "expect": {}})
     ended = end(turns.done_to(past.cut_short_units(seen), task.wanted, task.host, task.cluster, finish))
     return task.look(), ended
-
-
-@dc.dataclass(frozen=True)
-class Applied:
-    """What became of a plan. whole: as it was planned before anything was done; answer: of the last transaction."""
-
-    seen: Observation
-    outcome: Outcome
-    whole: Plan
-    done: stages.Done
-    answer: Mapping[str, Any]
-
-
-def applied(task: Task, seen: Observation, outcome: Outcome) -> Applied:
-    whole, done = outcome.plan.whole, stages.Done()
-    answer: dict[str, Any] = {}
-    for attempt in (1, 2):
-        more, answer = stages.in_turn(stages.of(outcome.plan, task.check), functools.partial(send, task, seen, outcome))
-        if outcome.plan.first and not task.check:
-            done = stages.Done((*done.plans, *more.plans), (*done.answers, *more.answers))
-            if not differences_.trouble(answer):
-                seen, outcome = task.plan(task.look(lasting(seen)))
-                stages.settled(outcome.plan)
-                answer = send(task, seen, outcome, outcome.plan) if outcome.plan.acts else {}
-        if not answer.get("conflict") or attempt == 2:
-            break
-        seen, outcome = task.plan(task.look())
-        whole = whole if done.plans else outcome.plan.whole
-    return Applied(seen, outcome, whole, done, answer)
 
 
 def send(task: Task, seen: Observation, outcome: Outcome, plan: Plan) -> dict[str, Any]:
@@ -302,9 +279,8 @@ def acknowledge_rollbacks(action: ActionBase, task_vars: dict[str, Any], wanted:
         transport.exchange(action, "acknowledge", reported.wire(), task_vars, way)
 
 
-def lasting(seen: Observation) -> Observation:
-    """What no package changes, and what took a look of its own: what the driver's library reported, and what the controller fetched."""
-    return Observation(seen.host, {qid: answer for qid, answer in seen.answers.items() if qid.startswith(("probe:", "fetch:"))})
+def planned(wanted: Policy, seen: Observation, plan: Plan, planner: Planner) -> bound.Planned:
+    return bound.planned(wanted, seen, plan, lambda policy, obs: planner(policy, obs).plan)
 
 
 def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, reason: str, pending: list[str]) -> dict[str, Any]:
@@ -379,7 +355,8 @@ def run(
     archives.require(wanted)
     way = str(args.get("transport") or "auto")
     reason = f"gpufleet.nvidia.{module}" + (" (state: absent)" if wanted.state == "absent" else "")
-    return converge(action, task_vars or {}, wanted, questions, planner, reason=reason, way=way)
+    approval = approvals.parsed(args.get("approved_change"))
+    return converge(action, task_vars or {}, wanted, questions, planner, reason=reason, way=way, approval=approval)
 
 
 def run_info(
@@ -396,6 +373,7 @@ def run_info(
         "differences": [dc.asdict(d) for d in plan.differences],
         "leftovers": [dc.asdict(left) for left in plan.leftovers],
         "would_restart": plan.interrupts(wanted.restart),
+        "planned": planned(wanted, seen, outcome.plan, planner),
         "advice": [*past.advice(seen), *plan.beforehand, *plan.advice],
         **outcome.facts,
     }

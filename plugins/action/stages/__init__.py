@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, bound
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import diff as diff_
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results as differences_
@@ -20,11 +23,88 @@ EARLIER_SHOWN = 4  # parts that a message names of what was done before the one 
 
 
 @dc.dataclass(frozen=True)
+class Outcome:
+    """What a planner hands to the action: the plan, and what else the result reports."""
+
+    plan: Plan
+    facts: Mapping[str, Any] = dc.field(default_factory=dict)
+    rolled_back: Plan = Plan()  # carried out by itself where the plan was rolled back
+
+
+class Converging(Protocol):
+    """What the stages need of a task (base.Task)."""
+
+    @property
+    def check(self) -> bool: ...
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def approval(self) -> approved.Approval: ...
+
+    def look(self, so_far: Observation | None = None) -> Observation: ...
+
+    def plan(self, seen: Observation) -> tuple[Observation, Outcome]: ...
+
+    def planned(self, seen: Observation, plan: Plan) -> bound.Planned: ...
+
+
+@dc.dataclass(frozen=True)
 class Done:
     """What was carried out in transactions of their own, each with its answer, before the host was looked at again."""
 
     plans: tuple[Plan, ...] = ()
     answers: tuple[Mapping[str, Any], ...] = ()
+
+
+@dc.dataclass(frozen=True)
+class Applied:
+    """What became of a plan. whole, planned: as it was before anything was done; answer: of the last transaction."""
+
+    seen: Observation
+    outcome: Outcome
+    whole: Plan
+    done: Done
+    answer: Mapping[str, Any]
+    planned: bound.Planned
+
+
+Send = Callable[[Observation, Outcome, Plan], dict[str, Any]]
+
+
+def applied(task: Converging, seen: Observation, outcome: Outcome, send: Send) -> Applied:
+    """Carry out a plan, stage by stage. No transaction is sent that is not part of what was approved (fleet/approved.py)."""
+    whole, done = outcome.plan.whole, Done()
+    planned = task.planned(seen, outcome.plan)
+    answer = task.approval.refusal(planned, task.host)
+    for attempt in (1, 2) if not answer else ():
+        more, answer = in_turn(of(outcome.plan, task.check), functools.partial(send, seen, outcome))
+        if outcome.plan.first and not task.check:
+            done = Done((*done.plans, *more.plans), (*done.answers, *more.answers))
+            if not differences_.trouble(answer):
+                seen, outcome = task.plan(task.look(lasting(seen)))
+                settled(outcome.plan)
+                answer = unpredicted(task, seen, outcome, planned) or (send(seen, outcome, outcome.plan) if outcome.plan.acts else {})
+        if not answer.get("conflict") or attempt == 2:
+            break
+        seen, outcome = task.plan(task.look())
+        if not done.plans:
+            whole, planned = outcome.plan.whole, task.planned(seen, outcome.plan)
+        answer = unpredicted(task, seen, outcome, planned) if done.plans else task.approval.refusal(planned, task.host)
+        if answer:
+            break
+    return Applied(seen, outcome, whole, done, answer, planned)
+
+
+def unpredicted(task: Converging, seen: Observation, outcome: Outcome, planned: bound.Planned) -> dict[str, Any]:
+    """Refuse what is planned after the first stage where it is no part of what was planned before it."""
+    return task.approval.unpredicted(task.planned(seen, outcome.plan), planned, task.host) if task.approval.binds else {}
+
+
+def lasting(seen: Observation) -> Observation:
+    """What no package changes, and what took a look of its own: what the driver's library reported, and what the controller fetched."""
+    return Observation(seen.host, {qid: answer for qid, answer in seen.answers.items() if qid.startswith(("probe:", "fetch:"))})
 
 
 def of(plan: Plan, check: bool) -> list[Plan]:

@@ -85,7 +85,8 @@ def write(obs: Observation, path: str, wanted: dict[str, Any]) -> Plan:
     was, will = headline(before), headline(wanted)
     if was == will:  # what both begin with
         was, will = "other content", f"another {' and '.join(_other(before, wanted))}" if _other(before, wanted) else "our record"
-    return owned_file.write(file, text(wanted), why=why, key="decision", before=was or None, after=will, mode=MODE)
+    written = owned_file.write(file, text(wanted), why=why, key="decision", before=was or None, after=will, mode=MODE)
+    return dc.replace(written, lasting={file.path: text(lasting(wanted))})
 
 
 def _other(before: dict[str, Any], wanted: dict[str, Any]) -> list[str]:

@@ -364,6 +364,8 @@ class Plan:
     leftovers: tuple[Leftover, ...] = ()
     released: tuple[str, ...] = ()  # state: absent: files that were judged, and in which nothing of this collection is left
     first: tuple[Plan, ...] = ()  # transactions of their own before this one; then the host is looked at and planned again
+    # Path -> what an approval binds of a file instead of its content, where that has values of the moment (fleet/bound.py).
+    lasting: Mapping[str, str] = dc.field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
@@ -411,6 +413,7 @@ def merge(every: list[Plan]) -> Plan:
         substitute=tuple(s for p in plans for s in p.substitute),
         validate=tuple(v for p in plans for v in p.validate),
         disable_units=tuple(dict.fromkeys(u for p in plans for u in p.disable_units)),
+        lasting={k: v for p in plans for k, v in p.lasting.items()},
         restarts=tuple(restarts.values()),
         health=tuple(h for p in plans for h in p.health),
         pending=tuple(dict.fromkeys(u for p in plans for u in p.pending)),

@@ -59,6 +59,7 @@ class Archived(TypedDict):
 
     file: str
     name: str
+    sha256: str  # of the bytes, as the archive's manifest has it
 
 
 class Write(_WriteKeys, total=False):

@@ -67,6 +67,7 @@ class Part:
     file: str
     source: manifest.Repository
     sizes: Mapping[str, int]  # of its files
+    digests: Mapping[str, str]
     key: str
 
     @property
@@ -92,7 +93,9 @@ def of_host(policy: Policy, obs: Observation) -> Part:
         has = ", ".join(r.place for r in described.repositories)
         step = "Make one with these in gpufleet_bundle_formats and gpufleet_bundle_architectures"
         raise manifest.refused(policy.bundle_file, f"it is for {has}, and this host is {form}/{machine}", step)
-    return Part(policy.bundle_file, source, {n: described.files[f"{source.place}/{n}"].size for n in source.files}, str(answer["key"]))
+    files = {name: described.files[f"{source.place}/{name}"] for name in source.files}
+    sizes, digests = ({name: getattr(file, field) for name, file in files.items()} for field in ("size", "sha256"))
+    return Part(policy.bundle_file, source, sizes, digests, str(answer["key"]))
 
 
 def pinned(policy: Policy, obs: Observation, record: HostDecision) -> Policy:
@@ -190,7 +193,7 @@ def files(part: Part, obs: Observation, wanted: list[str], version: str) -> Plan
             "content": "",
             "mode": "0644",
             "linked": True,  # zypper's cache has the indexes of a local repository as hard links
-            "archived": {"file": part.file, "name": f"{part.source.place}/{name}"},
+            "archived": {"file": part.file, "name": f"{part.source.place}/{name}", "sha256": part.digests[name]},
         }
         for name in keep
     ]

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 SETTING = "gpufleet_rollout_approved_changes"  # the variable, and the statistic of the run that passes it on
 DIGEST = re.compile(rf"[0-9a-f]{{{change.LENGTH}}}")
+OLDER = re.compile(r"[0-9a-f]{16}")
 Approved = Mapping[str, frozenset[str]]
 
 
@@ -24,12 +25,23 @@ def parsed(value: Any) -> Approved | None:
     if value is None or value == "":
         return None
     given = _data(value)
+    _refuse_older(given)
     if not isinstance(given, Mapping) or not all(_digests(v) for v in given.values()):
         step = (
-            "Pass on what gpufleet.nvidia.plan has set as the statistic of that name, a class with its digests: {class: [5f0c1d2e3a4b5c6d]}"
+            f"Pass on what gpufleet.nvidia.plan has set as the statistic of that name, a class with its digests of {change.LENGTH} digits: "
+            "{class: [5f0c1d2e...]}"
         )
         raise PlanError(f"{SETTING} is {str(value)[:80]!r}", why="it is no dictionary of classes with lists of digests", next=step)
     return {str(text): frozenset(map(str, digests)) for text, digests in given.items()}
+
+
+def _refuse_older(given: Any) -> None:
+    """PlanError for digests of older releases, which said nothing of what is in files."""
+    lists = [v for v in given.values() if isinstance(v, list | tuple)] if isinstance(given, Mapping) else []
+    older = next((str(digest) for digests in lists for digest in digests if OLDER.fullmatch(str(digest))), "")
+    if older:
+        why = f"a digest of 16 digits is of an older release, and did not bind the content of files; those of today have {change.LENGTH}"
+        raise PlanError(f"{SETTING} has {older}", why=why, next="Plan again, and have that plan approved")
 
 
 def _data(value: Any) -> Any:
@@ -58,9 +70,8 @@ def refusal(approved: Approved | None, text: str, digest: str, result: Mapping[s
     """Why a host of the class `text` is left out, '' where its change was approved. One that has nothing to do needs no approval."""
     if approved is None or not digest or digest in approved.get(text, ()):
         return ""
-    planned = change.of(result, host)
-    places = [change.place(d) for d in planned["differences"]] + [f"a restart of {unit}" for unit in planned["restarts"]]
-    shown = names.few(places, 3, "; ")
+    shown = names.few(change.summary(change.of(result, host)), 3, "; ")
+    planned = f"{digest[: change.SHOWN]}: {shown}"
     if text not in approved:
-        return f"its class, {text}, is not in {SETTING}; it plans {digest}: {shown}"
-    return f"it plans something else than what was approved for its class ({SETTING}): {digest}: {shown}"
+        return f"its class, {text}, is not in {SETTING}; it plans {planned}"
+    return f"it plans something else than what was approved for its class ({SETTING}): {planned}"

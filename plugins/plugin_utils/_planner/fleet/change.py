@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The change that a host plans, as a value that equal hosts share.
+"""The change that a host plans, as a value that equal hosts share: what its transactions do, and what people read of them.
 
-What belongs to one host, or to one moment, is left out: its name, its UUIDs, times, numbers of containers and processes. So a reviewer
-reads each change once, and an approval stands however many containers have started since.
+What is bound (bound.py) is literal, but for GPUs, which it names by position. Of what people read, the state that was found has
+neither the host's name, nor identifiers, times, and numbers of containers and processes in it. So a reviewer reads each change
+once, and an approval stands however many containers have started since. What is wanted is never normalised.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Result = Mapping[str, Any]
+Item = Mapping[str, Any]
 UNCHANGED = ""
 WORD = re.compile(r"[\w.-]+")
 FIELDS = ("what", "path", "key", "before", "after")
-LENGTH = 16
+SCHEMA = 1  # of what a digest is made from
+LENGTH = 64  # hexadecimal digits of a SHA-256
+SHOWN = 16  # digits of it that sentences and tables show
 
 # In this order: a UUID has runs of digits that would also pass for a time.
 OF_ONE_HOST: Sequence[tuple[re.Pattern[str], str]] = (
@@ -33,11 +37,22 @@ OF_ONE_HOST: Sequence[tuple[re.Pattern[str], str]] = (
 
 
 def of(result: Result, host: str) -> dict[str, Any]:
-    """What changes on a host: differences and units that restart, without what is its own."""
-    restarts = result["would_restart"] if "would_restart" in result else result.get("restarted")
-    differences = [{field: common(d.get(field), host) for field in FIELDS} for d in result.get("differences") or ()]
+    """Give what changes on a host: what is bound, differences and units that restart, without what is its own."""
+    planned = result.get("planned") or {}
+    found = planned if planned else {"differences": result.get("differences"), "restarts": restarts(result)}
+    differences = [shown(difference, host) for difference in found.get("differences") or ()]
     differences.sort(key=lambda d: json.dumps(d, sort_keys=True))
-    return {"differences": differences, "restarts": sorted({str(u) for u in restarts or ()})}
+    items = sorted(planned.get("bound") or (), key=lambda item: json.dumps(item, sort_keys=True))
+    return {"bound": items, "differences": differences, "restarts": sorted({str(u) for u in found.get("restarts") or ()})}
+
+
+def restarts(result: Result) -> Sequence[str]:
+    return result["would_restart"] if "would_restart" in result else result.get("restarted") or ()
+
+
+def shown(difference: Mapping[str, Any], host: str) -> dict[str, Any]:
+    """Give a difference as equal hosts share it: evidence without what is of one host, and what is wanted as it is."""
+    return {field: common(difference.get(field), host) if field == "before" else difference.get(field) for field in FIELDS}
 
 
 def digest(result: Result, host: str) -> str:
@@ -46,10 +61,12 @@ def digest(result: Result, host: str) -> str:
 
 
 def digest_of(change: Mapping[str, Any]) -> str:
-    """The digest of a change as `of` gives it."""
-    if not change["differences"] and not change["restarts"]:
+    """Give the digest of a change as `of` gives it: of canonical JSON, the schema included."""
+    if not any(change.get(part) for part in ("bound", "differences", "restarts")):
         return UNCHANGED
-    return hashlib.sha256(json.dumps(change, sort_keys=True).encode()).hexdigest()[:LENGTH]
+    read = {part: change.get(part) for part in ("differences", "restarts")}
+    whole = {"schema": SCHEMA, "bound": change.get("bound") or [], "shown": read}
+    return hashlib.sha256(json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def common(value: Any, host: str) -> Any:
@@ -85,7 +102,33 @@ def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     moved += [f"{place(d)} is in the plan no more" for key, d in was.items() if key not in is_]
     restarts = [set(c.get("restarts") or ()) for c in (before, after)]
     moved += [f"{unit} would restart" for unit in sorted(restarts[1] - restarts[0])]
-    return moved + [f"{unit} would not restart any more" for unit in sorted(restarts[0] - restarts[1])]
+    moved += [f"{unit} would not restart any more" for unit in sorted(restarts[0] - restarts[1])]
+    return moved + moved_items(before.get("bound") or (), after.get("bound") or ())
+
+
+def moved_items(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
+    """The same of what is bound and not shown: which content, command or unit is another one."""
+    was, is_ = ({json.dumps(item, sort_keys=True): subject(item) for item in items} for items in (before, after))
+    new = [place for key, place in is_.items() if key not in was]
+    gone = [place for key, place in was.items() if key not in is_]
+    moved = [f"{place} is not as it was approved" if place in gone else f"{place} is new in the plan" for place in new]
+    return list(dict.fromkeys([*moved, *(f"{place} is in the plan no more" for place in gone if place not in new)]))
+
+
+SUBJECTS = ("path", "unit", "argv", "name", "text", "socket", "mode")
+
+
+def subject(item: Item) -> str:
+    """Name an item of a transaction by what it is about."""
+    about = next((item[key] for key in SUBJECTS if item.get(key)), "")
+    words = " ".join(map(str, about)) if isinstance(about, list | tuple) else str(about)
+    return f"{item.get('do')} {words}".strip()
+
+
+def summary(change: Mapping[str, Any]) -> list[str]:
+    """Name what a change is about: what people read of it, else what it does."""
+    read = [place(d) for d in change["differences"]] + [f"a restart of {unit}" for unit in change["restarts"]]
+    return read or [subject(item) for item in change["bound"]]
 
 
 def place(difference: Mapping[str, Any]) -> str:

@@ -14,7 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
-SCHEMA = 1
+SCHEMA = 2
+OLDER = 1  # whose digests did not bind what is in files
 APPROVED, FILE = "gpufleet_rollout_approved", "gpufleet_rollout_plan_file"
 
 
@@ -52,6 +53,7 @@ def require_plan(data: Any, where: str) -> Mapping[str, Any]:
         raise PlanError("this is no plan of a rollout", where=where, why=f"{APPROVED} names it", next=step)
     if data.get("schema") != SCHEMA:
         why = f"this collection reads schema {SCHEMA}"
+        why += ", since older plans do not bind the content of files" if data.get("schema") == OLDER else ""
         raise PlanError(
             f"this plan has schema {data.get('schema')!r}", where=where, why=why, next="Plan again, and have that plan approved"
         )
@@ -68,7 +70,7 @@ def odd_hosts(hosts: Mapping[str, Any]) -> Iterator[str]:
 def odd_changes(changes: Mapping[str, Any]) -> Iterator[str]:
     """What a person has read is what they approved: a change that is shown under the digest of another one would approve that."""
     for digest, found in changes.items():
-        parts = {key: found.get(key) if isinstance(found, dict) else None for key in ("differences", "restarts")}
+        parts = {key: found.get(key) if isinstance(found, dict) else None for key in ("bound", "differences", "restarts")}
         if not all(isinstance(part, list) for part in parts.values()) or change.digest_of(parts) != digest:
             yield f"the change {digest} has another digest than what it shows"
 

@@ -48,10 +48,10 @@ def with_reasons(result: outcomes.Result, host: str) -> dict[str, Any]:
     for difference in found["differences"]:
         difference["why"] = ""
     order = {place(d): d for d in found["differences"]}
-    for original in result.get("differences") or ():
-        own = change.common({field: original.get(field) for field in change.FIELDS}, host)
-        if place(own) in order:
-            order[place(own)]["why"] = str(change.common(str(original.get("why") or ""), host))
+    for original in (result.get("planned") or result).get("differences") or ():
+        own = place(change.shown(original, host))
+        if own in order:
+            order[own]["why"] = str(change.common(str(original.get("why") or ""), host))
     return found
 
 

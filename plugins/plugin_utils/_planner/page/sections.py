@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change as digests
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, hosts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page.markup import Child, Markup, element
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import groups, journal, names, outcomes, sentences
@@ -136,7 +137,7 @@ def change(digest: str, one: Mapping[str, Any], would: bool) -> Markup:
     count = outcomes.plural(len(one["hosts"]))
     items = [difference(d) for d in one["differences"]]
     items += [element("li", "restart " if would else "restarted ", element("code", unit)) for unit in one["restarts"]]
-    who = element("p", element("b", count), f": {named(one['hosts'])} ", element("span", digest, class_="chip m"))
+    who = element("p", element("b", count), f": {named(one['hosts'])} ", element("span", digest[: digests.SHOWN], class_="chip m"))
     return element("div", who, element("ul", *items), class_="change")
 
 

@@ -9,6 +9,7 @@ is kept as long as nothing else changes, and else is the host's own time at the 
 
 from __future__ import annotations
 
+import dataclasses as dc
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -75,7 +76,10 @@ def plan(policy: Policy, obs: Observation, record: HostDecision, driver: Driver,
             BACK: [("", max(known.get(BACK, 0), rolled_back(obs)))],
         }
     )
-    return merge([moved, put(file, text)])
+    put_there = put(file, text)
+    # Times and what is pending are measured by each run, so an approval binds the decisions alone.
+    of_decisions = {file.path: written({DECISION: decisions(record, driver)})} if put_there.changes else {}
+    return merge([moved, dc.replace(put_there, lasting=of_decisions)])
 
 
 def put(file: File, text: str) -> Plan:

@@ -200,8 +200,8 @@ def test_the_bytes_of_a_change_are_filled_in_when_it_is_sent(tmp_path: Path) -> 
     place, name = tmp_path / "bundle.tar", f"apt/x86_64/{DEB}"
     place.write_bytes(bundles.archive())
     plain: transaction.Write = {"path": "/etc/a", "op": "write", "content": "text"}
-    archived: transaction.Write = {
-        "path": "/b", "op": "write", "content": "", "mode": "0644", "archived": {"file": str(place), "name": name}}  # fmt: skip
+    there: transaction.Archived = {"file": str(place), "name": name, "sha256": ""}
+    archived: transaction.Write = {"path": "/b", "op": "write", "content": "", "mode": "0644", "archived": there}
     text = base64.b64encode(bundles.content()[name]).decode()
     assert archives.filled([plain, archived, {"path": "/c", "op": "remove"}]) == [
         plain,

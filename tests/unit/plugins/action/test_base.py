@@ -103,7 +103,7 @@ def test_options_become_a_policy(args: dict[str, Any], field: str, value: Any) -
     ("args", "sentence"),
     [
         ({"injection": "magic"}, "value of injection must be one of"),
-        ({"colour": "green"}, "Unsupported parameters: colour. Supported parameters: adopt, bundle_file, cdi, "),
+        ({"colour": "green"}, "Unsupported parameters: colour. Supported parameters: adopt, approved_change, bundle_file, cdi, "),
         ({"restrat": "never", "colour": "green"}, "Unsupported parameters: colour, restrat (did you mean restart?). Supported"),
         ({"fleet_policy": "uniform"}, "Unsupported parameters: fleet_policy"),
         (

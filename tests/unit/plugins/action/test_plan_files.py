@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import rollout_plan, rollout_settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
-PLAN = {"schema": 1, "changes": {}, "hosts": {}}
+PLAN = {"schema": 2, "changes": {}, "hosts": {}}
 
 
 def test_a_plan_is_written_through_no_link_of_others(tmp_path: Path) -> None:

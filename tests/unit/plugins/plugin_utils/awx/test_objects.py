@@ -67,7 +67,11 @@ ANSWERS = [
     ("gpufleet_fail_on_drift", True, "true"),
     ("gpufleet_rollout_soak", 60, "60"),
     ("gpufleet_rollout_tasks", {"change": "driver.yml"}, '{"change": "driver.yml"}'),
-    ("gpufleet_rollout_approved_changes", {"L4": ["5f0c1d2e3a4b5c6d"]}, '{"L4": ["5f0c1d2e3a4b5c6d"]}'),
+    (
+        "gpufleet_rollout_approved_changes",
+        {"L4": ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]},
+        '{"L4": ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]}',
+    ),
 ]
 
 

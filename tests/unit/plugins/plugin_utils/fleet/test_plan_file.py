@@ -34,7 +34,7 @@ def test_a_plan_is_as_its_schema_says() -> None:
     assert change["hosts"] == ["a", "b"]
     assert [found["hosts"][h]["containers"] for h in "ab"] == [0, 2]
     assert found["hosts"]["d"]["left_out"] == "no"
-    assert judged({**found, "more": 1, "schema": 2}, SCHEMA)
+    assert judged({**found, "more": 1, "schema": 1}, SCHEMA)
 
 
 SWITCH = "/etc/containerd/config.toml enable_cdi"
@@ -69,7 +69,8 @@ def test_a_host_that_nobody_has_approved_is_left_out_if_it_has_something_to_do()
     [
         ([], "plan.json: this is no plan of a rollout (gpufleet_rollout_approved names it)"),
         ({"hosts": {}}, "plan.json: this is no plan of a rollout"),
-        ({"schema": 2, "hosts": {}, "changes": {}}, "plan.json: this plan has schema 2 (this collection reads schema 1)"),
+        ({"schema": 3, "hosts": {}, "changes": {}}, "plan.json: this plan has schema 3 (this collection reads schema 2)"),
+        ({"schema": 1, "hosts": {}, "changes": {}}, "plan.json: this plan has schema 1 (this collection reads schema 2, since older plans"),
     ],
 )
 def test_a_file_that_is_no_plan_of_this_collection_is_refused(data: Any, sentence: str) -> None:
@@ -95,7 +96,9 @@ FORGED = [
     forged("changes", "*", "differences", value=None),
     forged("changes", "*", "differences", value=[]),  # the host's change, shown as one that restarts a unit and writes nothing
     forged("changes", "*", "restarts", value=[]),
-    forged("changes", "f" * 16, value=[]),
+    forged("changes", "*", "bound", value=[{"do": "write", "path": "/etc/cron.d/more"}]),
+    forged("changes", "*", "bound", value=None),
+    forged("changes", "f" * 64, value=[]),
 ]
 
 

@@ -95,13 +95,13 @@ def test_a_host_where_nothing_was_found_has_a_class_too() -> None:
 
 SAME = [
     # what differs between two hosts a and b, and is no other change
-    ({"after": "GPU-3d1b0b0e-7b5e-4b0a-9c8f-000000000001"}, {"after": "GPU-9aab0b0e-7b5e-4b0a-9c8f-00000000000f"}),
-    ({"after": "made 2026-11-22T10:00:00Z"}, {"after": "made 2026-11-23T11:31:07Z"}),
-    ({"after": "for 3 containers"}, {"after": "for 1 container"}),
-    ({"after": "of a"}, {"after": "of b"}),
-    ({"after": ["on a.example.org"]}, {"after": ["on b.example.org"]}),
-    ({"after": {"id": "0123456789abcdef" * 4}}, {"after": {"id": "fedcba9876543210" * 4}}),
-    ({"after": "0000:17:00.0"}, {"after": "0000:3b:00.0"}),
+    ({"before": "GPU-3d1b0b0e-7b5e-4b0a-9c8f-000000000001"}, {"before": "GPU-9aab0b0e-7b5e-4b0a-9c8f-00000000000f"}),
+    ({"before": "made 2026-11-22T10:00:00Z"}, {"before": "made 2026-11-23T11:31:07Z"}),
+    ({"before": "for 3 containers"}, {"before": "for 1 container"}),
+    ({"before": "of a"}, {"before": "of b"}),
+    ({"before": ["on a.example.org"]}, {"before": ["on b.example.org"]}),
+    ({"before": {"id": "0123456789abcdef" * 4}}, {"before": {"id": "fedcba9876543210" * 4}}),
+    ({"before": "0000:17:00.0"}, {"before": "0000:3b:00.0"}),
     ({"why": "4 sandboxes run"}, {"why": "none runs"}),
 ]
 
@@ -120,13 +120,19 @@ def test_what_a_reviewer_would_want_to_know_is_part_of_a_change(other: dict[str,
     assert change.digest(looked(CHANGE), "a") != change.digest({**looked(CHANGE), "would_restart": []}, "a")
 
 
+@pytest.mark.parametrize(("one", "other"), [pair for pair in SAME if "before" in pair[0]])
+def test_what_is_wanted_is_never_taken_for_evidence(one: dict[str, Any], other: dict[str, Any]) -> None:
+    wanted = (looked({**CHANGE, "after": values["before"]}) for values in (one, other))
+    assert len({change.digest(result, host) for result, host in zip(wanted, "ab", strict=True)}) == 2
+
+
 NUMBERS = st.integers(0, 9999)
 
 
 @given(NUMBERS, NUMBERS, st.permutations([CHANGE, {**CHANGE, "key": "b"}, {**CHANGE, "path": "/x"}]))
 def test_an_approval_does_not_expire_because_a_container_started(before: int, after: int, differences: list[dict[str, Any]]) -> None:
     def of(number: int, order: list[dict[str, Any]]) -> str:
-        return change.digest(looked(*({**d, "why": f"{number} containers", "after": f"keeps {number} containers"} for d in order)), "a")
+        return change.digest(looked(*({**d, "why": f"{number} containers", "before": f"keeps {number} containers"} for d in order)), "a")
 
     assert of(before, sorted(differences, key=str)) == of(after, differences)
 

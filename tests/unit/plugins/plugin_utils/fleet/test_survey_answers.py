@@ -22,10 +22,10 @@ TEXTS = {
     "domain": "rack",
     "waves": "1,10%,50%,100%",
     "tasks": "change=driver.yml",
-    "approved_changes": '{"containerd 1.7": ["5f0c1d2e3a4b5c6d"]}',
+    "approved_changes": f'{{"containerd 1.7": ["{"5f0c" * 16}"]}}',
 }
 BESIDE = {"soak_command": {"soak": 60}}  # what a setting needs beside it
-MEANT = {"approved_changes": {"containerd 1.7": ["5f0c1d2e3a4b5c6d"]}}  # where the example is none
+MEANT = {"approved_changes": {"containerd 1.7": ["5f0c" * 16]}}  # where the example is none
 ALSO: list[tuple[Any, ...]] = [
     ("soak_command", '["/usr/local/bin/healthy"]'),
     ("gate_check", "[/usr/local/bin/healthy, fleet]", ["/usr/local/bin/healthy", "fleet"]),

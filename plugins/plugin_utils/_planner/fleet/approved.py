@@ -1,0 +1,93 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hold each transaction against the change that was approved for its host, where it is sent.
+
+What a rollout's first play has compared may be another thing when a wave comes to the host: variables may have changed, and so
+may the host. So the task that changes a host compares as well: its plan before the first transaction and after a conflict,
+and, once packages are installed and the host was planned again, what is left of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.bound import Item, Planned
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, names
+
+OPTION = "approved_change"
+NONE = "none"  # the host had nothing to do when the plan was approved
+DIGEST = re.compile(rf"[0-9a-f]{{{change.LENGTH}}}")
+OLD = re.compile(r"[0-9a-f]{16}")
+AGAIN = "Plan again, and have that plan approved"
+
+
+@dc.dataclass(frozen=True)
+class Approval:
+    """What one host may do. digest: of its change, `none` for nothing, '' where nothing has to be approved."""
+
+    digest: str = ""
+
+    @property
+    def binds(self) -> bool:
+        return bool(self.digest)
+
+    def refusal(self, planned: Planned, host: str) -> dict[str, Any]:
+        """Answer in the place of the host that this plan was not approved; {} where it was."""
+        found = change.of({"planned": escape.every(planned, escape.line)}, host)
+        digest = change.digest_of(found)
+        if not self.binds or digest in (self.digest, change.UNCHANGED):
+            return {}
+        approved = "nothing" if self.digest == NONE else self.digest[: change.SHOWN]
+        said = f"{approved} was approved, and this host plans {digest[: change.SHOWN]} now: {names.few(change.summary(found), 3, '; ')}"
+        return refused(said, "No file was changed")
+
+    def unpredicted(self, planned: Planned, before: Planned, host: str) -> dict[str, Any]:
+        """The same of what is left to do after a first stage: each item of it has to be in the plan from before."""
+        more = list(surplus(planned, before)) if self.binds else []
+        if not more:
+            return {}
+        few = names.few([change.subject(item) for item in more], 3, "; ")
+        return refused(f"after its first stage this host plans something else than what was approved: {few}")
+
+
+ANY = Approval()
+
+
+def parsed(value: Any) -> Approval:
+    """Read the option. PlanError for what is no digest."""
+    text = str(value or "")
+    if text in ("", NONE) or DIGEST.fullmatch(text):
+        return Approval(text)
+    why = f"it is neither a digest of {change.LENGTH} digits nor {NONE}"
+    if OLD.fullmatch(text):
+        why = "it is of an older release, whose digests did not bind the content of files"
+    raise PlanError(f"{OPTION} is {text[:80]!r}", why=why, next=AGAIN)
+
+
+def refused(message: str, state: str = "") -> dict[str, Any]:
+    """Build the answer that a host would give to a transaction that is refused."""
+    step = f"{AGAIN}, or find out who has changed variables or the host since"
+    return {"error": {"phase": "approval", "message": message, "next": f"{state}. {step}" if state else step}}
+
+
+def surplus(planned: Planned, before: Planned) -> Iterator[Item]:
+    """Find what a plan does that the plan from before does not."""
+    predicted = {json.dumps(item, sort_keys=True) for item in before.get("bound") or ()}
+    keys: dict[str, list[Any]] = {}
+    for difference in before.get("differences") or ():
+        keys.setdefault(str(difference["path"]), []).append([difference["key"], difference["after"]])
+    for item in planned.get("bound") or ():
+        if json.dumps(item, sort_keys=True) not in predicted and not same_keys(item, keys.get(str(item.get("path")), ())):
+            yield item
+
+
+def same_keys(item: Item, wanted: Sequence[Any]) -> bool:
+    """Whether an edit sets only keys that were to be set in this file, each to the same value."""
+    return item["do"] == "edit" and bool(item["keys"]) and all(key in wanted for key in item["keys"])

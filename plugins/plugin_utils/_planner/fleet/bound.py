@@ -1,0 +1,132 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Say what the transactions of a plan do, item by item, as a value that equal hosts share: what an approval binds.
+
+A file of ours is its path, mode, owner and the digest of its content. An edit of another's file is the keys that it sets and
+the text that it inserts, without line numbers and digests of what was there. What belongs to one moment (processes, invocation
+ids, reasons) is left out; GPUs are named by position (canonical.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import canonical
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+Item = dict[str, Any]
+Planned = dict[str, Any]
+NOTHING: Planned = {}
+# Of one moment: a process, when it began, words for people.
+OF_A_MOMENT = ("process", "ticks", "replaces", "why")
+SHOWN = ("what", "path", "key", "before", "after", "why")
+OWNER = "root"  # of each file that the executor makes
+
+
+def planned(policy: Policy, obs: Observation, plan: Plan, planner: Callable[[Policy, Observation], Plan]) -> Planned:
+    """Give what a plan does and shows. planner: what has made it; it makes the plan of the canonical host as well."""
+    whole = plan.whole
+    if whole.empty and not plan.acts:
+        return NOTHING
+    known = canonical.identities(policy, obs)
+    same = twin(policy, obs, known, planner) if known != canonical.NONE else whole
+    return of(whole, same, known, policy.restart)
+
+
+def twin(policy: Policy, obs: Observation, known: canonical.Identities, planner: Callable[[Policy, Observation], Plan]) -> Plan:
+    """Plan the canonical host. Where that fails each content counts as it is, so that the host shares its change with no other."""
+    try:
+        return planner(canonical.policy_of(policy, known), canonical.observation_of(policy, obs, known)).whole
+    except (PlanError, NeedMore):
+        return Plan()
+
+
+def of(whole: Plan, same: Plan, known: canonical.Identities, restart: str) -> Planned:
+    """same: the plan of the canonical host, in which a path, a unit and a word are what `known` makes of them here."""
+    items = [*files(whole, same, known), *programs(whole, known), *units(whole, known, restart)]
+    readable = known.readable()
+    by_place = {(d.what, d.path, d.key): d for d in same.differences}
+    differences = []
+    for d in whole.differences:
+        one = by_place.get((d.what, canonical.place(d.path, known), known.text(d.key)))
+        found = dc.asdict(one) if one else known.value(dc.asdict(d))
+        differences.append(readable.value({field: found[field] for field in SHOWN}))
+    restarts = sorted(readable.text(known.text(unit)) for unit in whole.interrupts(restart))
+    return {"bound": ordered(items), "differences": differences, "restarts": restarts}
+
+
+def ordered(items: Sequence[Item]) -> list[Item]:
+    return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
+
+
+# ---------------------------------------------------------------- files
+
+
+def files(whole: Plan, same: Plan, known: canonical.Identities) -> Iterator[Item]:
+    made = {str(change["path"]): change for change in same.changes}
+    for change in whole.changes:
+        path = known.text(change["path"])
+        other = made.get(path)
+        usual = other is not None and other["op"] == change["op"]
+        yield of_change(path, other if other is not None and usual else change, same if usual else whole)
+
+
+def of_change(path: str, change: transaction.Change, plan: Plan) -> Item:
+    """One change of a file. plan: that the change is from, which says what else is bound of it."""
+    found: Item = {"do": change["op"], "path": path}
+    if change.get("forget"):
+        found["forget"] = True
+    if change["op"] == "write":
+        digest = archived(change) or sha256(plan.lasting.get(change["path"], change["content"]))
+        found |= {"mode": change.get("mode", ""), "owner": OWNER, "sha256": digest}
+        found |= {"copies": [value["path"] for value in change["references"]]} if change.get("references") else {}
+    elif change["op"] == "edit":
+        found["inserts"] = [line["text"] for line in change["edits"]]
+        found["keys"] = [[d.key, d.after] for d in plan.differences if d.path == change["path"]]
+    elif change["op"] == "restore" and change.get("changed"):
+        found["changed"] = True
+    return found
+
+
+def archived(change: transaction.Write) -> str:
+    """Give the digest of a file that comes from an archive of packages, '' for all others."""
+    return change["archived"]["sha256"] if "archived" in change else ""
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# ---------------------------------------------------------------- what is run
+
+
+def programs(whole: Plan, known: canonical.Identities) -> Iterator[Item]:
+    rows = [("run", dict(command)) for command in whole.commands]
+    rows += [("stage", dict(staged)) for staged in whole.stage_files]
+    rows += [("substitute", {"text": text, "by": by}) for text, by in whole.substitute]
+    rows += [("validate", dict(check)) for check in whole.validate]
+    rows += [("serve", dict(health)) for health in whole.health]
+    for word, row in rows:
+        yield {"do": word, **lasting(known.value(row))}
+
+
+def units(whole: Plan, known: canonical.Identities, restart: str) -> Iterator[Item]:
+    yield {"do": "restarts", "mode": restart}
+    for unit in whole.disable_units:
+        yield {"do": "disable", "unit": known.text(unit)}
+    for act in whole.acts_on(restart):
+        yield {"do": act.action, "unit": known.text(act.unit), "timeout": act.timeout}
+
+
+def lasting(value: Any) -> Any:
+    """Leave out what belongs to a moment."""
+    if isinstance(value, Mapping):
+        return {key: lasting(of) for key, of in value.items() if key not in OF_A_MOMENT}
+    return [lasting(of) for of in value] if isinstance(value, list) else value

@@ -1,0 +1,232 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Describe a host's hardware by positions: what the same planner makes of that is what equal hosts share.
+
+An approval binds files that are made from hardware, and these name GPUs. So the planner runs a second time, on the same answers
+in which each identity of this host (a GPU's UUID, its PCI address, a MIG device's UUID, a major that the kernel handed out) is
+the position of its GPU or driver. The identities are the typed values that the planner itself reads, replaced in what it is
+given and never in what it makes. A text that only looks like an identity stays as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses as dc
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import nvidia_smi, nvml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import device_nodes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, wanted
+
+# A host that calls its GPU `runc` gets no word of its plan replaced.
+UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+DYNAMIC = (*range(234, 255), *range(384, 512))  # majors that the kernel hands out (Documentation/admin-guide/devices.txt)
+FIRST_MAJOR = 600  # no driver has it, and it has as many digits as those above, so spans of answers stay right
+OF_DRIVER = re.compile(r"nvidia[\w-]*")
+MAJOR = re.compile(r'(?m)^(\s*-?\s*"?major"?: )(\d{3})\b')  # of a device node in a CDI spec, YAML or JSON
+LINKS, LINK = queries.directory(device_nodes.LINKS)["id"], re.compile(r"(\d{3}):(\d+)")
+
+
+@dc.dataclass(frozen=True)
+class Identities:
+    """What names the hardware of one host. names: an identity to its position, which has the form and the length of one."""
+
+    names: Mapping[str, str] = dc.field(default_factory=dict)
+    majors: Mapping[int, int] = dc.field(default_factory=dict)
+
+    @functools.cached_property
+    def _pattern(self) -> re.Pattern[str] | None:
+        longest_first = sorted(self.names, key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, longest_first)), re.IGNORECASE) if self.names else None
+
+    def text(self, text: str) -> str:
+        """Replace the identities in a text of this host."""
+        return self._pattern.sub(lambda found: self._folded[found[0].lower()], text) if self._pattern else text
+
+    @functools.cached_property
+    def _folded(self) -> Mapping[str, str]:
+        """The same by names in small letters: programs write PCI addresses in either."""
+        return {name.lower(): position for name, position in self.names.items()}
+
+    def position(self, name: str) -> str:
+        """Give the position of what is called by a name of this host, the name itself for all else."""
+        return self._folded.get(name.lower(), name)
+
+    def readable(self) -> Identities:
+        """Give the positions as people read them: <GPU 0>, <GPU 0, MIG 1>."""
+        return Identities({position: words(position) for position in self.names.values()})
+
+    def value(self, value: Any) -> Any:
+        """Replace them in all texts of a plain value, keys included."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.text(key) if isinstance(key, str) else key: self.value(of) for key, of in value.items()}
+        return [self.value(of) for of in value] if isinstance(value, list | tuple) else value
+
+
+NONE = Identities()
+POSITION = re.compile(
+    r"f*fffe:(?P<bus>[0-9a-f]{2}):00\.0|GPU-[0-]+-(?P<gpu>[0-9a-f]{12})|MIG-[0-]+-(?P<of>[0-9a-f]{4})-(?P<mig>[0-9a-f]{12})"
+)
+
+
+def words(position: str) -> str:
+    """Name the hardware at a position."""
+    found = POSITION.fullmatch(position)
+    if not found:
+        return position
+    number = int(found["bus"] or found["gpu"] or found["of"], 16)
+    return f"<GPU {number}, MIG {int(found['mig'], 16)}>" if found["mig"] else f"<GPU {number}>"
+
+
+def identities(policy: Policy, obs: Observation) -> Identities:
+    """Collect what the planner has read of this host's GPUs and majors; nothing where it has not asked, or cannot read the answers."""
+    if not all(obs.asked(question) for question in gpus.questions(policy)):
+        return NONE
+    try:
+        known = gpus_of(policy, obs)
+        majors = gpus.majors(policy, obs)
+    except (PlanError, NeedMore):
+        return NONE
+    names: dict[str, str] = {}
+    for at, bus in enumerate(sorted(known)):
+        names[bus] = f"fffe:{at:02x}:00.0".rjust(len(bus), "f")
+        whole, *parts = known[bus]
+        names.update({whole: f"GPU-00000000-0000-0000-0000-{at:012x}"} if UUID.fullmatch(whole) else {})
+        migs = (uuid for uuid in parts if UUID.fullmatch(uuid))
+        names.update({uuid: f"MIG-00000000-0000-0000-{at:04x}-{n:012x}" for n, uuid in enumerate(migs)})
+    dynamic = sorted(name for name, major in majors.items() if OF_DRIVER.fullmatch(name) and major in DYNAMIC)
+    numbers = {majors[name]: FIRST_MAJOR + at for at, name in enumerate(dynamic)}
+    return Identities(names, numbers)
+
+
+def gpus_of(policy: Policy, obs: Observation) -> dict[str, list[str]]:
+    """Give the PCI address of each GPU with its UUID and those of its MIG devices, in the order in which NVML counts them."""
+    found: dict[str, list[str]] = {bus: [""] for bus in gpus.pci_gpus(obs, gpus.paths(policy))}
+    for bus, uuid, migs in (*of_driver(policy, obs), *reported(policy, obs)):
+        row = found.setdefault(bus, [""])
+        row[0] = row[0] or uuid
+        row[1:] = migs or row[1:]
+    return found
+
+
+Row = tuple[str, str, list[str]]
+
+
+def of_driver(policy: Policy, obs: Observation) -> list[Row]:
+    return [(gpu.bus_id, gpu.uuid, []) for gpu in gpus.parse(policy, obs).gpus]
+
+
+def reported(policy: Policy, obs: Observation) -> Iterator[Row]:
+    """Read what NVML and nvidia-smi have answered, as far as they were asked."""
+    for qid, answer in obs.answers.items():
+        if qid.startswith("probe:nvml"):
+            for gpu in map(nvml.gpu_facts, (answer.get("value") or {}).get("gpus") or ()):
+                yield gpu.bus_id, gpu.uuid, [mig.uuid for mig in gpu.devices]
+    with contextlib.suppress(PlanError, NeedMore):
+        for gpu in nvidia_smi.facts(policy, obs).gpus or ():
+            yield gpu.bus_id, gpu.uuid, [mig.uuid for mig in gpu.devices]
+    with contextlib.suppress(PlanError, NeedMore):
+        for one in modes.read(obs, (), slices=False):
+            yield one.bus, one.uuid, []
+
+
+def policy_of(policy: Policy, known: Identities) -> Policy:
+    """Have the policy name this host's GPUs by position. All else in it is what somebody wants, and stays literal."""
+    if not policy.sharing:
+        return policy
+    return dc.replace(policy, sharing={key_of(str(key), known): value for key, value in policy.sharing.items()})
+
+
+def key_of(key: str, known: Identities) -> str:
+    """Give a key of the sharing policy, which may be a UUID or a PCI address without its domain."""
+    named = wanted.bus_id(key) if wanted.BUS.fullmatch(key.lower()) else key
+    position = known.position(named)
+    return key if position == named else position
+
+
+def observation_of(policy: Policy, obs: Observation, known: Identities) -> Observation:
+    """Give the same answers about hardware that is named by positions."""
+    return Observation(obs.host, Answers(obs.answers, known, f"file:{gpus.paths(policy).devices}"))  # type: ignore[arg-type]
+
+
+class Answers(Mapping[str, Mapping[str, Any]]):
+    """Answers in which the identities of a host are positions, each made when it is read: a plan reads some of a look's answers twice."""
+
+    def __init__(self, answers: Mapping[str, Mapping[str, Any]], known: Identities, devices: str) -> None:
+        self._answers, self._known, self._devices = answers, known, devices
+        self._back = Identities({position: name for name, position in known.names.items()})
+        self._made: dict[str, Mapping[str, Any]] = {}
+
+    def __getitem__(self, qid: str) -> Mapping[str, Any]:
+        if qid not in self._made:
+            self._made[qid] = self._of(qid, self._answers[self._asked(qid)])
+        return self._made[qid]
+
+    def __contains__(self, qid: object) -> bool:
+        return self._asked(str(qid)) in self._answers
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._known.text(qid) for qid in self._answers)
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def _asked(self, qid: str) -> str:
+        """Give the query as it was sent to the host."""
+        return qid if qid in self._answers else self._back.text(qid)
+
+    def _of(self, qid: str, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        made: Mapping[str, Any] = numbered(self._known.value(answer), self._known)
+        if qid == self._devices:
+            return {**made, "content": device_table(str(made.get("content") or ""), self._known)}
+        if qid == LINKS:
+            return {
+                **made,
+                "entries": [{**entry, "name": link(str(entry.get("name")), self._known)} for entry in made.get("entries") or ()],
+            }
+        return made
+
+
+def numbered(value: Any, known: Identities) -> Any:
+    """Replace the majors of device nodes, wherever an answer or a CDI spec in it has them."""
+    if isinstance(value, Mapping):
+        found = {key: numbered(of, known) for key, of in value.items()}
+        if isinstance(found.get("rdev"), list) and found["rdev"]:
+            found["rdev"] = [known.majors.get(found["rdev"][0], found["rdev"][0]), *found["rdev"][1:]]
+        if isinstance(found.get("content"), str) and "cdiVersion" in found["content"]:
+            found["content"] = MAJOR.sub(lambda at: f"{at[1]}{known.majors.get(int(at[2]), int(at[2]))}", found["content"])
+        return found
+    return [numbered(of, known) for of in value] if isinstance(value, list) else value
+
+
+def device_table(text: str, known: Identities) -> str:
+    """Rewrite the lines of /proc/devices that name one of the driver's majors."""
+    characters, heading, blocks = text.partition("Block devices:")
+    lines = []
+    for line in characters.splitlines(keepends=True):
+        words = line.split()
+        major = int(words[0]) if len(words) == 2 and words[0].isdigit() and OF_DRIVER.fullmatch(words[1]) else 0
+        lines.append(line.replace(words[0], str(known.majors[major]), 1) if major in known.majors else line)
+    return "".join(lines) + heading + blocks
+
+
+def place(path: str, known: Identities) -> str:
+    """Give a path of this host as one of the canonical host."""
+    folder, _slash, name = path.rpartition("/")
+    return f"{folder}/{link(name, known)}" if folder == device_nodes.LINKS else known.text(path)
+
+
+def link(name: str, known: Identities) -> str:
+    """Rewrite the name of a link in /dev/char, which is a device's number."""
+    found = LINK.fullmatch(name)
+    return f"{known.majors.get(int(found[1]), int(found[1]))}:{found[2]}" if found else name

@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is sent to a host is what was approved for it, whatever has changed since: on hosts that run, by whole tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, change
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+from tests.unit import gpus
+from tests.unit.plugins.plugin_utils.fleet.test_bound import mps, running
+from tests.unit.running_host import Host, Node, nodes
+
+PHASE = "approval: "
+SETTINGS = "/etc/gpufleet/mps.json"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    yield from nodes()
+
+
+def look(host: Host, **options: Any) -> str:
+    """The digest that the preflight of a rollout has of this host."""
+    result = host.task("node_info", packages="ignore", **options)
+    assert not result.get("failed"), result
+    assert not result["problem"], result
+    return change.digest(result, "gpu1")
+
+
+def converge(host: Host, digest: str, **options: Any) -> dict[str, Any]:
+    return host.task("node", **{"packages": "ignore", "approved_change": digest, **options})
+
+
+def sent(host: Host) -> list[Any]:
+    """The transactions that the host got."""
+    return [request for request in host.wire if isinstance(request, dict) and "changes" in request and "journal_dir" in request]
+
+
+def test_what_was_approved_is_done(node: Node) -> None:
+    with running(node) as host:
+        digest = look(host)
+        result = converge(host, digest)
+        assert not result.get("failed"), result
+        assert change.digest(result, "gpu1") == digest
+        # what is converged needs no approval, and one that nobody gives binds nothing
+        for again in (digest, approved.NONE, ""):
+            assert not converge(host, again)["changed"]
+
+
+VARIABLES = [
+    # approved with, rolled out with
+    (mps(clients=2), mps(clients=48, memory="64M", threads=1)),
+    ({}, {"cdi_profile": "devices"}),
+    ({"cdi_features": ["utility"]}, {"cdi_profile": "devices"}),
+    ({}, {"isolation": "strict", "cdi_device_names": ["uuid"]}),
+    ({}, {"handlers": {"nvidia": {"binary": f"/opt/{'a' * 40}/nvidia"}}}),
+]
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize(("before", "after"), VARIABLES)
+def test_variables_that_changed_after_the_approval_are_not_carried_out(
+    node: Node, before: dict[str, Any], after: dict[str, Any], check: bool
+) -> None:
+    with running(node) as host:
+        digest = look(host, **before)
+        result = converge(host, digest, check=check, **after)
+        assert result["failed"]
+        assert result["msg"].startswith(PHASE)
+        assert digest[: change.SHOWN] in result["msg"]
+        assert not result["changed"]
+        assert sent(host) == []
+        assert not host.path(SETTINGS).exists()
+
+
+def test_a_host_that_had_nothing_to_do_gets_nothing(node: Node) -> None:
+    with running(node) as host:
+        result = converge(host, approved.NONE)
+        assert result["msg"].startswith(f"{PHASE}nothing was approved")
+        assert sent(host) == []
+
+
+def test_a_host_that_changed_after_the_approval_is_not_changed(node: Node) -> None:
+    with running(node) as host:
+        digest = look(host)
+        host.put("/dev/nvidia2", gpus.node(195, 2))
+        host.write(f"/proc/driver/nvidia/gpus/{gpus.BUSES[2]}/information", gpus.information(gpus.BUSES[2], 2, gpus.UUIDS[2]))
+        assert converge(host, digest)["msg"].startswith(PHASE)
+        assert sent(host) == []
+
+
+CONFLICTS = [
+    # what somebody writes between the look and the transaction, whether what is planned then is what was approved
+    ("", True),
+    ("\n[debug]\n  address = '/run/debug.sock'\n", True),
+    ('\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]\n  runtime_type = "io.containerd.runc.v2"\n', False),
+]
+
+
+@pytest.mark.parametrize(("more", "same"), CONFLICTS)
+def test_after_a_conflict_the_new_plan_is_compared(node: Node, more: str, same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange = transport.exchange
+    with running(node) as host:
+        digest = look(host)
+
+        def moved(action: Any, program: str, *rest: Any) -> dict[str, Any]:
+            if program == "transaction" and not sent(host):
+                place = host.path("/etc/containerd/config.toml")
+                place.write_text(place.read_text() + more)
+            return exchange(action, program, *rest)
+
+        monkeypatch.setattr(transport, "exchange", moved)
+        result = converge(host, digest)
+        assert bool(result.get("failed")) is not same, result
+        assert len(sent(host)) == (2 if same and more else 1)
+        assert same or result["msg"].startswith(PHASE)
+
+
+@pytest.mark.parametrize(("value", "why"), [("5f0c1d2e3a4b5c6d", "older release"), ("yes", "neither a digest"), ("A" * 64, "neither")])
+def test_what_is_no_digest_is_refused_before_a_host_is_looked_at(node: Node, value: str, why: str) -> None:
+    with pytest.raises(PlanError, match=why):
+        approved.parsed(value)

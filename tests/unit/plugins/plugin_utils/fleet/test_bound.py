@@ -1,0 +1,186 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whole looks at hosts that run: which policies have changes of their own, and which hosts share one."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses as dc
+import functools
+import json
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, change
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit import gpus, running_hosts
+from tests.unit.running_host import Host, Node, nodes
+from tests.unit.running_hosts import ENGINES, build
+
+Options = Mapping[str, Any]
+
+
+@dc.dataclass(frozen=True)
+class Hardware:
+    """What names the two GPUs of one host, and the major of nvidia-uvm. driver: its release."""
+
+    uuids: tuple[str, str] = (gpus.UUIDS[0], gpus.UUIDS[1])
+    buses: tuple[str, str] = (gpus.BUSES[0], gpus.BUSES[1])
+    uvm: int = 511
+    driver: str = "550.163.01"
+
+    def of(self, value: Any) -> Any:
+        """The same files or answers, of this hardware."""
+        text = json.dumps(value)
+        for before, after in ((gpus.UUIDS, self.uuids), (gpus.BUSES, self.buses)):
+            for name, other in zip(before, after, strict=False):
+                text = text.replace(name, f"\0{other[::-1]}\0")
+        parts = text.split("\0")
+        text = "".join(part[::-1] if at % 2 else part for at, part in enumerate(parts))
+        text = text.replace("511 nvidia-uvm", f"{self.uvm} nvidia-uvm").replace("[511, ", f"[{self.uvm}, ")
+        return json.loads(text.replace("550.163.01", self.driver))
+
+
+USUAL = Hardware()
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    yield from nodes()
+
+
+@contextlib.contextmanager
+def running(node: Node, engine: str = "containerd, GPU", there: Hardware = USUAL) -> Iterator[Host]:
+    """A host whose two GPUs processes may share by MPS: with NVIDIA's programs, and no kubelet."""
+    with pytest.MonkeyPatch.context() as patch:
+        two = types.SimpleNamespace(host=lambda _count: there.of(gpus.host(2)), nvml=lambda _count: there.of(gpus.nvml(2)))
+        patch.setattr(running_hosts, "gpus", two)
+        host = build(node, ENGINES[engine], 0o644)
+    rows = [f"{at}, {there.uuids[at]}, 0000{there.buses[at]}, Default, Disabled\n" for at in (0, 1)]
+    host.program("nvidia-smi --query-gpu=index,uuid,pci.bus_id", "".join(rows))
+    host.program("nvidia-smi --query-gpu=uuid,memory.total", "".join(f"{uuid}, 81559\n" for uuid in there.uuids))
+    programs = [f"/usr/bin/{name}" for name in ("nvidia-smi", "nvidia-cuda-mps-control")]
+    for path in (*programs, *(f"/opt/{digit * length}/nvidia" for digit in "ab" for length in (32, 40, 64))):
+        host.write(path, "x", 0o755)
+    try:
+        yield host
+    finally:
+        host.close()
+
+
+def planned(node: Node, options: Options, engine: str = "containerd, GPU", there: Hardware = USUAL) -> dict[str, Any]:
+    with running(node, engine, there) as host:
+        result = host.task("node_info", packages="ignore", no_gpu="prepare", **options)
+    assert not result.get("failed"), result
+    assert not result["problem"], result
+    return result
+
+
+def mps(gpu: str = gpus.UUIDS[0], **limits: Any) -> Options:
+    return {"sharing": {gpu: {"mps": limits}}}
+
+
+POLICIES: list[tuple[str, str, list[Options]]] = [
+    # what differs, the engine, policies of which no two do the same
+    ("mps", "containerd, GPU", [
+        mps(clients=4), mps(clients=2), mps(memory="8G", threads=50), mps(memory="70G", threads=100),
+        mps(clients=48, memory="64M", threads=1), mps(gpus.UUIDS[1], clients=4),
+    ]),
+    ("cdi", "containerd, GPU", [
+        {}, {"cdi_profile": "devices"}, {"cdi_features": ["utility"]}, {"cdi_features": ["compute"]}, {"cdi_device_names": ["uuid"]},
+        {"cdi_node_attributes": "none"}, {"cdi_refresh": "watch"}, {"device_nodes": "present"},
+    ]),
+    ("sharing", "containerd, GPU", [
+        {"sharing": {gpu: value}}
+        for gpu in gpus.UUIDS[:2] for value in ({"dedicated": {"exclusive": True}}, {"time_slicing": {}})
+    ]),
+    ("handler", "crio", [{"handlers": {"nvidia": {"binary": f"/opt/{digit * 40}/nvidia"}}} for digit in "ab"]),
+    ("handler in a table", "containerd", [{"handlers": {"nvidia": {"binary": f"/opt/{digit * 64}/nvidia"}}} for digit in "ab"]),
+    ("handler in JSON", "docker", [{"handlers": {"nvidia": {"binary": f"/opt/{digit * 32}/nvidia"}}} for digit in "ab"]),
+    ("restart", "containerd", [{}, {"restart": "never"}, {"restart": "force"}]),
+    ("isolation", "containerd, GPU", [{"isolation": "strict"}, {"isolation": "compatible"}]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("engine", "policies"), [row[1:] for row in POLICIES], ids=[row[0] for row in POLICIES])
+def test_policies_that_do_different_things_have_different_changes(node: Node, engine: str, policies: list[Options]) -> None:
+    digests = [change.digest(planned(node, policy, engine), "gpu1") for policy in policies]
+    assert all(approved.DIGEST.fullmatch(digest) for digest in digests)
+    assert len(set(digests)) == len(policies)
+
+
+OTHER = Hardware(
+    ("GPU-ffffffff-1111-4222-8333-444444444444", "GPU-00000000-1111-4222-8333-444444444444"), ("0000:01:00.0", "0001:a1:00.0"), 509
+)
+SWAPPED = Hardware(USUAL.uuids[::-1], USUAL.buses, 510 + 1)
+SHARED: list[tuple[str, Callable[[Hardware], Options]]] = [
+    ("nothing", lambda there: {}),
+    ("a watch", lambda there: {"cdi_refresh": "watch"}),
+    ("device nodes", lambda there: {"device_nodes": "present"}),
+    ("by UUID", lambda there: mps(there.uuids[0], clients=4)),
+    ("by address", lambda there: {"sharing": {there.buses[1]: {"mps": {"memory": "8G"}}}}),
+    ("exclusive", lambda there: {"sharing": {there.uuids[1]: {"dedicated": {"exclusive": True}}}}),
+    ("all", lambda there: {**mps(there.uuids[1], clients=4), "cdi_refresh": "watch", "device_nodes": "present"}),
+]
+
+
+@pytest.mark.parametrize("wanted", [row[1] for row in SHARED], ids=[row[0] for row in SHARED])
+@pytest.mark.parametrize("there", [OTHER, SWAPPED], ids=["other", "swapped"])
+def test_hosts_whose_hardware_has_other_names_share_a_change(node: Node, wanted: Callable[[Hardware], Options], there: Hardware) -> None:
+    one, other = (change.of(planned(node, wanted(names), there=names), "gpu1") for names in (USUAL, there))
+    assert one == other
+
+
+def test_another_release_of_the_driver_is_another_change(node: Node) -> None:
+    one, other = (change.digest(planned(node, {}, there=names), "gpu1") for names in (USUAL, Hardware(driver="550.163.02")))
+    assert one != other
+
+
+def test_what_only_looks_like_the_name_of_hardware_stays(node: Node) -> None:
+    """Of a policy that names a directory after a GPU of the host, as of one that names any other."""
+    options = ({"cdi_driver_root": f"/opt/{uuid}"} for uuid in (gpus.UUIDS[0], OTHER.uuids[0]))
+    with running(node, "containerd") as host:
+        found = [host.task("node_info", packages="ignore", no_gpu="prepare", **option)["planned"] for option in options]
+    assert found[0] == found[1]  # nothing of a driver is planned without a GPU
+
+
+CHOICES: Mapping[str, list[Any]] = {
+    "cdi_profile": ["auto", "hookless", "devices"],
+    "cdi_features": [["utility"], ["compute"], ["compute", "utility"]],
+    "cdi_device_names": [["index"], ["uuid"], ["index", "uuid"]],
+    "cdi_node_attributes": ["none", "static", "all"],
+    "cdi_refresh": ["converge", "watch"],
+    "device_nodes": ["ignore", "present"],
+    "isolation": ["strict", "compatible"],
+    "set_as_default": ["auto", "enabled"],
+    "restart": ["auto", "never"],
+    "sharing": [*(mps(clients=number)["sharing"] for number in (2, 3)), {"0": {"time_slicing": {}}}],
+}
+POLICY = st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in CHOICES.items()})
+
+
+def test_two_policies_have_one_change_only_if_they_do_the_same(node: Node) -> None:
+    """What is done is read from check mode: the texts of the files, and all that would be run."""
+
+    @functools.cache
+    def seen(policy: str) -> tuple[str, str]:
+        with running(node) as host:
+            result = host.task("node", check=True, packages="ignore", **json.loads(policy))
+        assert not result.get("failed"), result
+        deed = [result["diff"], result["actions"], result["restarted"]]
+        return change.digest(result, "gpu1"), json.dumps(deed)
+
+    known: dict[str, str] = {}
+
+    @given(POLICY)
+    @settings(max_examples=40, deadline=None)
+    def holds(policy: dict[str, Any]) -> None:
+        digest, deed = seen(json.dumps(policy, sort_keys=True))
+        assert known.setdefault(digest, deed) == deed
+
+    holds()
