@@ -43,8 +43,9 @@ class ActionModule(ActionBase):
 def look(action: ActionBase, asked: list[queries.Question], task_vars: dict[str, Any], way: str) -> Observation:
     """One operation. A diagnosis may take longer than any other look."""
     request = {"schema": base.SCHEMA, "root": "/", "limits": {"seconds": gpu_health.DIAGNOSIS_SECONDS + 60}}
-    request.update(queries.sent([base.with_source(q) for q in asked]))
-    answer = transport.exchange(action, "observe", request, task_vars, way)
-    if (answer.get("host") or {}).get("uid", 0) != 0:
+    sent = [base.with_source(q) for q in asked]
+    request.update(queries.sent(sent))
+    answer = transport.named(transport.exchange(action, "observe", request, task_vars, way), sent)
+    if answer["host"]["uid"] != 0:
         raise AnsibleActionFail("not root on the node: the kernel log can be read by root only. Set ansible_become: true for this host")
-    return Observation({}, {}).with_answers({**answer, "answers": queries.named(answer.get("answers") or {}, asked)})
+    return Observation({}, {}).with_answers(answer)

@@ -92,15 +92,14 @@ def look(
     if not asked:
         return before
     request = {"schema": SCHEMA, "root": wanted.root, **queries.sent(asked)}
-    answer = transport.exchange(action, "observe", request, task_vars, way)
-    require_root(wanted, answer.get("host") or {})
-    if wanted.root == "/" and (answer.get("host") or {}).get("uid", 0) != 0:
+    answer = transport.named(transport.exchange(action, "observe", request, task_vars, way), asked)
+    require_root(wanted, answer["host"])
+    if wanted.root == "/" and answer["host"]["uid"] != 0:
         raise AnsibleActionFail(
             "not root on the node: only root can read the sockets and configurations of engines. Set ansible_become: true for this host"
         )
-    answers = queries.named(answer.get("answers") or {}, asked)
-    queries.note_lists(answers, unique)
-    return before.with_answers({**answer, "answers": answers})
+    queries.note_lists(answer["answers"], unique)
+    return before.with_answers(answer)
 
 
 def require_root(wanted: Policy, host: Mapping[str, Any]) -> None:

@@ -18,13 +18,15 @@ import re
 import shlex
 import uuid
 import zlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes import edge, rules
 
+T = TypeVar("T")
 MODULE = "gpufleet.nvidia.host_program"
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils._node"
 SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils", "_node")
@@ -125,6 +127,19 @@ def answered(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise AnsibleActionFail(NO_ANSWER)
     return found
+
+
+def judged(read: Callable[[], T]) -> T:
+    """What an answer says, in its shape. An answer of another shape is a failure of its host: the rule that it broke, and none of it."""
+    try:
+        return read()
+    except rules.Broken as broken:
+        raise AnsibleActionFail(f"an answer of the node has not the shape that it must have: {broken}. {SOMEBODY_ELSES}") from None
+
+
+def named(answer: Any, asked: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The answer to a look, each query's by its id. asked: the queries as they were sent."""
+    return judged(lambda: edge.look(answer, asked))
 
 
 def text(name: str) -> str:
@@ -228,13 +243,13 @@ def takes_stdin(action: ActionBase) -> bool:
 
 
 def exchange(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any], way: str = "auto") -> dict[str, Any]:
-    """Run a node program and return its answer. way: auto | stdin | module."""
+    """Run a node program and return its answer, in its shape but for a look's (`named`). way: auto | stdin | module."""
     names = environment(action) if program != "container_check" else []
     if names:
         request = {**request, "environment": names}
-    if way == "module" or (way == "auto" and not takes_stdin(action)):
-        return by_module(action, program, request, task_vars)
-    return by_stdin(action, program, request, task_vars)
+    carry = by_module if way == "module" or (way == "auto" and not takes_stdin(action)) else by_stdin
+    answer = carry(action, program, request, task_vars)
+    return answer if program == "observe" else judged(lambda: edge.program(program, request, answer))
 
 
 def by_stdin(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
 
+from tests.unit import answered
 from tests.unit.builders import obs
 
 MODULES = [
@@ -259,12 +260,12 @@ def test_a_run_without_changes_notes_on_the_host_what_it_has_told_and_runs_no_tr
 
     def exchange(_action: Any, program: str, request: dict[str, Any], *_more: Any) -> dict[str, Any]:
         asked.append((program, request))
-        return {"host": {"uid": 0}, "answers": {"0": {"originals": {}, **journal_says}}}
+        return answered.look(request, originals=answered.journal(**journal_says)) if program == "observe" else {}
 
     monkeypatch.setattr(base.transport, "exchange", exchange)
     action: Any = SimpleNamespace(_task=SimpleNamespace(check_mode=check, diff=False))
     answer = base.converge(
-        action, {}, Policy(), lambda _p: [{"id": "originals"}], lambda _p, _s: base.Outcome(Plan()), reason="test", way="auto"
+        action, {}, Policy(), lambda _p: [answered.ORIGINALS], lambda _p, _s: base.Outcome(Plan()), reason="test", way="auto"
     )
     assert len(answer.get("warnings", [])) == len(journal_says)
     expected = {"schema": 1, "root": "/", "journal_dir": "/var/lib/gpufleet"}
@@ -288,13 +289,13 @@ def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(mo
         if program == "transaction":
             return {"recovered": [{"id": "a1", "reason": "gpufleet.nvidia.node", "outcome": "rolled_back", "why": "the executor died"}]}
         unfinished = [left] if len(sent) == 1 else []
-        return {"host": {"uid": 0}, "answers": {"0": {"originals": {}, "unfinished": unfinished, "outcomes": [], "pending": []}}}
+        return answered.look(request, originals=answered.journal(unfinished=unfinished))
 
     monkeypatch.setattr(base.transport, "exchange", exchange)
     action: Any = SimpleNamespace(_task=SimpleNamespace(check_mode=False, diff=False))
 
     def told(_policy: Policy) -> list[dict[str, Any]]:
-        return [{"id": "originals"}]
+        return [answered.ORIGINALS]
 
     def nothing(_policy: Policy, _seen: Observation) -> base.Outcome:
         return base.Outcome(Plan())

@@ -19,6 +19,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
+from tests.unit import answered
+
 # ---------------------------------------------------------------- what comes first, in transactions of its own
 
 KEY, FILE = {"path": "/etc/key", "op": "write", "content": "k"}, {"path": "/etc/own", "op": "write", "content": "o"}
@@ -41,7 +43,7 @@ class Host:
 
     def exchange(self, _action: Any, program: str, request: dict[str, Any], *_more: Any) -> dict[str, Any]:
         if program == "observe":
-            return {"host": {"uid": 0}, "answers": {"originals": {"originals": {}}}}
+            return answered.look(request, originals=answered.journal())
         self.sent.append(request)
         answer = self.answers.pop(0) if self.answers else {"changed": True, "journal": f"/journal/{len(self.sent)}"}
         self.installed = self.installed or (bool(request["commands_before"]) and not request["check"] and not answer.get("error"))
@@ -54,7 +56,7 @@ class Host:
         action: Any = SimpleNamespace(_task=SimpleNamespace(check_mode=check, diff=False))
 
         def asks(_policy: Policy) -> list[dict[str, Any]]:
-            return [{"id": "originals"}]
+            return [answered.ORIGINALS]
 
         return base.converge(action, {}, Policy(), asks, self.plan, reason="test", way="auto")
 

@@ -19,6 +19,8 @@ from ansible_collections.gpufleet.nvidia.plugins.action import base, claims, tur
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import work
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Plan, PlanError, Policy, Restart
 
+from tests.unit import answered
+
 WELL: dict[str, Any] = {"changed": True}
 BROKEN: dict[str, Any] = {"changed": False, "error": {"phase": "health", "message": "k3s.service does not serve"}}
 REFUSED = "precheck: this server is not changed, since s1, another server of its cluster, did not come through in this run"
@@ -155,7 +157,8 @@ class Servers:
         if program == "observe":
             self.asked.append(host)
             left = [self.unfinished[host]] if host in self.unfinished else []
-            return {"host": {"uid": 0}, "answers": {"0": {"originals": {}, "sha256": self.cas.get(host), "unfinished": left}}}
+            certificates = {"path": None, "sha256": self.cas.get(host)}
+            return answered.look(request, originals=answered.journal(unfinished=left), certificates=certificates)
         self.sent.append(host)
         return BROKEN if len(self.sent) == 1 else WELL
 
@@ -164,7 +167,7 @@ class Servers:
             _task=SimpleNamespace(check_mode=False, diff=False), _templar=SimpleNamespace(template=lambda value: value)
         )
         plan = Plan(differences=(Difference("file", "/x", "", None, "y", "z"),), restarts=(Restart("k3s.service"),))
-        questions = [{"id": "originals"}]
+        questions = [answered.ORIGINALS]
         task_vars = {"inventory_hostname": host, **variables}
         done = base.converge(
             action, task_vars, Policy(restart=restart), lambda _p: questions, lambda _p, _s: base.Outcome(plan), reason="test", way="auto"

@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Answers of hosts, held against their shapes before anything reads them. Broken names the kind of the query, never its id.
+
+An id may be made of what an earlier answer said, and so quote the host. Answers to no query, and keys that no shape names, are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes import common, observer, programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes.rules import Asked, Broken, Shape, Table, Tree
+
+_ERROR = Table({"error": common.ERROR})
+_UNKNOWN = Table({"value": Tree()})  # of a probe that is none of this collection's
+
+
+def row(question: Asked) -> str:
+    """The name of the row for a query."""
+    kind = str(question.get("kind"))
+    if kind == "probe":
+        return f"probe {str(question['id']).partition(':')[2]}"
+    if kind == "cri":
+        return f"cri {question['method']}{' count' if question.get('count') else ''}"
+    return "http configuration" if kind == "http" and isinstance(question.get("keep"), Mapping) else kind
+
+
+def answer(question: Asked, given: Any) -> dict[str, Any]:
+    """One answer of the observer in its shape. An error is an answer to every query."""
+    name = row(question)
+    shape: Shape = observer.ROWS.get(name, _UNKNOWN)
+    if type(given) is dict and "error" in given and name != "file":
+        shape = _ERROR
+    try:
+        found: dict[str, Any] = shape.read(given, question)
+    except Broken as broken:
+        raise broken.below(name) from None
+    return found
+
+
+def look(given: Any, asked: Sequence[Asked]) -> dict[str, Any]:
+    """The answer to a look, each query's by its id. asked: the queries as they were sent, in their order."""
+    try:
+        whole = Table({"schema": programs.SCHEMA, "host": observer.HOST}).read(given, {})
+        answers = given.get("answers")
+        if type(answers) is not dict:
+            raise Broken("not a table", ("answers",))
+    except Broken as broken:
+        raise broken.below("observe") from None
+    found = {}
+    for at, question in enumerate(asked):
+        if str(at) not in answers:
+            raise Broken("is missing", (row(question),))
+        found[str(question["id"])] = answer(question, answers[str(at)])
+    return {**whole, "answers": found}
+
+
+def program(name: str, request: Asked, given: Any) -> dict[str, Any]:
+    """The answer of a program other than the observer. request: as it was sent."""
+    try:
+        found: dict[str, Any] = programs.ROWS[name].read(given, request)
+    except Broken as broken:
+        raise broken.below(name) from None
+    return found

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the other programs may answer: the executor, the note of what was told, and the check of containers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes import common
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes.common import (
+    MESSAGE,
+    NAME,
+    NUMBER,
+    PATH,
+    PATHS,
+    SECONDS,
+    STATUS,
+    TEXTS,
+    VERSION,
+    WORD,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes.rules import (
+    Flag,
+    Items,
+    Keyed,
+    Maybe,
+    Shape,
+    Table,
+    Text,
+    Tree,
+    Whole,
+)
+
+SCHEMA = Whole(1, 1)
+_RAN = {"argv": TEXTS, "rc": Maybe(STATUS), "causes?": common.CAUSES, "why?": MESSAGE}
+_FINDINGS = {**_RAN, "findings": TEXTS, "baseline_rc?": Maybe(STATUS)}
+_HEALTH: Mapping[str, Shape] = {
+    "kind": WORD, "ok": Flag(), "seconds": SECONDS, "evidence": MESSAGE, "socket?": PATH, "path?": PATH, "name?": NAME, "after?": WORD,
+    "timeout?": SECONDS, "replaces?": common.PEER, "require?": Tree(), "failed?": Flag(), "causes?": common.CAUSES,
+}  # fmt: skip
+_OUTCOME: Mapping[str, Shape] = {
+    "id": NAME, "time": Maybe(WORD), "reason": Maybe(MESSAGE), "outcome": WORD, "why": Maybe(MESSAGE), "by": NAME, "foreign": PATHS,
+    "health": Items(Table(_HEALTH)), "trouble": Maybe(MESSAGE), "ran": Items(Table(_RAN)),
+}  # fmt: skip
+_CONFLICT = {"what": WORD, "path": PATH, "expected": Maybe(MESSAGE), "found": Maybe(MESSAGE)}
+_CASE: Mapping[str, Shape] = {
+    "name": MESSAGE, "ok": Flag(), "expected": Keyed(PATH, WORD), "found": Keyed(PATH, WORD), "listed": PATHS, "unexpected": PATHS,
+    "record": TEXTS, "problems": TEXTS, "error": Maybe(Table({"step": WORD, "message": MESSAGE})), "seconds": SECONDS,
+}  # fmt: skip
+
+ROWS: Mapping[str, Shape] = {
+    "transaction": Table(
+        {
+            "schema": SCHEMA, "id": Maybe(VERSION), "changed": Flag(), "rolled_back": Flag(), "journal": Maybe(PATH),
+            "error": Maybe(Table({"phase": WORD, "message": MESSAGE, "where": PATH, "next": MESSAGE})),
+            "containers": Maybe(Table({"before": NUMBER, "lost": Items(NAME)})), "probation": SECONDS, "said": Maybe(PATH),
+            "rewritten": Flag(), "written": PATHS, "removed": PATHS, "ran": Items(Table(_RAN)), "restarted": Items(NAME),
+            "disabled": Items(NAME), "conflict": Items(Table(_CONFLICT)), "validation": Items(Table(_FINDINGS)),
+            "health": Items(Table(_HEALTH)), "recovered": Items(Table(_OUTCOME)), "foreign": PATHS, "swept": PATHS,
+        }
+    ),
+    "acknowledge": Table({"swept": PATHS, "error": Maybe(MESSAGE)}),
+    "container_check": Table(
+        {
+            "schema": SCHEMA, "cases": Items(Table(_CASE), exactly="cases"),
+            "left": Items(Table({"socket": PATH, "sandbox": Text(256), "message": MESSAGE})),
+        }
+    ),
+}  # fmt: skip

@@ -1,0 +1,389 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shapes of values from a host: each reads a value of JSON, and raises Broken for one that has another shape.
+
+`read` makes the value anew from the parts that the shape names: keys that it does not name are dropped, and nothing behind it sees them.
+Broken says which rule was broken at which place. Places are names of the tables here, [] for an item of a list, and * for a key that is
+not one of these: never a word of the host.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses as dc
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
+
+MOST = 1 << 17  # items of a list, or keys of a table, where no smaller number is known
+DEEPEST = 24  # lists and tables in each other, of values whose places a query lists
+ESCAPES = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte (PEP 383)
+SURROGATES = re.compile("[\ud800-\udfff]")
+Asked = Mapping[str, Any]
+
+
+class Broken(Exception):
+    """A value that has not its shape: the rule, and the place from the outermost name inwards."""
+
+    def __init__(self, rule: str, place: tuple[str, ...] = ()) -> None:
+        super().__init__(": ".join((*place, rule)))
+        self.rule, self.place = rule, place
+
+    def below(self, name: str) -> Broken:
+        """Give the same at a place within `name`."""
+        return Broken(self.rule, (name, *self.place))
+
+
+class Shape(Protocol):
+    """What a value has to be. asked: the query that it answers."""
+
+    @property
+    def rule(self) -> str: ...
+
+    def read(self, value: Any, asked: Asked) -> Any: ...
+
+
+@dc.dataclass(frozen=True)
+class Text:
+    """Text of at most `most` characters. pattern: a regular expression for all of it, which `called` says in words.
+
+    bytes: whether bytes that are not UTF-8 may stand in it, as names of files have them.
+    """
+
+    most: int
+    pattern: str = ""
+    called: str = ""
+    bytes: bool = False
+
+    @property
+    def rule(self) -> str:
+        return f"{self.called or 'text'} of at most {self.most} characters"
+
+    def read(self, value: Any, asked: Asked) -> str:
+        if type(value) is not str or len(value) > self.most:
+            raise Broken(f"not {self.rule}")
+        if not value.isascii() and (ESCAPES if self.bytes else SURROGATES).search(value):
+            raise Broken("not text that UTF-8 can write")
+        if self.pattern and not re.fullmatch(self.pattern, value):
+            raise Broken(f"not {self.rule}")
+        return value
+
+
+@dc.dataclass(frozen=True)
+class Whole:
+    """An integer within bounds, both included."""
+
+    low: int
+    high: int
+
+    @property
+    def rule(self) -> str:
+        return f"an integer between {self.low} and {self.high}"
+
+    def read(self, value: Any, asked: Asked) -> int:
+        if type(value) is not int or not self.low <= value <= self.high:
+            raise Broken(f"not {self.rule}")
+        return value
+
+
+@dc.dataclass(frozen=True)
+class Place:
+    """The number of an item of a list in the query: 0 for its first."""
+
+    key: str
+
+    @property
+    def rule(self) -> str:
+        return f"the number of one of the query's {self.key}"
+
+    def read(self, value: Any, asked: Asked) -> int:
+        if type(value) is not int or not 0 <= value < len(asked.get(self.key) or ()):
+            raise Broken(f"not {self.rule}")
+        return value
+
+
+@dc.dataclass(frozen=True)
+class Real:
+    """A number within bounds, both included: NaN is in none."""
+
+    low: float
+    high: float
+
+    @property
+    def rule(self) -> str:
+        return f"a number between {self.low:.0f} and {self.high:.0f}"
+
+    def read(self, value: Any, asked: Asked) -> float:
+        if type(value) not in (int, float) or not self.low <= value <= self.high or not math.isfinite(value):
+            raise Broken(f"not {self.rule}")
+        number: float = value
+        return number
+
+
+@dc.dataclass(frozen=True)
+class Flag:
+    """true or false."""
+
+    @property
+    def rule(self) -> str:
+        return "true or false"
+
+    def read(self, value: Any, asked: Asked) -> bool:
+        if type(value) is not bool:
+            raise Broken(f"not {self.rule}")
+        return value
+
+
+@dc.dataclass(frozen=True)
+class Choice:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def rule(self) -> str:
+        return "one of " + ", ".join(word or "the empty text" for word in self.words)
+
+    def read(self, value: Any, asked: Asked) -> str:
+        if type(value) is not str or value not in self.words:
+            raise Broken(f"not {self.rule}")
+        return value
+
+
+@dc.dataclass(frozen=True)
+class Maybe:
+    """Null or what `inner` says."""
+
+    inner: Shape
+
+    @property
+    def rule(self) -> str:
+        return f"{self.inner.rule}, or null"
+
+    def read(self, value: Any, asked: Asked) -> Any:
+        return None if value is None else self.inner.read(value, asked)
+
+
+@dc.dataclass(frozen=True)
+class Items:
+    """A list. exactly: as many items as the query has at that key."""
+
+    each: Shape
+    most: int = MOST
+    exactly: str = ""
+
+    @property
+    def rule(self) -> str:
+        return f"a list of at most {self.most}"
+
+    def read(self, value: Any, asked: Asked) -> list[Any]:
+        if type(value) is not list or len(value) > self.most:
+            raise Broken(f"not {self.rule}")
+        if self.exactly and len(value) != len(asked.get(self.exactly) or ()):
+            raise Broken(f"not as many items as the query has {self.exactly}")
+        try:
+            return [self.each.read(item, asked) for item in value]
+        except Broken as broken:
+            raise broken.below("[]") from None
+
+
+@dc.dataclass(frozen=True)
+class Row:
+    """A list with a meaning for each of its places."""
+
+    parts: tuple[Shape, ...]
+
+    @property
+    def rule(self) -> str:
+        return f"a list of {len(self.parts)}"
+
+    def read(self, value: Any, asked: Asked) -> list[Any]:
+        if type(value) is not list or len(value) != len(self.parts):
+            raise Broken(f"not {self.rule}")
+        try:
+            return [part.read(item, asked) for part, item in zip(self.parts, value, strict=True)]
+        except Broken as broken:
+            raise broken.below("[]") from None
+
+
+@dc.dataclass(frozen=True)
+class Table:
+    """A table with known keys; `key?` may be missing. needs: at least one of these has to be there."""
+
+    fields: Mapping[str, Shape]
+    needs: tuple[str, ...] = ()
+
+    @property
+    def rule(self) -> str:
+        return "a table"
+
+    def read(self, value: Any, asked: Asked) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise Broken(f"not {self.rule}")
+        found: dict[str, Any] = {}
+        for name, shape in self.fields.items():
+            key = name.removesuffix("?")
+            if key in value:
+                found[key] = _field(key, shape, value[key], asked)
+            elif key == name:
+                raise Broken("is missing", (key,))
+        if self.needs and not any(key in found for key in self.needs):
+            raise Broken(f"has none of {', '.join(self.needs)}")
+        return found
+
+
+def _field(key: str, shape: Shape, value: Any, asked: Asked) -> Any:
+    try:
+        return shape.read(value, asked)
+    except Broken as broken:
+        raise broken.below(key) from None
+
+
+@dc.dataclass(frozen=True)
+class Keyed:
+    """A table whose keys have a shape."""
+
+    key: Shape
+    each: Shape
+    most: int = MOST
+
+    @property
+    def rule(self) -> str:
+        return f"a table of at most {self.most}"
+
+    def read(self, value: Any, asked: Asked) -> dict[str, Any]:
+        if type(value) is not dict or len(value) > self.most:
+            raise Broken(f"not {self.rule}")
+        try:
+            return {self.key.read(key, asked): self.each.read(inner, asked) for key, inner in value.items()}
+        except Broken as broken:
+            raise broken.below("*") from None
+
+
+@dc.dataclass(frozen=True)
+class Named:
+    """A table with a value for each name in the query; keys that the query does not name are dropped.
+
+    more: names that are there in addition; some: whether names may be missing.
+    """
+
+    names: str
+    each: Shape
+    more: tuple[str, ...] = ()
+    some: bool = False
+
+    @property
+    def rule(self) -> str:
+        return f"a table with the query's {self.names}"
+
+    def read(self, value: Any, asked: Asked) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise Broken(f"not {self.rule}")
+        wanted = (*self.more, *(asked.get(self.names) or ()))
+        if not self.some and any(name not in value for name in wanted):
+            raise Broken(f"lacks one of the query's {self.names}")
+        try:
+            return {name: self.each.read(value[name], asked) for name in wanted if name in value}
+        except Broken as broken:
+            raise broken.below("*") from None
+
+
+@dc.dataclass(frozen=True)
+class Listed:
+    """What a query lists by its places (`keep`), each value with the shape that it has there."""
+
+    @property
+    def rule(self) -> str:
+        return "the listed values, each with its shape"
+
+    def read(self, value: Any, asked: Asked) -> Any:
+        Tree().read(value, asked)
+        if selection.select(value, asked.get("keep") or ()) != value:
+            raise Broken(f"not {self.rule}")
+        return value
+
+
+@dc.dataclass(frozen=True)
+class Tree:
+    """Any value of JSON within bounds: of depth, of the length of a text, of the size of a number."""
+
+    most: int = 4096
+
+    @property
+    def rule(self) -> str:
+        return f"values at most {DEEPEST} deep, with texts of at most {self.most} characters and integers of at most 64 bits"
+
+    def read(self, value: Any, asked: Asked) -> Any:
+        if not self._fits(value, 0):
+            raise Broken(f"not {self.rule}")
+        return value
+
+    def _fits(self, value: Any, depth: int) -> bool:
+        if type(value) is dict:
+            return depth < DEEPEST and all(self._fits(key, depth) and self._fits(inner, depth + 1) for key, inner in value.items())
+        if type(value) is list:
+            return depth < DEEPEST and all(self._fits(inner, depth + 1) for inner in value)
+        if type(value) is str:
+            return len(value) <= self.most and not SURROGATES.search(value)
+        return value is None or type(value) is bool or (type(value) in (int, float) and abs(value) < 1 << 64)
+
+
+@dc.dataclass(frozen=True)
+class Base64:
+    """Bytes, written in base64."""
+
+    most: int
+
+    @property
+    def rule(self) -> str:
+        return f"base64 of at most {self.most} characters"
+
+    def read(self, value: Any, asked: Asked) -> str:
+        if type(value) is not str or len(value) > self.most or not value.isascii():
+            raise Broken(f"not {self.rule}")
+        try:
+            base64.b64decode(value, validate=True)
+        except binascii.Error:
+            raise Broken(f"not {self.rule}") from None
+        return value
+
+
+@dc.dataclass(frozen=True)
+class When:
+    """One of several shapes, chosen by the word at a key of the table; the one of "" where it has another word, or none."""
+
+    key: str
+    shapes: Mapping[str, Shape]
+
+    @property
+    def rule(self) -> str:
+        return "a table"
+
+    def read(self, value: Any, asked: Asked) -> Any:
+        if type(value) is not dict:
+            raise Broken(f"not {self.rule}")
+        word = value.get(self.key)
+        return self.shapes[word if type(word) is str and word in self.shapes else ""].read(value, asked)
+
+
+@dc.dataclass(frozen=True)
+class Has:
+    """One of two shapes: `then` where the table has the key, else `other`."""
+
+    key: str
+    then: Shape
+    other: Shape
+
+    @property
+    def rule(self) -> str:
+        return "a table"
+
+    def read(self, value: Any, asked: Asked) -> Any:
+        if type(value) is not dict:
+            raise Broken(f"not {self.rule}")
+        return (self.then if self.key in value else self.other).read(value, asked)
