@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import pathlib
+import stat
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -28,7 +31,7 @@ def node() -> Iterator[Node]:
 
 def look(host: Host, **options: Any) -> str:
     """The digest that the preflight of a rollout has of this host."""
-    result = host.task("node_info", packages="ignore", **options)
+    result = host.task("node_info", **{"packages": "ignore", **options})
     assert not result.get("failed"), result
     assert not result["problem"], result
     return change.digest(result, "gpu1")
@@ -121,6 +124,73 @@ def test_after_a_conflict_the_new_plan_is_compared(node: Node, more: str, same: 
         assert bool(result.get("failed")) is not same, result
         assert len(sent(host)) == (2 if same and more else 1)
         assert same or result["msg"].startswith(PHASE)
+
+
+# ---------------------------------------------------------------- packages, after which the host is planned again
+
+FAMILY = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit-base", "nvidia-container-toolkit")
+OFFERED = "".join(f"{name}:\n  Installed: (none)\n  Candidate: 1.17.8-1\n" for name in FAMILY)
+BROUGHT = ("nvidia-cdi-hook", "nvidia-ctk", "nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy")
+CONFIG = """disable-require = false
+
+[nvidia-container-cli]
+environment = []
+
+[nvidia-container-runtime]
+mode = "auto"
+runtimes = ["docker-runc", "runc", "crun"]
+"""
+
+
+def installed(_argv: list[str]) -> str:
+    """What the packages do, in the host's own directory."""
+    status, config = pathlib.Path("/var/lib/dpkg/status"), pathlib.Path("/etc/nvidia-container-runtime/config.toml")
+    rows = (f"Package: {name}\nStatus: install ok installed\nVersion: 1.17.8-1\n\n" for name in FAMILY)
+    status.write_text(status.read_text() + "".join(rows))
+    config.write_text(CONFIG)
+    for name in BROUGHT:
+        place = pathlib.Path("/usr/bin", name)
+        place.write_text("x")
+        place.chmod(0o755)
+    return ""
+
+
+def with_another_gpu(argv: list[str]) -> str:
+    """The same on a host that has another GPU when the packages are there."""
+    folder = pathlib.Path("/proc/driver/nvidia/gpus", gpus.BUSES[2])
+    folder.mkdir()
+    (folder / "information").write_text(gpus.information(gpus.BUSES[2], 2, gpus.UUIDS[2]))
+    os.mknod("/dev/nvidia2", stat.S_IFCHR | 0o666, os.makedev(195, 2))
+    return installed(argv)
+
+
+def without_packages(host: Host, install: Callable[[list[str]], str]) -> None:
+    for path in ("/etc/nvidia-container-runtime/config.toml", "/usr/bin/nvidia-container-runtime"):
+        host.path(path).unlink()
+    host.path("/etc/systemd/system/nvidia-cdi-refresh.service").unlink()
+    host.program("apt-cache", OFFERED)
+    host.program("env DEBIAN_FRONTEND=noninteractive apt-get install", install)
+
+
+@pytest.mark.parametrize("engine", ["containerd, GPU", "containerd", "docker", "crio"])
+def test_what_follows_from_packages_is_part_of_the_approved_plan(node: Node, engine: str) -> None:
+    with running(node, engine) as host:
+        without_packages(host, installed)
+        more: dict[str, Any] = {"packages": "present", "no_gpu": "prepare"}
+        result = converge(host, look(host, **more), **more)
+        assert not result.get("failed"), result
+        assert len(sent(host)) == 2
+
+
+def test_a_host_that_changes_between_the_stages_gets_the_first_alone(node: Node) -> None:
+    with running(node) as host:
+        without_packages(host, with_another_gpu)
+        result = converge(host, look(host, packages="present"), packages="present")
+        assert result["failed"]
+        assert result["msg"].startswith(f"{PHASE}after its first stage this host plans something else")
+        assert "write /etc/ansible/facts.d/gpufleet.fact" in result["msg"]
+        assert "What was done before stays in place: " in result["msg"]
+        assert (len(sent(host)), result["changed"]) == (1, True)
 
 
 @pytest.mark.parametrize(("value", "why"), [("5f0c1d2e3a4b5c6d", "older release"), ("yes", "neither a digest"), ("A" * 64, "neither")])

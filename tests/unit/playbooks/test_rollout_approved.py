@@ -1,0 +1,47 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook rollout holds each host to its approval where the host is changed: variables that change within the run change nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.playbooks.bare import play, written
+from tests.unit.playbooks.test_rollout import changed, fleet, told
+
+FEW = ("--limit", "gpu1:gpu2:gpu3")
+ORDER = {"gpufleet_rollout_canaries": 0, "gpufleet_rollout_waves": "100%", "gpufleet_rollout_max_failed": 1}
+
+
+def other_variables(place: Path) -> dict[str, dict[str, str]]:
+    """A file of tasks that gives one host another policy, between the first play and its change."""
+    task = {"ansible.builtin.set_fact": {"gpufleet_set_as_default": "enabled"}, "when": "inventory_hostname == 'gpu2'"}
+    written(place / "before.yml", yaml.safe_dump([task]))
+    return {"gpufleet_rollout_tasks": {"before": "before.yml"}}
+
+
+@pytest.mark.parametrize("by", ["gpufleet_rollout_approved", "gpufleet_rollout_approved_changes"])
+def test_a_host_whose_variables_change_before_its_wave_is_not_changed(by: str, tmp_path: Path) -> None:
+    inventory = fleet(tmp_path)
+    status, words = play(tmp_path, inventory, "plan", *FEW, gpufleet_rollout_plan_file="plan.json")
+    assert status == 0, words
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    of_class = {host["class"]: [host["change"]] for host in plan["hosts"].values() if host["change"]}
+    approved = {"gpufleet_rollout_approved": "plan.json", "gpufleet_rollout_approved_changes": of_class}
+    status, words = play(tmp_path, inventory, "rollout", *FEW, **ORDER, **other_variables(tmp_path), **{by: approved[by]})
+    assert status == 2, words
+    assert told(words) == {"gpu1": "yes", "gpu2": "failed", "gpu3": "yes"}
+    assert changed(tmp_path) == ["gpu1", "gpu3"]
+    (digest,) = plan["changes"]
+    assert f"approval: {digest[:16]} was approved, and this host plans " in " ".join(words.split())
+
+
+def test_a_rollout_that_nothing_was_approved_for_takes_variables_as_they_are(tmp_path: Path) -> None:
+    status, words = play(tmp_path, fleet(tmp_path), "rollout", *FEW, **ORDER, **other_variables(tmp_path))
+    assert status == 0, words
+    assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3"]
