@@ -317,7 +317,7 @@ journal:
       removed: []
       ran: []
       units: [containerd.service]
-      entry: /var/lib/gpufleet/journal/20260131T165844Z-52a05331cdfe427bb3508b0083279f06
+      entry: /var/lib/gpufleet/journal/n0000000001-20260131T165844Z-52a05331cdfe427bb3508b0083279f06
 pending:
   description:
     - Units that still run with what was configured before, since O(gpufleet.nvidia.node#module:restart=never) left their restart to you.

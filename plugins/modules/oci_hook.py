@@ -107,7 +107,7 @@ journal:
   description: Where the host keeps the record of this change, null when nothing changed.
   returned: always
   type: str
-  sample: /var/lib/gpufleet/journal/20261121T120000Z-0a1b2c3d
+  sample: /var/lib/gpufleet/journal/n0000000001-20261121T120000Z-0a1b2c3d
 advice:
   description: What a person should know or do.
   returned: always

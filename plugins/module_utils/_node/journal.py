@@ -4,11 +4,12 @@
 """The journal of transactions, kept on the node, and how it is read: what was changed, with the bytes from before.
 
     DIR/lock                        one transaction at a time: who holds it, since when
-    DIR/journal/TIME-ID/meta.json   one transaction: what it was to do, and how everything was before
+    DIR/journal/nNUMBER-TIME-ID/    one transaction. By their numbers they are in the order in which they began: a clock may be set back
+                        meta.json   what it was to do, and how everything was before
                         states      the states it went through, one slot of 512 bytes each
                         0.before    bytes of the files it touches: 0.before, 1.before, ...
                         outcome.json  why it was taken back, by whom, with the evidence
-    DIR/open/TIME-ID                this transaction is not over, or its end has not been reported yet
+    DIR/open/nNUMBER-TIME-ID        this transaction is not over, or its end has not been reported yet
     DIR/originals/PATH/meta.json    a file as it was before we first wrote it; next to it `content`
     DIR/said/ID.txt                 what a program said that refused or failed, word by word: it may quote anything, and goes nowhere else
     DIR/pending.json                units that still run with what was there before: their restart was left to someone
@@ -37,6 +38,7 @@ MAX_FILE = 64 * host_files.MIB
 SLOT, SLOTS = 512, 16
 BESIDE = r"\.gpufleet-([0-9a-f]{32})-[0-9a-f]{8}"  # a directory for one file of one transaction, next to that file
 STRAY_AFTER = 3600
+_NUMBERED = re.compile(r"n(\d{10})-")
 FINAL = ("committed", "rolled_back")
 # Of the directory; next to them, what is for everyone.
 PARTS = ("journal", "open", "originals", "said", "aside", "waiting", "program", "job", "lock", "pending.json")
@@ -204,7 +206,15 @@ def names(base, place_="journal"):
 def entries(base):
     """Every transaction, oldest first, also those of one second; one that cannot be read has the state "unreadable"."""
     found = [meta for meta in (read(base, name) for name in names(base)) if meta]
+    # Those of earlier releases have no number, and so come first. Several of one second are told apart by their own time.
     return sorted(found, key=lambda meta: (meta["name"].partition("-")[0], meta.get("epoch") or 0))
+
+
+def next_name(base, id_):
+    """The name of a transaction that begins now. The lock is ours."""
+    numbers = [_NUMBERED.match(name) for name in names(base) + names(base, "open")]
+    last = max([int(found.group(1)) for found in numbers if found] or [0])
+    return "n%010d-%s-%s" % (last + 1, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), id_)
 
 
 def outcome(meta):

@@ -14,8 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 
 MAX_PROCESSES = 1024
-# Of one look at who holds devices: descriptors of one user and of all, seconds, more of them to judge who was found, processes that hold one,
-# threads that are tried for a table. A usual host has some ten thousand descriptors.
+# Of one look at who holds devices: descriptors of one user and of all, seconds, more of them to judge who was found, processes that are
+# listed, threads that are tried for a table. A usual host has some ten thousand descriptors.
 PER_USER, DESCRIPTORS, SECONDS, MORE_SECONDS, MOST_HOLDERS, THREADS = 200000, 400000, 3, 1, 1024, 4
 _GONE = (errno.ENOENT, errno.ESRCH)
 
@@ -205,7 +205,7 @@ class _Walk(object):
 
 
 def _owner(pid):
-    """(real user, size of the table of descriptors) of a process. What it runs and whether it may be dumped change who owns its files there."""
+    """(real user, size of the table of descriptors) of a process. Who owns its files there depends on whether it may be dumped."""
     fd = os.open("/proc/%d/status" % pid, os.O_RDONLY | os.O_CLOEXEC)
     try:
         status = os.read(fd, 2048).decode("utf-8", "replace")

@@ -171,7 +171,7 @@ def now():
 
 def begin(base, request, name=None, **more):
     """Open a transaction, before it does anything: its name. Built aside and renamed, so it is there whole or not at all."""
-    name = name or "%s-%s" % (time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), request["id"])
+    name = name or journal.next_name(base, request["id"])
     make_dirs(os.path.join(base, "open"))
     make_dirs(os.path.join(base, "journal"))
     write_durably(os.path.join(base, "open", name), b"")
@@ -281,7 +281,7 @@ def sweep_beside(root, base, paths):
 
 
 def prune(base):
-    """Keep the newest transactions, in number and in bytes; never drop one that is open."""
+    """Keep the newest transactions, in number and in bytes; never drop one that is open. Names are in the order in which they began."""
     opened, kept, room = set(journal.names(base, "open")), KEPT_ENTRIES, KEPT_BYTES
     for name in reversed(journal.names(base)):
         entry = os.path.join(base, "journal", name)
@@ -301,10 +301,22 @@ def keep_words(base, token, text):
     except OSError:
         before = b""
     write_durably(path, (before + text.encode("utf-8", "replace"))[-KEPT_WORDS:])
-    kept = [os.path.join(place, name) for name in journal.names(base, "said")]
-    for old in sorted(kept, key=os.path.getmtime)[:-KEPT_ENTRIES]:
+    for old in older(path)[: 1 - KEPT_ENTRIES]:
         unlink(old)
     return path
+
+
+def older(path):
+    """The other files beside the newest one, oldest first. It gets a time after all of theirs: a clock may have been set back."""
+    place, times = os.path.dirname(path), {}
+    for name in os.listdir(place):
+        if not name.startswith(".") and name != os.path.basename(path):
+            with contextlib.suppress(FileNotFoundError):
+                times[os.path.join(place, name)] = os.stat(os.path.join(place, name)).st_mtime_ns
+    newest = max(times.values()) if times else 0
+    if os.stat(path).st_mtime_ns <= newest:
+        os.utime(path, ns=(newest + 1, newest + 1))
+    return sorted(times, key=lambda other: (times[other], other))
 
 
 # --- originals --------------------------------------------------------------------------------------------------------

@@ -68,10 +68,9 @@ def install(base):
         return path
     journal_writer.make_dirs(os.path.dirname(path))
     journal_writer.write_durably(path, data)
-    versions = [os.path.join(base, "program", name) for name in journal.names(base, "program")]
     opened = [journal.read(base, name) or {} for name in journal.names(base, "open")]
     named = [meta.get("program") for meta in opened if not meta.get("closed")]
-    for old in sorted(versions, key=os.path.getmtime)[:-KEPT] if None not in named else ():
+    for old in journal_writer.older(path)[: 1 - KEPT] if None not in named else ():
         if os.path.basename(old) not in named:  # else a timer's, or the next boot's
             os.unlink(old)
     return path

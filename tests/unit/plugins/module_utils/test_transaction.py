@@ -5,6 +5,7 @@
 
 import base64
 import errno
+import itertools
 import os
 import stat
 import sys
@@ -13,7 +14,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, journal, observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import journal_writer
 
-from .conftest import CONFIG, edit, restore, sha, told
+from .conftest import CONFIG, ask, edit, restore, sha, told
 
 # --- files --------------------------------------------------------------------------------------------------------------
 
@@ -272,3 +273,48 @@ def test_the_journal_is_private_and_bounded(node):
         # The top may be entered by everyone: the decision that others read lies there.
         assert stat.S_IMODE(os.stat(directory).st_mode) == (0o755 if directory == node.journal else 0o700)
         assert all(stat.S_IMODE(os.stat(os.path.join(directory, name)).st_mode) == 0o600 for name in names)
+
+
+def dated(node, year, numbers):
+    """Entries as an earlier release has written them, by a clock that was ahead: their names begin with their time."""
+    place = os.path.join(node.journal, "journal")
+    for number in numbers:
+        (name,) = [name for name in os.listdir(place) if name.endswith("%032x" % number)]
+        os.rename(os.path.join(place, name), os.path.join(place, "%d1231T235959Z-%032x" % (year, number)))
+
+
+def test_a_clock_that_is_set_back_hides_no_transaction(node):
+    """All that the journal keeps is of next year, and what happens now is kept, and is the newest."""
+    kept = journal_writer.KEPT_ENTRIES
+    for number in range(kept):
+        node.run([node.write(node.config, "%d\n" % number)], id="%032x" % number)
+    dated(node, 2099, range(kept))
+    for number in (kept, kept + 1):
+        node.run([node.write(node.config, "%d\n" % number)], id="%032x" % number)
+    found = [entry["id"] for entry in journal.entries(node.journal)]
+    assert len(found) == kept
+    assert found[-2:] == ["%032x" % kept, "%032x" % (kept + 1)]
+    listed = ask(kind="originals", dir=node.journal, listing=True)
+    assert [entry["id"] for entry in listed["journal"]] == found[::-1]
+
+
+def test_transactions_are_in_the_order_of_their_numbers(node, monkeypatch):
+    times = itertools.count(9999, -1)
+    monkeypatch.setattr(journal.time, "strftime", lambda *_words: "20300101T%06dZ" % next(times))
+    for number in range(12):
+        node.run([node.write(node.config, "%d\n" % number)], id="%032x" % (99 - number))
+    assert [entry["id"] for entry in journal.entries(node.journal)] == ["%032x" % (99 - number) for number in range(12)]
+    assert [name.partition("-")[0] for name in journal.names(node.journal)] == ["n%010d" % number for number in range(1, 13)]
+
+
+def test_what_is_newest_stays_whatever_the_clock_says(tmp_path):
+    paths = [tmp_path / ("%d.txt" % number) for number in range(5)]
+    for number, path in enumerate(paths):
+        path.write_text("")
+        os.utime(str(path), (4e9 + number, 4e9 + number))
+    new = tmp_path / "0-new.txt"
+    new.write_text("")
+    assert journal_writer.older(str(new)) == [str(path) for path in paths]
+    last = tmp_path / "0-last.txt"
+    last.write_text("")
+    assert journal_writer.older(str(last))[-1] == str(new)
