@@ -14,7 +14,7 @@ import yaml
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import module_loader
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, outside
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, online, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.sentences import last_line
@@ -73,7 +73,8 @@ class ActionModule(ActionBase):
         if self._task.check_mode and any(made[name] for name in item.needs):
             return True
         given = {**item.options, **access}
-        result = self._execute_module(module_name=f"{collection}.{item.kind}", module_args=given, task_vars=task_vars)
+        with online.interrupted(online.CALL, "AWX's API"):
+            result = self._execute_module(module_name=f"{collection}.{item.kind}", module_args=given, task_vars=task_vars)
         if result.get("failed"):
             done = [name for name, changed in made.items() if changed]
             so_far = f"{', '.join(done)} {'was' if len(done) == 1 else 'were'} made or updated before" if done else "nothing was changed"

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import online
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, drain_kubernetes, drain_slurm, other_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.sentences import last_line
@@ -51,12 +52,13 @@ class Calls:
     variables: Mapping[str, Any]
     delegate: str = "gpufleet_drain_delegate"  # the variable that says where the task runs
 
-    def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+    def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False, seconds: float = online.CALL) -> dict[str, Any]:
         """Run a module there. check: in check mode, whatever the task is in: the callers know what only reads, and what is only tried."""
         task = self.action._task
         before, task.check_mode = task.check_mode, check
         try:
-            return dict(self.action._execute_module(module_name=name, module_args=dict(arguments), task_vars=dict(self.variables)))
+            with online.interrupted(seconds, name, drain.OutOfReach):
+                return dict(self.action._execute_module(module_name=name, module_args=dict(arguments), task_vars=dict(self.variables)))
         except AnsibleConnectionFailure as error:
             # Not "unreachable", which a play may ignore: the change would go on, on a host that nobody has drained.
             step = f"See {self.delegate} for where the task runs"
@@ -69,7 +71,8 @@ class Calls:
         assigned = ["env", *(f"{key}={value}" for key, value in environment.items())] if environment else []
         words = ["timeout", "-k", "10", str(seconds), *assigned, *map(str, argv)]
         # Not expanded: a word may hold what a host says of itself, and a variable of this machine's may be a secret.
-        result = self.module("ansible.builtin.command", {"argv": words, "expand_argument_vars": False})
+        given = {"argv": words, "expand_argument_vars": False}
+        result = self.module("ansible.builtin.command", given, seconds=seconds + online.CALL)
         if "rc" not in result:
             raise PlanError(f"{argv[0]} cannot be run", why=said(result), next=f"See {self.delegate} for where it runs")
         return int(result["rc"]), str(result.get("stdout") or ""), str(result.get("stderr") or result.get("msg") or "")

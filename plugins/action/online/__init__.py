@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the controller itself fetches: one text, where a plan cannot be made without it. No host is asked, and no host's word goes out.
+"""What the controller itself fetches, and how long it waits for others at most. No host is asked, and no host's word goes out.
 
 A package with one file, since ansible-test wants a module for every other file below plugins/action.
 """
@@ -11,16 +11,30 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import queue
+import signal
 import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 LONGEST = 1 << 16
 LARGEST = 1 << 28  # bytes of a package
-SECONDS = 20
+SECONDS = 20  # that one text may take, and each part of a package
+WHOLE = 600  # seconds that one package may take
+PART = 1 << 16
+SLOW, SLOWEST = 60, 4096  # seconds, and the bytes a second that a server has to give on average after them
+CALL = 600  # seconds that one module may take which asks an API
+Found = TypeVar("Found")
+
+
+class _Late(BaseException):
+    """No Exception: what is interrupted may wait for any of those and go on."""
 
 
 def fetch(url: str) -> dict[str, Any]:
@@ -30,9 +44,14 @@ def fetch(url: str) -> dict[str, Any]:
         return {"content": kept.read_text(encoding="utf-8")}
     from ansible.module_utils.urls import open_url  # takes a tenth of what an action's start takes, and few runs fetch
 
-    try:
+    def whole() -> str:
         with open_url(url, timeout=SECONDS, http_agent="gpufleet.nvidia") as answer:
-            text = answer.read(LONGEST + 1).decode("utf-8", "replace")
+            return bytes(answer.read(LONGEST + 1)).decode("utf-8", "replace")
+
+    try:
+        text = within(SECONDS, whole)
+    except TimeoutError:
+        return {"error": {"kind": "fetch", "message": f"it was not there within {SECONDS} s"}}
     except Exception as error:  # every library below has exceptions of its own
         return {"error": {"kind": "fetch", "message": " ".join(str(error).split())[:200] or type(error).__name__}}
     if len(text) > LONGEST:
@@ -47,9 +66,13 @@ def download(url: str) -> bytes | None:
     from ansible.module_utils.urls import open_url
 
     step = "See that the controller reaches this address, through https_proxy where it needs a proxy"
-    try:
+
+    def whole() -> bytes:
         with open_url(url, timeout=SECONDS, http_agent="gpufleet.nvidia") as answer:
-            data: bytes = answer.read(LARGEST + 1)
+            return body(answer)
+
+    try:
+        data = within(WHOLE, whole)
     except Exception as error:  # every library below has exceptions of its own
         if getattr(error, "code", 0) == 404 or isinstance(getattr(error, "reason", None), FileNotFoundError):
             return None
@@ -58,6 +81,69 @@ def download(url: str) -> bytes | None:
     if len(data) > LARGEST:
         raise PlanError("the controller does not fetch this", where=url, why=f"it is larger than {LARGEST >> 20} MiB", next=step)
     return data
+
+
+def body(answer: Any) -> bytes:
+    """What an answer has, and a little more than LARGEST of one that is larger. TimeoutError where it comes too slowly ever to be there."""
+    began = time.monotonic()
+    parts, size = [], 0
+    while size <= LARGEST and (part := answer.read1(PART)):
+        parts.append(part)
+        size += len(part)
+        passed = time.monotonic() - began
+        if passed > WHOLE or (passed > SLOW and size < SLOWEST * passed):
+            raise TimeoutError(f"{size} bytes came in {passed:.0f} s")
+    return b"".join(parts)
+
+
+def within(seconds: float, ask: Callable[[], Found]) -> Found:
+    """One request from the name's address to the last byte, or TimeoutError.
+
+    The limit of a connection is one for each of its parts, and begins again with every byte, of headers as well; a name is looked up for as
+    long as the resolver likes. So the request has a thread of its own. One that is still waiting ends with this process, which fails now.
+    """
+    answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+
+    def asking() -> None:
+        try:
+            answers.put((ask(), None))
+        except Exception as error:  # carried over to who waits
+            answers.put((None, error))
+
+    threading.Thread(target=asking, daemon=True).start()
+    try:
+        found, error = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"there was no whole answer within {seconds:.0f} s") from None
+    if error:
+        raise error
+    whole: Found = found
+    return whole
+
+
+@contextlib.contextmanager
+def interrupted(seconds: float, who: str, error: type[PlanError] = PlanError) -> Iterator[None]:
+    """End what runs in here after so many seconds with this error: a module that asks an API may have no limit of its own.
+
+    By the signal that Ansible's own `timeout` of a task uses. If the task has one, that counts.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
+        yield
+        return
+
+    def ring(_number: int, _frame: Any) -> None:
+        raise _Late
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except _Late:
+        step = "See that it answers, then run again; what it was asked to change may still happen"
+        raise error(f"{who} did not answer", why=f"nothing came within {seconds:.0f} s", next=step) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _kept(url: str) -> Path:

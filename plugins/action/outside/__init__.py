@@ -22,6 +22,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit, urlunsplit
 
 from ansible.module_utils.urls import open_url
+from ansible_collections.gpufleet.nvidia.plugins.action import online
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import COMMAND_SECONDS, FILE, SCHEMES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import sentences, values
@@ -30,7 +31,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 MODE = 0o644
 DIRECTORY, PUBLISH = "gpufleet_report_dir", "gpufleet_report_publish"
 KINDS = {".html": "text/html; charset=utf-8", ".json": "application/json"}
-ADDRESS_SECONDS = 60
+ADDRESS_SECONDS = 60  # for an answer, after what is sent
+SLOWEST = 1 << 16  # bytes a second that an address takes
 
 
 def directory(name: str, setting: str = DIRECTORY) -> Path:
@@ -122,9 +124,13 @@ def put(address: str, file: Path) -> str:
 def send(address: str, data: bytes | None, headers: Mapping[str, str], method: str) -> str:
     """A redirect is a failure: urllib follows that of a POST without its data, and a page to log in at answers 200 to everybody."""
     given: dict[str, Any] = {"method": method, "data": data, "headers": dict(headers), "follow_redirects": "none"}
-    try:
+
+    def whole() -> str:
         with open_url(address, timeout=ADDRESS_SECONDS, http_agent="gpufleet.nvidia", **given):
             return ""  # open_url raises for each status that is not 2xx
+
+    try:
+        return online.within(ADDRESS_SECONDS + len(data or b"") / SLOWEST, whole)
     except HTTPError as error:
         redirect = ", a redirect, which is not followed: set the address that it leads to" if 300 <= error.code < 400 else ""
         return f"{shown(address)}: HTTP Error {error.code}: {' '.join(str(error.reason).split())[:200]}{redirect}"

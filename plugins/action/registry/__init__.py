@@ -14,9 +14,7 @@ import hashlib
 import http.client
 import json
 import os
-import queue
 import ssl
-import threading
 import time
 import urllib.error
 import urllib.parse
@@ -26,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ansible import constants
+from ansible_collections.gpufleet.nvidia.plugins.action import online
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import distribution, inspected
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.distribution import Odd, Reference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
@@ -199,7 +198,7 @@ class Client:
         if allowed:
             request.add_unredirected_header("Authorization", allowed)  # where it is sent on to gets none of it
         try:
-            return _within(SECONDS, lambda: self._whole(request))
+            return online.within(SECONDS, lambda: self._whole(request))
         except (urllib.error.HTTPError, Odd):
             raise
         except (OSError, ValueError, http.client.HTTPException) as error:
@@ -227,31 +226,6 @@ class Client:
         why, step = WORDS.get(code, ("it failed" if code >= 500 else "it refuses", STEP))
         read = f"; {self.auth_read or 'no file of credentials'} was read" if code in (401, 403) else ""
         return _refused(self.of, f"{why} (HTTP {code}){read}", step)
-
-
-def _within(seconds: float, ask: Callable[[], Found]) -> Found:
-    """One request from the name's address to the last byte, or TimeoutError.
-
-    The limit of a connection is one for each of its parts, and begins again with every byte, of headers as well; a name is looked up for as
-    long as the resolver likes. So the request has a thread of its own. One that is still waiting ends with this process, which fails now.
-    """
-    answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
-
-    def asking() -> None:
-        try:
-            answers.put((ask(), None))
-        except Exception as error:  # carried over to who waits
-            answers.put((None, error))
-
-    threading.Thread(target=asking, daemon=True).start()
-    try:
-        found, error = answers.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError from None
-    if error:
-        raise error
-    whole: Found = found
-    return whole
 
 
 def _why(error: Exception) -> str:

@@ -5,17 +5,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
+import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible import constants
-from ansible_collections.gpufleet.nvidia.plugins.action import online
+from ansible_collections.gpufleet.nvidia.plugins.action import online, outside, registry
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.probes import reach
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import OutOfReach
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 requests: list[str] = []
 
@@ -97,3 +101,125 @@ def test_what_is_not_reached_has_a_reason_of_our_own_list(server: str, url: str,
 
 def test_a_directory_of_this_host_is_reached(tmp_path: Path) -> None:
     assert reach.run({"url": f"file://{tmp_path}"})["reached"]
+
+
+class _Trickle(http.server.BaseHTTPRequestHandler):
+    """A mirror that keeps whoever asks waiting: it gives a byte now and then, of the body or of the headers."""
+
+    def do_GET(self) -> None:
+        with contextlib.suppress(OSError):
+            if self.path == "/headers":
+                for byte in b"HTTP/1.1 200 OK\r\nX: " + b"x" * 10_000:
+                    self.wfile.write(bytes([byte]))
+                    if stopped.wait(0.02):
+                        return
+            self.send_response(200)
+            self.send_header("Content-Length", "100000000")
+            self.end_headers()
+            while not stopped.wait(0.02):
+                self.wfile.write(b"x")
+                self.wfile.flush()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class names it so)
+        """Nobody reads it."""
+
+
+stopped = threading.Event()
+
+
+@pytest.fixture
+def trickle(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Its address, where limits are short."""
+    assert server
+    for of, name, seconds in ((online, "SECONDS", 1), (online, "WHOLE", 1), (outside, "ADDRESS_SECONDS", 1), (reach, "WHOLE", 1)):
+        monkeypatch.setattr(of, name, seconds)
+    monkeypatch.setattr(registry, "SECONDS", 1)
+    stopped.clear()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Trickle) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{found.server_port}"
+        stopped.set()
+        found.shutdown()
+
+
+def refused(work: Callable[[], Any]) -> str:
+    with pytest.raises(PlanError) as raised:
+        work()
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("path", ["/body", "/headers"])
+def test_a_server_that_gives_a_byte_now_and_then_keeps_nobody_waiting(trickle: str, path: str) -> None:
+    """The limit of a connection begins again with each byte."""
+    assert "within 1 s" in online.fetch(trickle + path)["error"]["message"]
+    assert "cannot fetch this" in refused(lambda: online.download(trickle + path))
+    if path == "/headers":
+        assert "within 1 s" in outside.send(trickle + path, None, {}, "GET")
+        assert reach.run({"url": trickle + path}) == {"tried": True, "reached": False, "why": "no answer in time"}
+
+
+class _Slow:
+    """A body that a clock is played to: each part takes so many seconds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, part: int, seconds: float, size: int) -> None:
+        self.now, self.part, self.seconds, self.left = 0.0, part, seconds, size
+        monkeypatch.setattr(online, "time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def read1(self, _most: int) -> bytes:
+        self.now += self.seconds
+        given = min(self.part, self.left)
+        self.left -= given
+        return b"x" * given
+
+
+BODIES = [
+    # bytes of a part, seconds for each, bytes; whether it comes
+    (65536, 0.1, 10 << 20, True),  # 650 kB a second
+    (65536, 1.0, 20 << 20, True),  # 65 kB a second, for 5 minutes
+    (1, 15.0, 100, False),  # a byte each 15 seconds
+    (65536, 1.0, 60 << 20, False),  # longer than 10 minutes
+    (1024, 1.0, 1 << 20, False),  # 1 kB a second
+    (1024, 1.0, 30 << 10, True),  # the same, for half a minute
+]
+
+
+@pytest.mark.parametrize(("part", "seconds", "size", "comes"), BODIES)
+def test_a_download_ends_in_time_or_is_given_up(monkeypatch: pytest.MonkeyPatch, part: int, seconds: float, size: int, comes: bool) -> None:
+    answer = _Slow(monkeypatch, part, seconds, size)
+    with contextlib.nullcontext() if comes else pytest.raises(TimeoutError):
+        assert len(online.body(answer)) == size
+    assert answer.now <= online.WHOLE + seconds
+
+
+def test_more_than_may_come_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(online, "LARGEST", 1000)
+    answer = _Slow(monkeypatch, 300, 0, 10_000)
+    assert len(online.body(answer)) == 1200
+    assert answer.left == 8800
+
+
+def test_a_module_that_never_ends_is_interrupted() -> None:
+    """Without a limit of its own, as those that ask the API of a cluster."""
+    never = threading.Event()
+
+    def hangs() -> None:
+        with online.interrupted(0.05, "the API", OutOfReach), contextlib.suppress(Exception):
+            never.wait(60)
+
+    handler = signal.getsignal(signal.SIGALRM)
+    assert refused(hangs).startswith("the API did not answer")
+    assert signal.getsignal(signal.SIGALRM) is handler
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_the_time_limit_of_a_task_counts_where_there_is_one() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 600)
+    try:
+        with online.interrupted(0.001, "the API"):
+            assert signal.getitimer(signal.ITIMER_REAL)[0] > 500
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 500
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
