@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read JSON that a host, a registry, a cluster or a person has written, within bounds of our own.
+
+A megabyte of brackets takes fifty megabytes as values, a number of a million digits takes some releases of Python seconds, and brackets in
+brackets take a frame of the stack each. All of it is counted before Python's reader sees the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+SIZE = 4 << 20  # characters
+DEEPEST = 100  # open objects and arrays
+MOST = 100_000  # keys, values and brackets; a longer text may have one for every SPARSE characters
+SPARSE = 8
+LONGEST_NUMBER = 400  # characters; a float has 310 digits at most, and Python takes the square of an integer's
+
+# A string, a number or a word, a bracket. Strings lose their escaped quotes before, so that each token takes the time of its length.
+_TOKEN = re.compile(r'"[^"]*"?|[-+.\w]+|[\[{]|[\]}]')
+
+
+class TooMuch(ValueError):
+    """A text beyond a bound. line: from 1, None for the text as a whole."""
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        super().__init__(f"line {line}: {problem}" if line else problem)
+        self.problem, self.line = problem, line
+
+
+def loads(text: str | bytes, size: int = SIZE) -> Any:
+    """Return the value of a text, as json.loads does. Raises ValueError, a TooMuch for a text beyond a bound, before a value is made."""
+    if len(text) > size:
+        raise TooMuch(f"it has {len(text)} characters, but at most {size} are read")
+    whole = text if isinstance(text, str) else text.decode(json.detect_encoding(text))
+    require(whole)
+    try:
+        return json.loads(whole)
+    except RecursionError:  # a caller that is deep in calls itself
+        raise TooMuch("it is nested too deeply to be read here") from None
+
+
+def require(text: str) -> None:
+    """Raise TooMuch, with the line, for a text with more depth, values or digits than are read."""
+    bare = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
+    most = max(MOST, len(text) // SPARSE)
+    depth = 0
+    for count, found in enumerate(_TOKEN.finditer(bare), 1):
+        first = bare[found.start()]
+        if first in "[{":
+            depth += 1
+        elif first in "]}":
+            depth -= 1
+        problem = _problem(depth, count, most, 0 if first == '"' else found.end() - found.start())
+        if problem:
+            raise TooMuch(problem, bare.count("\n", 0, found.start()) + 1)
+
+
+def _problem(depth: int, count: int, most: int, length: int) -> str:
+    if depth > DEEPEST:
+        return f"it is nested more than {DEEPEST} levels deep"
+    if count > most:
+        return f"it has more than {most} keys, values and brackets"
+    return f"this number has more than {LONGEST_NUMBER} characters" if length > LONGEST_NUMBER else ""
