@@ -22,6 +22,7 @@ for entry in (ROOT, ROOT / ".cache" / "collections", Path(__file__).parent):
     sys.path.insert(0, str(entry))
 
 import adoption_tables
+import answer_tables
 import image_tables
 import options
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
@@ -345,6 +346,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "managers": managers, "package-managers": package_managers, "cuda": image_tables.drivers,
     "by-hand": adoption_tables.by_hand, "docker-before": adoption_tables.of_docker, "speed": speed, "variables": variables,
     "rollout-settings": rollout_settings, "other-owners": other_owners_,
+    "answers": answer_tables.queries, "answers-of-programs": answer_tables.others,
     "known-bad-stops": lambda: known_bad(True), "known-bad-said": lambda: known_bad(False),
 }  # fmt: skip
 

@@ -136,17 +136,18 @@ def plan_from(
             return seen, planner(wanted, seen)
         except NeedMore as need:
             wants = {str(q["id"]) for q in need.questions}
-            repeated = ", ".join(sorted(wants))
+            repeated = ", ".join(sorted({str(q.get("kind")) for q in need.questions}))  # an id may quote the host
             if wants <= asked:
                 raise AnsibleActionFail(
-                    f"the plan repeats the queries {repeated}; this is a bug in the collection, please report it"
+                    f"the plan repeats queries of the kinds {repeated}; this is a bug in the collection, please report it"
                 ) from None
             asked |= wants
             seen = look(action, task_vars, wanted, need.questions, way, seen)
         except PlanError as error:
             raise AnsibleActionFail(str(error), result=arguments.failure(error)) from None
     step = "Set gpufleet_config_path to the engine's own file, or remove that engine from gpufleet_engines"
-    raise AnsibleActionFail(f"{LOOKS} observations of this host were not enough: each led to more queries, the last to {repeated}. {step}")
+    more = f"each led to more queries, the last of the kinds {repeated}"
+    raise AnsibleActionFail(f"{LOOKS} observations of this host were not enough: {more}. {step}")
 
 
 @dc.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import itertools
 import json
 import os.path
 import re
@@ -73,6 +74,7 @@ FAILED_MODULE = ("module_stdout", "module_stderr", "rc")
 NO_PYTHON = "gpufleet-no-python"
 LONGEST = 1 << 27  # bytes of an answer: eight times what a look may hold
 MOST_VALUES = 1 << 20  # of an answer: each takes some hundred bytes here, however short it was
+DEEPEST = 64  # lists and tables in each other of an answer: its own few, and those of a configuration that an engine reports
 SOMEBODY_ELSES = "Check what this host runs as its Python"
 NO_ANSWER = f"the output of the node is not what this collection's programs print. {SOMEBODY_ELSES}"
 INSTALL = "install python3 (3.6 or newer), or set ansible_python_interpreter to the one that exists"
@@ -91,6 +93,7 @@ START = (
 _DOCSTRING = r'(?P<indent>^[ \t]*)(?P<doc>"""(?:[^"\\]|\\.|"(?!""))*""")(?=[ \t]*$)'
 _STRING = r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
 _STRINGS = re.compile(rb'"[^"]*"?')  # of JSON without its escapes, closed or not: in one pass, whatever a host has sent
+_BRACKETS = re.compile(rb"[\[\]{}]")
 _WORDS = re.compile(rf"{_DOCSTRING}|(?P<string>{_STRING})|(?P<comment>[ \t]*#[^\n]*)|(?P<begin>^ +(?=[^ \n]))", re.MULTILINE | re.DOTALL)
 
 
@@ -110,14 +113,31 @@ def unpack(text: str) -> Any:
             raise AnsibleActionFail(f"the output of the node has more than {MOST_VALUES} values. {SOMEBODY_ELSES}")
         if not stream.eof:
             raise ValueError("cut short")
-        return json.loads(data.decode("utf-8"))
+        if data.count(b"[") + data.count(b"{") > DEEPEST and _depth(data) > DEEPEST:
+            raise AnsibleActionFail(f"the output of the node has values more than {DEEPEST} deep. {SOMEBODY_ELSES}")
+        return json.loads(data.decode("utf-8"), parse_constant=_no_number)
     except (ValueError, zlib.error, RecursionError):
         raise AnsibleActionFail(NO_ANSWER) from None
 
 
+def _no_number(word: str) -> None:
+    """Refuse NaN and Infinity, which Python's json takes and JSON has not."""
+    raise ValueError(word)
+
+
+def _bare(data: bytes) -> bytes:
+    """A text of JSON without its strings."""
+    return _STRINGS.sub(b"", data.replace(b"\\\\", b"").replace(b'\\"', b""))
+
+
+def _depth(data: bytes) -> int:
+    """How many lists and tables are in each other in a text of JSON."""
+    return max(itertools.accumulate((1 if sign in b"[{" else -1 for sign in _BRACKETS.findall(_bare(data))), initial=0))
+
+
 def _values(data: bytes) -> int:
     """How many values a text of JSON has at most, without any being made."""
-    bare = _STRINGS.sub(b"", data.replace(b"\\\\", b"").replace(b'\\"', b""))
+    bare = _bare(data)
     return bare.count(b",") + bare.count(b"[") + bare.count(b"{")
 
 

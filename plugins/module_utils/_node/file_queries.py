@@ -218,7 +218,8 @@ def mentioned(root, pattern, finds, cap=host_files.MIB, readable=None, keep=None
                 names.update(found.group(1) for found in re.finditer(find, text, re.MULTILINE))
             except (re.error, IndexError) as exc:
                 raise host_files.NodeError("bad-question", "pattern %r: %s" % (find, exc))
-    wanted = sorted(name for name in names if name.startswith("/") and "\0" not in name)
+    # What is longer than any path is nowhere.
+    wanted = sorted(name for name in names if name.startswith("/") and "\0" not in name and len(name) <= host_files.CUT)
     if len(wanted) > host_files.MAX_ENTRIES:
         raise host_files.NodeError("too-large", "%s: these files point at more than %d paths" % (pattern, host_files.MAX_ENTRIES))
     return {"paths": {name: _what_is_there(root, name) for name in wanted}}

@@ -38,10 +38,28 @@ _REMEDIES = {
 }
 
 
+CUT = 4096  # characters of a message, and of a path; a controller takes no longer ones
+
+
+def cut(text, most=CUT):
+    """A name or a message as it is sent: of a long one the beginning, and how much was cut. Never of what a plan reads."""
+    return text if len(text) <= most else "%s... [%d characters cut]" % (text[: most - 40], len(text) - most + 40)
+
+
+def bounded(value):
+    """The same answer with each of its texts cut: of programs that send names and messages only."""
+    if isinstance(value, dict):
+        return {key: bounded(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [bounded(inner) for inner in value]
+    return cut(value) if isinstance(value, str) else value
+
+
 class NodeError(Exception):
     """What went wrong with one question or one step: a kind that programs read, a sentence that people read, and what to do where known."""
 
     def __init__(self, kind, message, following=""):
+        message = cut(message)
         super(NodeError, self).__init__(message)
         self.kind = kind
         self.message = message

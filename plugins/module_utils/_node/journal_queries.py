@@ -29,7 +29,7 @@ def look(root, directory, cap=host_files.MIB, keep=(), listing=False, stray_glob
         "known": bool(journal.names(base)),
         "unfinished": [dict(_shown(meta), at_work=_at_work(base, meta)) for meta in opened if not meta["closed"]],
         "outcomes": [dict(_shown(meta), logs=_logs(meta)) for meta in opened if meta["closed"] and meta["state"] == "rolled_back"],
-        "pending": journal.pending(base, bool(root)),
+        "pending": host_files.bounded(journal.pending(base, bool(root))),
         "strays": strays(root, base, stray_globs),
     }
     if listing:
@@ -100,7 +100,7 @@ def _logs(meta):
 
 def _shown(meta):
     outcome = journal.outcome(meta) if meta["state"] == "rolled_back" else {}
-    return {
+    shown = {
         "id": meta["id"],
         "time": meta.get("time"),
         "reason": meta.get("reason"),
@@ -115,3 +115,4 @@ def _shown(meta):
         "foreign": outcome.get("foreign") or [],
         "entry": meta["entry"],
     }
+    return host_files.bounded(shown)

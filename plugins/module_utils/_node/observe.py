@@ -95,11 +95,10 @@ def _os_release(root):
     for line in text.splitlines():
         key, equals, value = line.partition("=")
         if equals and not key.startswith("#"):
-            try:
-                fields[key.strip()] = "".join(shlex.split(value))
-            except ValueError:  # a quote that is not closed
-                fields[key.strip()] = value
-    return fields
+            with contextlib.suppress(ValueError):  # a quote that is not closed
+                value = "".join(shlex.split(value))
+            fields[host_files.cut(key.strip(), 128)] = host_files.cut(value, 1024)
+    return {key: fields[key] for key in sorted(fields)[:256]}
 
 
 def _ask(root, question, alarm):
@@ -116,7 +115,7 @@ def _ask(root, question, alarm):
         return exc.answer()
     except cri.CriError as exc:
         reason = {cri.DEADLINE: "timeout", cri.UNAVAILABLE: "not-found", cri.DENIED: "untrusted"}.get(exc.code, "failed")
-        return {"error": {"kind": reason, "message": exc.message, "code": exc.code}}
+        return {"error": {"kind": reason, "message": host_files.cut(exc.message), "code": exc.code}}
     except KeyError as exc:
         return host_files.NodeError("bad-question", "a %s query needs the key %s" % (kind, exc)).answer()
     except OSError as exc:

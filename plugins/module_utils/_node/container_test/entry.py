@@ -129,7 +129,7 @@ def run(request, unary=None):
     finally:
         check.close()
     answer["left"] = check.left
-    return answer
+    return host_files.bounded(answer)
 
 
 class _Check(object):

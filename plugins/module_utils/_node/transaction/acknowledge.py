@@ -19,5 +19,5 @@ def run(request):
             swept = journal_writer.sweep_beside(root, base, request["strays"])
             journal_writer.acknowledge(base, request["ids"])
     except (host_files.NodeError, OSError) as exc:
-        return {"swept": [], "error": str(exc)}
+        return {"swept": [], "error": host_files.cut(str(exc))}
     return {"swept": swept, "error": None}

@@ -65,7 +65,7 @@ def refused(request, exc):
     given = request if isinstance(request, dict) else {}
     answer = blank({"id": given.get("id")})
     set_error(answer, {"journal_dir": DEFAULT_DIR}, "request", exc)
-    return answer
+    return host_files.bounded(answer)
 
 
 def set_error(answer, request, phase, exc, following=None):
@@ -73,7 +73,7 @@ def set_error(answer, request, phase, exc, following=None):
     if isinstance(exc, OSError) and exc.errno:
         exc = host_files.from_os_error(exc, exc.filename or request["journal_dir"])
     if isinstance(exc, (host_files.NodeError, cri.CriError, Failed)):
-        message = str(exc)
+        message = host_files.cut(str(exc))
     else:
         message = failures.fault(exc)
     answer["error"] = {
@@ -112,7 +112,7 @@ class Transaction(object):
                 self._work()
         except Exception as exc:  # whatever happened, the controller gets an answer that says where things stand
             set_error(self.answer, self.request, self.phase, exc)
-        return self.answer
+        return host_files.bounded(self.answer)
 
     # --- the steps, in order ------------------------------------------------------------------------------------------
 

@@ -25,8 +25,8 @@ PATH = Text(4096, bytes=True)  # PATH_MAX, linux/limits.h
 NAME = Text(256, bytes=True)  # NAME_MAX is 255 bytes
 WORD = Text(64)
 VERSION = Text(128)
-SHA256 = Text(64, "[0-9a-f]{64}", "64 hexadecimal digits:")
-DIGITS = Text(20, "[0-9]*", "digits:")  # 2^64 has 20
+SHA256 = Text(64, "[0-9a-f]{64}", "64 hexadecimal digits")
+DIGITS = Text(20, "[0-9]*", "at most 20 decimal digits")  # 2^64 has 20
 TIME = Real(0, 253402300799)  # seconds from 1970 to the end of the year 9999
 FILE_TIME = Real(-(1 << 63), 1 << 63)
 NUMBER = Whole(0, (1 << 63) - 1)

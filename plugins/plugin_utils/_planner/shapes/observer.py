@@ -74,7 +74,7 @@ def _content_of(more: Mapping[str, Shape]) -> Shape:
 _PLACE = {"path": PATH, "real": Maybe(PATH), "type": FILE_TYPE, "mode": MODE, "spot?": PATH}
 _ENTRY = {"name": NAME, "type": FILE_TYPE, "size": NUMBER, "mode": MODE, "rdev": RDEV, "target": Maybe(PATH)}
 _MENTIONED = Table({"type": FILE_TYPE, "rdev": RDEV, "link": Flag()})
-_IDENTITY = Text(64, "[0-9]+:[0-9]+:-?[0-9]+", "inode, size and time:")
+_IDENTITY = Text(64, "[0-9]+:[0-9]+:-?[0-9]+", "an inode, a size and a time")
 _PROGRAMS = Keyed(PATH, Maybe(_IDENTITY))
 _OUTPUT = Text(common.CONTENT)
 _COMMAND = Table(
@@ -89,7 +89,7 @@ _PACKAGE = Table(
         "program?": Has("error", Table({"error": ERROR}), _COMMAND),
     }
 )  # fmt: skip
-_STATE = Text(64, "[a-z-]*", "a word of systemd's:")
+_STATE = Text(64, "[a-z-]*", "a word of systemd's, of at most 64 characters")
 _NAMES = Text(1 << 16, bytes=True)
 _UNIT = Table(
     {
@@ -169,7 +169,7 @@ ROWS: Mapping[str, Shape] = {
     "tags": Table(
         {
             "prefixes": Items(Items(common.KEY, 256), exactly="prefixes"), "fault": common.FAULT,
-            "leaves": Items(Row((Place("prefixes"), common.LINE, SHA256, Text(64, "|[0-9a-f]{64}", "nothing, or 64 hexadecimal digits:")))),
+            "leaves": Items(Row((Place("prefixes"), common.LINE, SHA256, Text(64, "|[0-9a-f]{64}", "nothing, or 64 hexadecimal digits")))),
         }
     ),
     "which": Table({"found": Named("names", Maybe(PATH)), "programs": _PROGRAMS, "untrusted?": Named("names", MESSAGE, some=True)}),

@@ -50,7 +50,7 @@ class Shape(Protocol):
 
 @dc.dataclass(frozen=True)
 class Text:
-    """Text of at most `most` characters. pattern: a regular expression for all of it, which `called` says in words.
+    """Text of at most `most` characters. pattern: a regular expression for all of it; `called` says both in words.
 
     bytes: whether bytes that are not UTF-8 may stand in it, as names of files have them.
     """
@@ -62,7 +62,7 @@ class Text:
 
     @property
     def rule(self) -> str:
-        return f"{self.called or 'text'} of at most {self.most} characters"
+        return self.called or f"text of at most {self.most} characters"
 
     def read(self, value: Any, asked: Asked) -> str:
         if type(value) is not str or len(value) > self.most:

@@ -371,7 +371,7 @@ def test_a_plan_that_always_asks_something_new_gets_its_answers(monkeypatch: pyt
 
 def test_a_plan_that_asks_the_same_again_is_a_fault_and_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = answering(monkeypatch, deaf=True)
-    with pytest.raises(AnsibleActionFail, match=r"the plan repeats the queries file:/0; this is a bug in the collection"):
+    with pytest.raises(AnsibleActionFail, match=r"the plan repeats queries of the kinds file; this is a bug in the collection"):
         base.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(3), "auto")
     assert asked == ["file:/0"]
 
@@ -380,7 +380,7 @@ def test_a_host_that_always_leads_to_more_is_given_up_with_what_to_do(monkeypatc
     answering(monkeypatch)
     with pytest.raises(
         AnsibleActionFail,
-        match=r"100 observations of this host were not enough.* the last to file:/99\. "
+        match=r"100 observations of this host were not enough.* the last of the kinds file\. "
         r"Set gpufleet_config_path to the engine's own file",
     ):
         base.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(1000), "auto")
