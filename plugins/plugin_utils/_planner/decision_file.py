@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals, owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
     Decision,
@@ -135,7 +136,7 @@ def lasting(value: Any) -> Any:
 def parsed(file: File) -> dict[str, Any]:
     """{} for anything that is no record; it is then replaced."""
     try:
-        value = json.loads(file.content or "{}")
+        value = json_bounds.loads(file.content or "{}")
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -25,6 +25,7 @@ _WORDS = {"true": ("boolean", True), "false": ("boolean", False), "null": ("null
 
 def scan(data):
     """The object of a JSON text as a placeholders.Value, None where there is nothing in it."""
+    placeholders.require_few(data)
     return _Scanner(data.decode("latin-1")).document()
 
 

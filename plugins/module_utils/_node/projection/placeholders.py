@@ -10,8 +10,12 @@ Node side: standard library only, Python 3.6.
 """
 
 import collections
+import itertools
 import re
 
+MOST = 30000  # lines, commas and opening brackets of one text, each of which may take a kilobyte here; real files have a tenth
+STEPS = 30000  # of a rule with a group that repeats: re takes some hundred bytes for each
+_MANY = re.compile(b"[\n,\\[{]")
 _DIGITS = "xabcdefghijklmnopqrstuvwyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_-"
 
 # A value and where it stands. `data`: what it says; `inner`: an array's values, a table's members.
@@ -31,6 +35,13 @@ class Unreadable(Exception):
         super(Unreadable, self).__init__("%s in line %d" % (code, line))
         self.code = code
         self.line = line
+
+
+def require_few(data):
+    """Refuse a text that would take more time or memory than a configuration, before anything is made of it."""
+    if sum(data.count(sign) for sign in (b"\n", b",", b"[", b"{")) > MOST:
+        last = next(itertools.islice(_MANY.finditer(data), MOST, None))
+        raise Unreadable("too-many", data.count(b"\n", 0, last.start()) + 1)
 
 
 class Names(object):

@@ -207,6 +207,7 @@ _FLAG = r"--([A-Za-z][\w-]*)(?:=|[ \t]+)([^\s\"'\\]+)(?=[\s\"']|\Z)"
 
 def _by_line(rule):
     def made(data, places, _comments):
+        placeholders.require_few(data)
         work, at = _Work(data, places), 0
         for line in re.findall(r"[^\n]*\n|[^\n]+", work.text):
             body = line.rstrip("\r\n")
@@ -242,6 +243,7 @@ _YAML_REMARK = r"[ \t]#.*\Z"
 def _yaml_lines(data, places, _comments):
     """Scalars at the top level, and one level below a key under which something is listed. A listed key whose value is written in another
     way (an anchor, a block, braces) is withheld: it says something, and not what is shown."""
+    placeholders.require_few(data)
     work, at, above = _Work(data, places), 0, _Above(places)
     for line in re.findall(r"[^\n]*\n|[^\n]+", work.text):
         body = line.rstrip("\r\n")

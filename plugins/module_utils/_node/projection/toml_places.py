@@ -30,10 +30,11 @@ _ESCAPE = r'\\(?:([btnfr"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))'
 _FOLD = r"\\[ \t]*\r?\n(?:[ \t\n]+|\r\n)*"
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
 _WORD = re.compile(r"true|false|[+-]?(?:inf|nan)")
-_RADIX = r"0(?:x[0-9A-Fa-f](?:_?[0-9A-Fa-f])*|o[0-7](?:_?[0-7])*|b[01](?:_?[01])*)"
+# {0,2000} for *: longer ones are refused anyway, and re takes some hundred bytes for each step of a group.
+_RADIX = r"0(?:x[0-9A-Fa-f](?:_?[0-9A-Fa-f]){0,2000}|o[0-7](?:_?[0-7]){0,2000}|b[01](?:_?[01]){0,2000})"
 _TIME = r"([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])(\.[0-9]+)?"
 _DATE = r"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])(?:[Tt ]%s(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?)?" % _TIME
-_NUMBER = re.compile(r"[+-]?(?:0|[1-9](?:_?[0-9])*)((?:\.[0-9](?:_?[0-9])*)?(?:[eE][+-]?[0-9](?:_?[0-9])*)?)")
+_NUMBER = re.compile(r"[+-]?(?:0|[1-9](?:_?[0-9]){0,2000})((?:\.[0-9](?:_?[0-9]){0,2000})?(?:[eE][+-]?[0-9](?:_?[0-9]){0,2000})?)")
 
 # What a key leads to: a value, a table that only its own tables name, one with a header, one of dotted keys, an array of tables.
 _VALUE, _IMPLIED, _HEADED, _DOTTED, _ARRAY = range(5)
@@ -62,6 +63,7 @@ _LEAF = _Table(_VALUE)
 
 def scan(data):
     """[placeholders.Header or placeholders.Pair, ...] and the spans of all comments of a TOML text."""
+    placeholders.require_few(data)
     return _Scanner(data.decode("latin-1")).document()
 
 
@@ -72,6 +74,7 @@ class _Scanner(object):
         self.root = _Table(_HEADED)
         self.table = self.root
         self.path = []
+        self.parts = 0  # of all keys
         self.section = self.sections = 0  # which header, or which inline table, dotted keys belong to
 
     def wrong(self, code, at):
@@ -130,6 +133,9 @@ class _Scanner(object):
             parts.append((self.name(at, end), at, end))
             if len(parts) > MAX_PARTS:
                 raise self.wrong("toml-deep", at)
+            self.parts += 1
+            if self.parts > 2 * placeholders.MOST:
+                raise self.wrong("too-many", at)
             at = self.blank(end)
             if self.text[at : at + 1] != ".":
                 return parts, at

@@ -35,15 +35,16 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _DASH = re.compile(r"-(?=[ \t\r\n]|\Z)")
 _COLON = re.compile(r"[ \t]*:(?=[ \t\r\n]|\Z)")
 _FLOW_COLON = re.compile(r"[ \t]*:")
-_PART = r"(?:[^ \t\r\n:#]+|:(?=[^ \t\r\n])|#|[ \t]+(?=[^ \t\r\n#:]|:(?=[^ \t\r\n])))*"
+_STEPS = "{0,%d}" % placeholders.STEPS
+_PART = r"(?:[^ \t\r\n:#]+|:(?=[^ \t\r\n])|#|[ \t]+(?=[^ \t\r\n#:]|:(?=[^ \t\r\n])))" + _STEPS
 _MORE = r"(?:[^ \t\r\n:#]|:(?=[^ \t\r\n]))" + _PART  # as texts, here and below, what few files have
 _PLAIN = re.compile(r"(?:[^ \t\r\n,\[\]{}#&*!|>'\"%@`?:-]|[?:-](?=[^ \t\r\n]))" + _PART)
 _IN_FLOW = (
     r"(?:[^ \t\r\n,\[\]{}#&*!|>'\"%@`?:-]|-(?=[^ \t\r\n,\[\]{}?]))"
-    r"(?:[^ \t\r\n:#,\[\]{}?]+|:(?=[^ \t\r\n,\[\]{}?])|#|[ \t]+(?=[^ \t\r\n#:,\[\]{}?]|:(?=[^ \t\r\n,\[\]{}?])))*"
+    r"(?:[^ \t\r\n:#,\[\]{}?]+|:(?=[^ \t\r\n,\[\]{}?])|#|[ \t]+(?=[^ \t\r\n#:,\[\]{}?]|:(?=[^ \t\r\n,\[\]{}?])))" + _STEPS
 )
-_DOUBLE = re.compile(r'"[^"\\]*(?:\\(?:\r\n|[^\r])[^"\\]*)*"')
-_SINGLE = re.compile(r"'[^']*(?:''[^']*)*'(?!')")
+_DOUBLE = re.compile(r'"[^"\\]*(?:\\(?:\r\n|[^\r])[^"\\]*)%s"' % _STEPS)
+_SINGLE = re.compile(r"'[^']*(?:''[^']*)%s'(?!')" % _STEPS)
 _BLOCK_HEADER = r"[|>](?:[+-]([1-9])?|([1-9])[+-]?)?[ \t]*(#[^\r\n]*)?(?=\r?\n|\Z)"
 
 
@@ -73,6 +74,7 @@ def scan(data):
     """The Document of a file's bytes; Unreadable for what is not YAML, and for forms of it that are not known here."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Unreadable("utf-16", 1)
+    placeholders.require_few(data)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as exc:

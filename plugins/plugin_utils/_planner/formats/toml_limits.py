@@ -8,17 +8,20 @@ Real configurations stay far below: containerd's longest keys have eight parts, 
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SIZE = 4 << 20  # characters; files are read up to 1 MiB, what a program prints may be longer
 PARTS, OPEN = 20, 20
-_PART = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\\n]|\\[^\n])*\"|'[^'\n]*')"
+MOST = 30_000  # lines, commas, opening brackets and backslashes: parsers take up to a kilobyte for each
+LONGEST = 1000  # characters of a key or a number without quotes: parsers take a hundred bytes for each digit
+_PART = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\\n]+|\\[^\n])*\"|'[^'\n]*')"
 # What cannot hold a key is passed over as a whole: strings of several lines, comments, everything within quotes. A string that does not end
 # takes the rest with it, so no character is looked at more than once for each of a key's parts.
 _TOKEN = re.compile(
-    r'"""(?:[^\\]|\\.)*?(?:"""|\Z)'
+    r'"""(?:[^"\\]+|\\.|"(?!"")){0,60000}(?:"""|\Z)'
     r"|'''.*?(?:'''|\Z)"
     r"|#[^\n]*"
     rf"|(?P<long>{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{PARTS}}})"
@@ -38,6 +41,11 @@ def require(text: str, path: str) -> None:
     """The error with file, line and limit for what is too much."""
     if len(text) > SIZE:
         raise TooMuch(f"this has {len(text)} characters, but at most {SIZE} are read", where=path, next="Make it smaller")
+    many = sum(map(text.count, "\n,[{\\"))
+    if many > MOST:
+        at = next(itertools.islice(re.finditer(r"[\n,\[{\\]", text), MOST, None)).start()
+        what = f"this has {many} lines, commas, brackets and backslashes, but at most {MOST} are read"
+        raise _too_much(text, path, at, what, "Make it smaller")
     level = 0
     for found in _TOKEN.finditer(text):
         if found["long"]:
@@ -48,8 +56,10 @@ def require(text: str, path: str) -> None:
                 raise _too_much(text, path, found.start(), f"more than {OPEN} brackets are open here", "Nest it less")
         elif found["close"]:
             level = max(level - 1, 0)
+        elif found.end() - found.start() > LONGEST and found.group()[0] not in "\"'#":
+            raise _too_much(text, path, found.start(), f"this key or number has more than {LONGEST} characters", "Write it shorter")
 
 
 def _too_much(text: str, path: str, at: int, what: str, step: str) -> TooMuch:
-    why = "this is nested too deeply to be a configuration"
+    why = "no configuration is like that, and it would take too much time to read"
     return TooMuch(what, where=path, line=text.count("\n", 0, at) + 1, why=why, next=f"{step}, or repair this line")

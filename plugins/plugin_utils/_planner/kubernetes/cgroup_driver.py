@@ -13,13 +13,12 @@ engine, and then no setting of its own counts; an engine that does not know the 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, cast
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds, yaml_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation, failed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
@@ -201,7 +200,7 @@ def _setting(file: File, key: str) -> Any:
         )
     file_places.require_shown(file.path, [entry for entry in file.withheld if entry["path"][0] == key])
     try:
-        data = json.loads(file.content) if file.content.lstrip().startswith("{") else yaml_text.read(file.content)
+        data = json_bounds.loads(file.content) if file.content.lstrip().startswith("{") else yaml_text.read(file.content)
     except ValueError as broken:
         line, why = getattr(broken, "line", None), getattr(broken, "problem", "")
         step = "Repair it and run again"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector, selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import placeholders, projector, selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 Keep = Mapping[str, Any]
@@ -81,10 +81,11 @@ FAULTS: Mapping[str, str] = {
     "yaml-key": "a key with a colon is expected here",
     "yaml-value": "a value is expected here",
     "yaml-flow": "a comma or a closing bracket is expected here",
-    "yaml-string": "a quoted string without an end",
+    "yaml-string": "a quoted string without an end, or with tens of thousands of escaped characters",
     "yaml-escape": "a string with an escape sequence that YAML does not know",
     "yaml-anchor": "an anchor or an alias without a name",
     "yaml-deep": "it is nested too deeply to be a configuration",
+    "too-many": f"it has more than {placeholders.MOST} lines, commas and brackets, so it is larger than any configuration",
     "names": "it has too many different names",
 }
 

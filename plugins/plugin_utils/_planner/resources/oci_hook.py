@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ow
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import hook_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     HOOK_BINARY,
     STANDARD_PATH,
@@ -157,7 +158,7 @@ def expecting(file: File, plan: Plan) -> Plan:
 
 def parsed(file: File) -> Any:
     try:
-        return json.loads(file.content or "null") if file.exists else None
+        return json_bounds.loads(file.content or "null") if file.exists else None
     except (ValueError, RecursionError):
         return None
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, owned_file, queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
     NeedMore,
@@ -282,7 +283,7 @@ def kept(obs: Observation) -> dict[str, Any]:
     if not file.exists:
         return {}
     with contextlib.suppress(ValueError, KeyError, TypeError):
-        daemons = json.loads(file.content or "")["daemons"]
+        daemons = json_bounds.loads(file.content or "")["daemons"]
         if isinstance(daemons, dict) and all(wanted.UUID.fullmatch(gpu) for gpu in daemons):
             return daemons
     why = "it has no table of daemons any more, so nobody knows which of them run"

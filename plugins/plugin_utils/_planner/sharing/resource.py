@@ -18,6 +18,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, owned_file, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as driver_gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
     Driver,
@@ -278,7 +279,7 @@ def kept_settings(obs: Observation) -> Mapping[str, Any]:
     if not file.exists:
         return {}
     try:
-        found = json.loads(file.content or "")
+        found = json_bounds.loads(file.content or "")
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 0)
         raise broken(f"line {line} is no JSON" if line else "it is no JSON") from None

@@ -10,10 +10,11 @@ several. Links named by SONAMEs are not in it. It knows the libraries of drivers
 from __future__ import annotations
 
 import dataclasses as dc
-import json
 import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 
 PATH = "/usr/share/nvidia/files.d/sandboxutils-filelist.json"
 LARGEST = 1 << 18  # some 30 kB
@@ -51,7 +52,7 @@ class Listed:
 def parse(text: str) -> tuple[Listed, ...]:
     """Raises ValueError with one sentence where the text is no such list; entries of an unknown form are passed over."""
     try:
-        data = json.loads(text)
+        data = json_bounds.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is no JSON: {error}") from error
     if not isinstance(data, list):
