@@ -13,7 +13,7 @@ from typing import Any
 from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, unread
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
@@ -72,7 +72,8 @@ def gathered(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.
     found = {host: known[host].get(args["results"]) for host in hosts}
     if hosts and not any(found.values()):
         registered.require_known(args["results"], sorted({str(name) for v in known.values() for name in v}))
-    return {host: bounds.of_result(outcomes.merged(dict(found[host] or {}), others(known[host], args["also"]))) for host in hosts}
+    results = {host: outcomes.merged(dict(found[host] or {}), others(known[host], args["also"])) for host in hosts}
+    return {host: bounds.of_result(result) for host, result in unread.failed(results, task_vars["hostvars"]).items()}
 
 
 def others(variables: Mapping[str, Any], names: list[str]) -> dict[bool, list[outcomes.Result]]:

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import (
     outside,
     rollout_batch,
     rollout_settings,
+    unread,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
@@ -119,7 +121,7 @@ def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str, ta
     variables = {host: {key: of_host[key] for key in keys if key in of_host} for host, of_host in known.items()}
     checks = {host: dict(of_host.get(registered.DRAIN_CHECK) or {}) for host, of_host in known.items()}
     return rollout.Fleet(
-        {host: looked(of_host, name) for host, of_host in known.items()},
+        {host: named(of_host, name, functools.partial(unread.raw, task_vars["hostvars"], host)) for host, of_host in known.items()},
         variables,
         drained=frozenset(host for host, check in checks.items() if check.get("outcome") == "ready" or interrupted(known[host], tasks)),
         first=frozenset(host for host, check in checks.items() if drained_before(check)),
@@ -170,6 +172,14 @@ def write(name: str, document: Mapping[str, Any]) -> None:
 def looked(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The look at a host, or what kept it from being looked at."""
     return dict(variables.get(registered.FAILURE) or variables.get(name) or {})
+
+
+def named(variables: Mapping[str, Any], name: str, written: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """The same; the variable is named by which a host failed before the look."""
+    found = looked(variables, name)
+    before = not variables.get(name) and not found.get("unreachable")
+    said = unread.why(variables, written()) if before else ""
+    return {**found, "failed": True, "msg": said} if said else found
 
 
 def plain(found: rollout.Rollout, is_bound: bool = False) -> dict[str, Any]:

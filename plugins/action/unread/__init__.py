@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why a host has no result: which of its variables cannot be read, so that it failed before the first task of a role.
+
+Ansible fails such a host in the task that judges a role's arguments, or when it opens the connection. That task registers nothing, and its
+message seldom names the variable. So the variables of a host without a result are read here, each by itself.
+
+A package of one file, since ansible-test wants a module for every other file below plugins/action.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible_collections.gpufleet.nvidia.plugins.action import guard
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
+from jinja2 import Environment, TemplateError, meta
+
+# What Ansible itself needs of a host before any task of it.
+CONNECTION = re.compile(
+    r"ansible_(host|port|user|password|connection|timeout|pipelining|python_interpreter|become|become_\w+|ssh_\w+|(ssh|sudo|become)_pass)"
+)
+SECONDS = 10  # for all hosts without a result; a lookup may ask a server that doesn't answer
+
+
+def failed(results: outcomes.Results, hostvars: Mapping[str, Any]) -> outcomes.Results:
+    """Give the results, in which a host without one has failed if one of its variables cannot be read."""
+    until = time.monotonic() + SECONDS
+    found = dict(results)
+    for host in sorted((host for host, result in results.items() if not result), key=names.natural):
+        if time.monotonic() > until:
+            break
+        said = why(hostvars[host], raw(hostvars, host))
+        if said:
+            found[host] = {"failed": True, "msg": said}
+    return found
+
+
+def raw(hostvars: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    """Give the variables of a host as they are written, before any template in them is rendered."""
+    read = getattr(hostvars, "raw_get", hostvars.__getitem__)
+    found = read(host)
+    return found if isinstance(found, Mapping) else {}
+
+
+def why(variables: Mapping[str, Any], written: Mapping[str, Any]) -> str:
+    """Give the variable that cannot be read, and Ansible's message; '' where all can be read."""
+    return next(filter(None, (unreadable(name, variables, written) for name in asked(written))), "")
+
+
+def asked(written: Mapping[str, Any]) -> Iterable[str]:
+    """Give the names of what roles and connections read, where the value isn't a constant."""
+    from ansible_collections.gpufleet.nvidia.plugins.action import variables_check  # reads the specs of all roles, which few tables need
+
+    return sorted(name for name in written if (name in variables_check.KNOWN or CONNECTION.fullmatch(name)) and not constant(written[name]))
+
+
+def constant(value: Any) -> bool:
+    """Whether a value is what it says: no template, and nothing to be decrypted."""
+    if isinstance(value, str):
+        return "{{" not in value and "{%" not in value
+    return value is None or isinstance(value, bool | int | float)
+
+
+def unreadable(name: str, variables: Mapping[str, Any], written: Mapping[str, Any]) -> str:
+    """Give why one variable cannot be read, '' where it can."""
+    try:
+        undefined = [text for text in leaves(variables[name]) if not constant(text) and text in leaves_written(written[name])]
+    except AnsibleError as error:
+        return f"{name} cannot be read: {guard.sentence(error)}"
+    except TemplateError as error:
+        return f"{name} cannot be read: {error}"
+    # ansible-core before 2.19 gives a template back as it is if something in it is undefined.
+    return f"{name} cannot be read: {missing(undefined[0], written)}" if undefined else ""
+
+
+def leaves(value: Any) -> Iterator[str]:
+    """Give the texts of a value. Reading one decrypts it, or fails."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from leaves(one)
+    elif value is not None and not isinstance(value, bool | int | float):
+        yield str(value)
+
+
+def leaves_written(value: Any) -> set[str]:
+    """Give the texts of a value as they are written; what is encrypted is none of them."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return {text for one in value for text in leaves_written(one)}
+    return {str(value)} if isinstance(value, str) else set()
+
+
+def missing(template: str, written: Mapping[str, Any]) -> str:
+    """Name what a template of the user's needs and the host doesn't have."""
+    try:
+        needed = meta.find_undeclared_variables(Environment(autoescape=True).parse(template))
+    except TemplateError as error:
+        return f"it is no template ({error})"
+    absent = sorted(name for name in needed if name not in written and name not in ("lookup", "query", "q", "now", "omit", "undef"))
+    return f"{absent[0]} is undefined" if absent else f"something in {template} is undefined"

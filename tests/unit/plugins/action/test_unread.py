@@ -1,0 +1,97 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which variable of a host cannot be read, and why; hosts with a result are not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleError
+from ansible_collections.gpufleet.nvidia.plugins.action import unread
+from jinja2 import UndefinedError
+
+KEY = "gpufleet_toolkit_key"
+
+
+class Rendered(Mapping[str, Any]):
+    """Variables as Ansible gives them: an error is raised when its variable is read."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values_, self.read = values, list[str]()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.append(name)
+        if isinstance(self.values_[name], Exception):
+            raise self.values_[name]
+        return self.values_[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_)
+
+    def __len__(self) -> int:
+        return len(self.values_)
+
+
+class Hidden:
+    """A text in a vault whose password is missing."""
+
+    def __str__(self) -> str:
+        raise AnsibleError("no vault secrets found")
+
+
+CASES: list[tuple[Any, Any, str]] = [
+    # as it is written, as it is read, what is said
+    ("a key", "a key", ""),
+    (["a", 1, None], ["a", 1, None], ""),
+    ("{{ site_key }}", "rendered", ""),
+    ("{{ lookup('file', 'x') }}", AnsibleError("file not found"), "file not found"),
+    ("{{ a.b }}", UndefinedError("'a' has no attribute 'b'"), "'a' has no attribute 'b'"),
+    ("{{ of_the_site }}", "{{ of_the_site }}", "of_the_site is undefined"),
+    ("x {{ lookup('env', of_the_site) }}", "x {{ lookup('env', of_the_site) }}", "of_the_site is undefined"),
+    ("{{ known.deeper }}", "{{ known.deeper }}", "something in {{ known.deeper }} is undefined"),
+    ({"a": ["{{ of_the_site }}"]}, {"a": ["{{ of_the_site }}"]}, "of_the_site is undefined"),
+    ("{{ words_of_a_host }}", "{{ lookup('pipe', 'id') }}", ""),  # a value, and no template of the user's
+    (Hidden(), Hidden(), "no vault secrets found"),
+    ({"a": Hidden()}, {"a": Hidden()}, "no vault secrets found"),
+]
+
+
+@pytest.mark.parametrize(("written", "read", "said"), CASES)
+def test_a_variable_that_cannot_be_read_is_named_with_the_message(written: Any, read: Any, said: str) -> None:
+    found = unread.why(Rendered({KEY: read}), {KEY: written, "known": {}})
+    assert found == (f"{KEY} cannot be read: {said}" if said else "")
+
+
+def test_what_is_constant_or_read_by_no_role_and_no_connection_is_left_alone() -> None:
+    written = {KEY: "a key", "own": "{{ x }}", "gpufleet_node_info": {"msg": "{{ x }}"}, "ansible_user": "{{ x }}"}
+    variables = Rendered(written)
+    assert unread.why(variables, written) == "ansible_user cannot be read: x is undefined"
+    assert variables.read == ["ansible_user"]
+
+
+def test_only_hosts_without_a_result_are_looked_at() -> None:
+    bad = {KEY: "{{ of_the_site }}"}
+    results = {"gpu1": {"changed": True}, "gpu2": {}, "gpu3": {}}
+    hostvars = {"gpu1": Rendered(bad), "gpu2": Rendered(bad), "gpu3": Rendered({KEY: "a key"})}
+    found = unread.failed(results, hostvars)
+    assert found == {**results, "gpu2": {"failed": True, "msg": f"{KEY} cannot be read: of_the_site is undefined"}}
+    assert hostvars["gpu1"].read == []
+
+
+def test_lookups_that_do_not_answer_hold_up_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0, 0, unread.SECONDS + 1])
+    monkeypatch.setattr(unread.time, "monotonic", lambda: next(times))
+    hostvars = {host: Rendered({KEY: AnsibleError("timed out")}) for host in ("gpu1", "gpu2")}
+    found = unread.failed(dict.fromkeys(hostvars, {}), hostvars)
+    assert {host: bool(result) for host, result in found.items()} == {"gpu1": True, "gpu2": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("ansible_host", True), ("ansible_become_exe", True), ("ansible_ssh_private_key_file", True), ("ansible_facts", False)],
+)
+def test_which_variables_of_ansible_a_connection_needs(name: str, asked: bool) -> None:
+    assert list(unread.asked({name: "{{ x }}"})) == ([name] if asked else [])
