@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_only_hosts_without_a_result_are_looked_at() -> None:
 
 def test_lookups_that_do_not_answer_hold_up_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([0, 0, unread.SECONDS + 1])
-    monkeypatch.setattr(unread.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(unread, "time", types.SimpleNamespace(monotonic=lambda: next(times)))
     hostvars = {host: Rendered({KEY: AnsibleError("timed out")}) for host in ("gpu1", "gpu2")}
     found = unread.failed(dict.fromkeys(hostvars, {}), hostvars)
     assert {host: bool(result) for host, result in found.items()} == {"gpu1": True, "gpu2": False}
