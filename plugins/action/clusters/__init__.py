@@ -116,7 +116,9 @@ def options_of(
         for host in (one.host for one in hosts):
             value = known[host].get(PREFIX + option)
             if value is not None or host in asked:
-                said.setdefault("" if value is None else json.dumps(plain_variable(PREFIX + option, value), sort_keys=True), []).append(host)
+                said.setdefault("" if value is None else json.dumps(plain_variable(PREFIX + option, value), sort_keys=True), []).append(
+                    host
+                )
         values = {text: validated({option: json.loads(text) if text else given[option]})[option] for text in said}
         if any(value != next(iter(values.values())) for value in values.values()):
             texts = "; ".join(f"{text or 'not set'} for {names.some(of)}" for text, of in said.items())

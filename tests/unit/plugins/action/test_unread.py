@@ -36,6 +36,13 @@ class Rendered(Mapping[str, Any]):
         return len(self.values_)
 
 
+class Hosts(dict[str, Any]):
+    """The variables of all hosts, which Ansible also gives as they are written."""
+
+    def raw_get(self, _host: str) -> dict[str, Any]:
+        return {KEY: "{{ lookup('url', 'https://example.org') }}"}
+
+
 class Hidden:
     """A text in a vault whose password is missing."""
 
@@ -85,7 +92,7 @@ def test_only_hosts_without_a_result_are_looked_at() -> None:
 def test_lookups_that_do_not_answer_hold_up_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([0, 0, unread.SECONDS + 1])
     monkeypatch.setattr(unread, "time", types.SimpleNamespace(monotonic=lambda: next(times)))
-    hostvars = {host: Rendered({KEY: AnsibleError("timed out")}) for host in ("gpu1", "gpu2")}
+    hostvars = Hosts({host: Rendered({KEY: AnsibleError("timed out")}) for host in ("gpu1", "gpu2")})
     found = unread.failed(dict.fromkeys(hostvars, {}), hostvars)
     assert {host: bool(result) for host, result in found.items()} == {"gpu1": True, "gpu2": False}
 
