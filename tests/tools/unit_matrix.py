@@ -24,7 +24,10 @@ import environments
 NODE_SIDE = "tests/unit/plugins/module_utils"
 PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
 # What changed between 2.16 and 2.21: batches and lost hosts, `timeout`, words of a host as templates, how empty answers arrive.
-OF_THE_CORE = tuple(f"{PLAYBOOKS}/test_{name}.py" for name in ("runs", "rollout_losses", "empty_answers", "words_of_a_host", "lying_hosts"))
+OF_THE_CORE = tuple(
+    f"{PLAYBOOKS}/test_{name}.py"
+    for name in ("runs", "rollout_losses", "empty_answers", "words_of_a_host", "lying_hosts", "words_of_sources", "unread_variables")
+)
 
 # tests of an environment, which the beginning of the name names -> the arguments of pytest; every other name runs the node side's
 TESTS = {
