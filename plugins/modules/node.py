@@ -56,8 +56,8 @@ extends_documentation_fragment:
 options:
   approved_change:
     description:
-      - The digest of the change that was approved for this host, as RV(gpufleet.nvidia.rollout_plan#module:hosts) has it, or V(none) if
-        the host had nothing to do then. The playbook C(gpufleet.nvidia.rollout) sets it if its plan is bound to an approval.
+      - The digest of the change that was approved for this host, as the plan of a rollout has it, or V(none) if the host had nothing to
+        do then. The playbook C(gpufleet.nvidia.rollout) sets it if its plan is bound to an approval.
       - The plan is compared with it before anything is changed, and again if the host has changed since it was looked at. What
         is left to do after packages were installed has to be part of the approved plan. Otherwise the task fails.
       - Empty means that nothing has to be approved.

@@ -83,17 +83,16 @@ def write(obs: Observation, path: str, wanted: dict[str, Any]) -> Plan:
     if owned_file.right_mode(file, MODE) and lasting(before) == lasting(wanted):
         return Plan()
     why = "other programs on the host can read how containers get GPUs here"
-    was, will = headline(before), headline(wanted)
-    if was == will:  # what both begin with
-        was, will = "other content", f"another {' and '.join(_other(before, wanted))}" if _other(before, wanted) else "our record"
-    written = owned_file.write(file, text(wanted), why=why, key="decision", before=was or None, after=will, mode=MODE)
-    return dc.replace(written, lasting={file.path: text(lasting(wanted))})
-
-
-def _other(before: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """The parts of a record in which two differ."""
-    one, other = lasting(before), lasting(wanted)
-    return [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
+    after = headline(wanted)
+    written = owned_file.write(file, text(wanted), why=why, key="decision", before=headline(before) or None, after=after, mode=MODE)
+    found = written.differences
+    if before and headline(before) == after:  # what both begin with, so the values that differ are shown
+        # Not the reasons beside them, which read otherwise once a decision is in force.
+        now, will = (dict(owned_file.leaves(lasting(record))) for record in (before, wanted))
+        keys = [key for key in dict.fromkeys((*will, *now)) if now.get(key) != will.get(key)]
+        rows = [dc.replace(found[0], key=key, before=now.get(key), after=will.get(key)) for key in keys[: owned_file.VALUES]]
+        found = tuple(rows) or (dc.replace(found[0], key="mode", before=f"{file.mode & 0o7777:04o}", after=MODE),)
+    return dc.replace(written, differences=found, lasting={file.path: text(lasting(wanted))})
 
 
 def text(wanted: dict[str, Any]) -> str:

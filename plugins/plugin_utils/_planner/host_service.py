@@ -11,7 +11,7 @@ is in the other file; and a unit is wanted by a drop-in of multi-user.target, a 
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -44,6 +44,7 @@ class Resident:
     why: str
     settings: str = ""
     program: str = ""
+    shows: tuple[str, ...] = ()  # keys of the settings whose values people read before there are any
 
     @property
     def program_path(self) -> str:
@@ -108,16 +109,18 @@ def plan(policy: Policy, obs: Observation, wanted: Resident) -> Plan:
     if wanted.program:
         texts[wanted.program_path] = wanted.program
         texts[wanted.settings_path] = wanted.settings
-    files = merge([write(obs, path, text, wanted.why) for path, text in sorted(texts.items())])
+    files = merge([write(obs, path, text, wanted.why, wanted.shows) for path, text in sorted(texts.items())])
     watching = [u for u in wanted.wanted if not u.endswith(".service") and obs.unit(u).get("ActiveState") != "active"]
     restarts = tuple(Restart(u, "start", wanted.why) for u in watching) if policy.root == "/" else ()
     return dc.replace(files, restarts=restarts)
 
 
-def write(obs: Observation, path: str, text: str, why: str) -> Plan:
+def write(obs: Observation, path: str, text: str, why: str, shows: Sequence[str] = ()) -> Plan:
     file = owned_file.readable(obs.file(path))
     if file.content == text and owned_file.right_mode(file):
         return Plan()
+    if path.startswith(f"{SETTINGS}/"):
+        return owned_file.write_values(file, text, why=why, shows=shows)
     return owned_file.write(file, text, why=why)
 
 

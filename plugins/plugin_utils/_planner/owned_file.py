@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
@@ -14,6 +16,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
 BACK = "state: absent restores what was there before"
+DIGITS = 12  # of a content's digest, in what people read
+VALUES = 32  # of one file that a plan shows; of more it shows the digest as well
 ORIGINALS = queries.originals(JOURNAL_DIR)
 
 
@@ -26,10 +30,13 @@ def readable(file: File) -> File:
     return file
 
 
-def write(file: File, text: str, *, why: str, key: str = "", before: Any = None, after: Any = "present", mode: str = "0644") -> Plan:
-    """Callers compare first: by content where a file has one, so a re-ordered file is not a change."""
+def write(file: File, text: str, *, why: str, key: str = "", before: Any = None, after: Any = None, mode: str = "0644") -> Plan:
+    """Callers compare first: by content where a file has one, so a re-ordered file is not a change.
+
+    before, after: what people read, where that is more than which content the file has.
+    """
     file = readable(file)
-    found = before if before is not None or not file.exists else "other content"
+    found = before if before is not None or not file.exists else content(file.content)
     change: transaction.Write = {
         "path": file.path,
         "op": "write",
@@ -38,10 +45,50 @@ def write(file: File, text: str, *, why: str, key: str = "", before: Any = None,
         "expect": file.sha256 if file.exists else None,
     }
     return Plan(
-        differences=(Difference("file", file.path, key, found, after, why),),
+        differences=(Difference("file", file.path, key, found, content(text) if after is None else after, why),),
         changes=(change,),
         diffs=((file.path, (file.content or "") if file.exists else "", text),),
     )
+
+
+def content(text: str | None) -> str:
+    """Name a content by the beginning of its SHA-256, which an approval binds as a whole."""
+    if text is None:
+        return "content that is not read"
+    return f"content {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:DIGITS]}"
+
+
+def write_values(file: File, text: str, *, why: str, shows: Sequence[str] = (), mode: str = "0644") -> Plan:
+    """Write a JSON file of this collection's, and show its values: those that change, of a new file those at the top-level keys `shows`."""
+    whole = write(file, text, why=why, mode=mode)
+    now, wanted = values(file.content), values(text)
+    if not now:
+        wanted = {key: value for key, value in wanted.items() if key.partition(".")[0] in shows}
+    keys = [key for key in dict.fromkeys((*wanted, *now)) if now.get(key) != wanted.get(key)]
+    rows = tuple(Difference("file", file.path, key, now.get(key), wanted.get(key), why) for key in keys[:VALUES])
+    rest = len(keys) > VALUES or not now or not rows
+    return dc.replace(whole, differences=(*rows, *(whole.differences if rest else ())))
+
+
+def values(text: str | None) -> dict[str, Any]:
+    """Give the values of a JSON text by their dotted places; {} of one that has none."""
+    try:
+        data = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return dict(leaves(data)) if isinstance(data, dict) else {}
+
+
+def leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list) and any(isinstance(of, dict | list) for of in value):
+        inner = enumerate(value)
+    elif place:
+        yield place, value
+    for key, of in inner:
+        yield from leaves(of, f"{place}.{key}" if place else str(key))
 
 
 def right_mode(file: File, mode: str = "0644") -> bool:

@@ -53,7 +53,7 @@ def before(file: File, spec: Spec, mode: str) -> str | None:
         f"other {words}" for field, words in PARTS.items() if any(getattr(of, field) != getattr(wanted, field) for of, wanted in pairs)
     ]
     parts += [] if owned_file.right_mode(file, mode) else [f"mode {file.mode & 0o7777:04o}"]
-    return f"{found}, with {' and '.join(parts or ['other content'])}"
+    return f"{found}, with {' and '.join(parts or [owned_file.content(file.content)])}"
 
 
 def describe(spec: Spec) -> str:

@@ -362,8 +362,9 @@ def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Cal
     if found and found.reasons:
         why = f"stale: the spec {found.sentence}"
     why = "; ".join(filter(None, (safety_correction.why(is_own(file), file, spec), why)))
-    before, after = described.before(file, spec, MODE), described.describe(spec)
-    return owned_file.write(file, render.render(spec), why=why, key=spec.kind, before=before, after=after, mode=MODE)
+    text = render.render(spec)
+    before, after = described.before(file, spec, MODE), f"{described.describe(spec)} ({owned_file.content(text)})"
+    return owned_file.write(file, text, why=why, key=spec.kind, before=before, after=after, mode=MODE)
 
 
 def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Say what the transactions of a plan do, item by item, as a value that equal hosts share: what an approval binds.
 
-A file of ours is its path, mode, owner and the digest of its content. An edit of another's file is the keys that it sets and
-the text that it inserts, without line numbers and digests of what was there. What belongs to one moment (processes, invocation
-ids, reasons) is left out; GPUs are named by position (canonical.py).
+A file that this collection owns is its path, mode, owner and the digest of its content. An edit of another's file is the keys
+that it sets and the text that it inserts, without line numbers and digests of what was there. What belongs to one moment
+(processes, invocation ids, reasons) is left out; GPUs are named by position (canonical.py).
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ SHOWN = 16  # digits of it that sentences and tables show
 OF_ONE_HOST: Sequence[tuple[re.Pattern[str], str]] = (
     (re.compile(r"\b(GPU-|MIG-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "<uuid>"),
     (re.compile(r"\b[0-9a-f]{32,64}\b"), "<id>"),
+    (re.compile(r"\bcontent [0-9a-f]{12}\b"), "content <id>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( ?(Z|[+-]\d\d:?\d\d|UTC))?"), "<time>"),
     (re.compile(r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE), "<pci>"),
     (re.compile(r"\b\d+ (?:running )?(container|sandbox|pod|process|task)(?:e?s)?\b"), "<n> \\1"),

@@ -32,8 +32,15 @@ def of(results: outcomes.Results) -> list[list[str]]:
 
 
 def shape(result: outcomes.Result) -> Hashable:
-    places = tuple((str(d.get("what")), str(d.get("path")), str(d.get("key") or "")) for d in result["differences"])
-    return places, tuple(units(result))
+    places = tuple((str(d.get("what")), str(d.get("path")), str(d.get("key") or "")) for d in shared(result))
+    same, own = (result.get("planned") or {}).get("restarts") or (), units(result)
+    return places, tuple(same if len(same) == len(own) else own)
+
+
+def shared(result: outcomes.Result) -> Sequence[Difference]:
+    """The differences as equal hosts share them, which name GPUs by position."""
+    found: Sequence[Difference] = (result.get("planned") or {}).get("differences") or result["differences"]
+    return found
 
 
 def units(result: outcomes.Result) -> list[str]:
@@ -50,11 +57,12 @@ def group(hosts: Sequence[str], results: outcomes.Results, width: int, check: bo
     count = f"{outcomes.plural(len(hosts))}: " if len(hosts) > 1 else ""
     found = ["", *layout.hang(f"{count}{names.some(hosts, HOSTS_SHOWN)}", width, 0)]
     place = ""
-    for n, difference in enumerate(first["differences"][:DIFFERENCES_SHOWN]):
+    seen = {host: shared(results[host]) if len(hosts) > 1 else results[host]["differences"] for host in hosts}
+    for n, difference in enumerate(seen[hosts[0]][:DIFFERENCES_SHOWN]):
         if of_whole_file(difference) != place:
             place = of_whole_file(difference)
             found += layout.hang(place, width, 2)
-        found += one([(host, results[host]["differences"][n]) for host in hosts], width)
+        found += one([(host, seen[host][n]) for host in hosts], width)
     rest = len(first["differences"]) - DIFFERENCES_SHOWN
     found += layout.hang(f"and {names.counted(rest, 'more difference')}", width, 2) if rest > 0 else []
     verb = "restarted" if not check and "would_restart" not in first else "restart"

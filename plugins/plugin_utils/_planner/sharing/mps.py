@@ -108,7 +108,7 @@ def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, GpuEn
     require_loaded(obs, daemons)
     totals = memory(obs) if any(limits.clients and not limits.memory for limits in daemons.values()) else {}
     after = {gpu: before[gpu] if gpu in closed else daemon(limits.of(totals.get(gpu, 0))) for gpu, limits in daemons.items()}
-    resident = host_service.Resident(NAME, unit_texts(), tuple(units), STAYS, settings_text(after), program)
+    resident = host_service.Resident(NAME, unit_texts(), tuple(units), STAYS, settings_text(after), program, ("daemons",))
     gone = [gpu for gpu in before if gpu not in after]
     open_ = [gpu for gpu in after if gpu not in closed]
     other = [gpu for gpu in open_ if running(obs, gpu) and before.get(gpu) != after[gpu]]

@@ -118,7 +118,7 @@ def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, pro
     left = given_up(gpus, kept, {setting.key for setting in settings})
     gone = lost(obs)
     before = first_found(settings, left, kept, gone)
-    resident = host_service.Resident(NAME, {SERVICE: unit()}, (SERVICE,), STAYS, text(settings, before, resolved), program)
+    resident = host_service.Resident(NAME, {SERVICE: unit()}, (SERVICE,), STAYS, text(settings, before, resolved), program, ("policies",))
     files = merge([host_service.plan(policy, obs, resident), host_service.write(obs, RULES, RULE, STAYS)])
     changed = changing([*settings, *left])
     minors = minors_of(gpus, driver)

@@ -110,8 +110,10 @@ def test_absent_gives_back() -> None:
     assert decision_file.plan_absent(Policy(), obs(files={decision_file.FACT_PATH: '{"mine": 1}'})).empty
 
 
-def test_a_change_that_the_headline_does_not_show_is_named_by_its_part() -> None:
+def test_a_change_that_the_headline_does_not_show_is_shown_value_by_value() -> None:
     grown = dc.replace(DRIVER, gpus=(*DRIVER.gpus, Gpu(1, 1, "0000:31:00.0", "GPU-2", "NVIDIA H100")))
-    assert {(d.before, d.after) for d in plan(on_host(), driver=grown).differences} == {("other content", "another driver")}
+    found = {(d.key, d.before, d.after) for d in plan(on_host(), driver=grown).differences}
+    new = {"index": 1, "bus_id": "0000:31:00.0", "model": "NVIDIA H100"}
+    assert found == {(f"driver.gpus.1.{key}", None, value) for key, value in new.items()}
     loose = {path: {"content": text, "mode": 0o600} for path, text in on_host().items()}
-    assert {(d.before, d.after) for d in plan(loose).differences} == {("other content", "our record")}
+    assert {(d.key, d.before, d.after) for d in plan(loose).differences} == {("mode", "0600", "0644")}

@@ -308,7 +308,8 @@ def of_file(
     in_template = [s for s in wanted if s.path[2] not in detected.detection(look.instance).programs]
     now = [(s, toml.lookup(look.cri, s.path)) for s in in_template]
     shown = [Difference("file", path, toml.dotted((*names, *s.path)), was, s.value, s.why) for s, was in now if was != s.value]
-    shown = shown or [Difference("file", path, "", "other content" if there.file else None, "as decided", "this collection owns this file")]
+    was = owned_file.content(there.text) if there.file else None
+    shown = shown or [Difference("file", path, "", was, owned_file.content(text), "this collection owns this file")]
     return (write,), tuple(shown), ((path, there.text, text),)
 
 

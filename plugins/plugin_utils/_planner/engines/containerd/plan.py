@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
     adoption,
@@ -201,8 +201,8 @@ def _differences(
         if before != after:
             found.append(Difference("file", change.path, "imports", before, after, "so containerd reads the drop-in"))
         if not any(d.path == change.path for d in found):
-            was = None if change.before is None else "other content"
-            found.append(Difference("file", change.path, "", was, "as decided", "this collection owns this file"))
+            was = None if change.before is None else owned_file.content(change.before.text)
+            found.append(Difference("file", change.path, "", was, owned_file.content(change.after.text), "this collection owns this file"))
     return found
 
 

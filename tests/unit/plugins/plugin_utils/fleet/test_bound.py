@@ -9,12 +9,15 @@ import contextlib
 import dataclasses as dc
 import functools
 import json
+import re
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, change
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import mps as mps_unit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import mps_limits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -147,6 +150,38 @@ def test_what_only_looks_like_the_name_of_hardware_stays(node: Node) -> None:
     with running(node, "containerd") as host:
         found = [host.task("node_info", packages="ignore", no_gpu="prepare", **option)["planned"] for option in options]
     assert found[0] == found[1]  # nothing of a driver is planned without a GPU
+
+
+SHOWN = [
+    # the limits of an earlier run, the policy that follows, what an approver reads of it
+    (
+        {"clients": 4}, mps(clients=48, memory="64M", threads=1),
+        ("daemons.<GPU 0>.policy", "4 clients, 20389 MiB, 25 % of the threads", "48 clients, 64 MiB, 1 % of the threads"),
+    ),
+    ({"clients": 4}, mps(clients=4, memory="64M"), ("daemons.<GPU 0>.limits.1.set", "20389M", "64M")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after", "row"), SHOWN)
+def test_an_approver_reads_each_value_of_the_settings_of_a_program(
+    node: Node, before: dict[str, int], after: Options, row: tuple[str, str, str]
+) -> None:
+    with running(node) as host:
+        limits = mps_limits.Limits(**before).of(81559)
+        host.write(mps_unit.SETTINGS, mps_unit.settings_text({gpus.UUIDS[0]: mps_unit.daemon(limits)}))
+        found = host.task("node_info", packages="ignore", **after)
+    (shown,) = (d for d in change.of(found, "gpu1")["differences"] if (d["path"], d["key"]) == (mps_unit.SETTINGS, row[0]))
+    assert row[1] in shown["before"]
+    assert row[2] in shown["after"]
+    words = [str(d[field]) for d in found["differences"] for field in ("before", "after")]
+    assert not any("other content" in word or word == "present" for word in words)
+
+
+def test_an_approver_reads_the_values_of_settings_that_are_new(node: Node) -> None:
+    shown = {(d["path"], d["key"]): d["after"] for d in change.of(planned(node, mps(clients=4)), "gpu1")["differences"]}
+    assert shown[mps_unit.SETTINGS, "daemons.<GPU 0>.policy"] == "4 clients, 20389 MiB, 25 % of the threads"
+    assert shown["/etc/gpufleet/sharing.json", "policies.<GPU 0>"] == "mps (4 clients)"
+    assert re.fullmatch("content [0-9a-f]{12}", shown["/usr/local/libexec/gpufleet/mps.py", ""])
 
 
 CHOICES: Mapping[str, list[Any]] = {
