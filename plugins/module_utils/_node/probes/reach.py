@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tries whether this host reaches an address. A plain program: it runs in a child that is killed when it takes too long.
 
-It gives up a little before that, so that its answer says so. Standard library only, Python 3.6. Arguments are one JSON object: {"url",
-"proxies": [patterns of files that may name a proxy]}. Any answer of a server counts: whether it has what is wanted is judged by the asker. A
-package manager with a proxy of its own goes another way than this program would, so nothing is tried then. Prints {"tried", "reached",
-"why"}; why is a sentence of this file.
+It gives up a little before that, so that its answer says so. Standard library only, Python 3.6. Arguments are one JSON object:
+{"url", "proxies": [patterns of files that may name a proxy]}. Any answer of a server counts: whether it has what is wanted is judged by
+the asker. A package manager with a proxy of its own goes another way than this program would, so nothing is tried then. Prints {"tried",
+"reached", "why"}; why is a sentence of this file.
 """
 
 import glob

@@ -126,6 +126,10 @@ def serve(wanted, name):
     pipes = place(wanted, "pipe", name)
     for left in os.listdir(pipes):
         remove(wanted, os.path.join(pipes, left))
+    logs = place(wanted, "log", name)
+    for log in os.listdir(logs) if wanted.get("logged") else ():
+        if os.lstat(os.path.join(logs, log)).st_size > wanted["logged"]:  # else this one would soon have no room for its own
+            remove(wanted, os.path.join(logs, log))
     os.execve(trusted(wanted["program"]), [wanted["program"], "-f"], environment(wanted, name))
 
 

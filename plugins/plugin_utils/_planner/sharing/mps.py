@@ -55,9 +55,16 @@ OWN_GROUP = re.compile(rf"/system\.slice/(?:[^/]+\.slice/)?gpufleet-{NAME}@([0-9
 OTHER_UNITS = ("nvidia-mps.service", "nvidia-cuda-mps.service", "nvidia-cuda-mps-control.service")
 AT_BOOT, PATIENCE = 60, 90  # seconds
 # What containers write to, by limit and mode: root of one may fill it, and must not fill /run with it. NVIDIA's device plugin gives shm
-# 64 MiB (k8s-device-plugin, cmd/mps-control-daemon/mount), as much as Docker gives to one container; here it is for all of a GPU.
+# 64 MiB (k8s-device-plugin, cmd/mps-control-daemon/mount), as much as Docker gives to one container; here it is for all of a GPU. Each file,
+# an empty one as well, takes some 800 bytes of the kernel's memory, which no size counts. The daemon logs each command of each client, and no
+# program rotates that: root of a container could fill /var by asking.
 MOUNTED = "rw,nosuid,nodev,noexec"
-TMPFS: Mapping[str, tuple[str, str]] = {"pipe": ("size=1m,nr_inodes=1k", "0755"), "shm": ("size=1g", "1777")}
+TMPFS: Mapping[str, tuple[str, str]] = {
+    "pipe": ("size=1m,nr_inodes=1k", "0755"),
+    "shm": ("size=1g,nr_inodes=64k", "1777"),
+    "log": ("size=16m,nr_inodes=64", "0755"),
+}
+LOGGED = 4 << 20  # bytes of a log that the next daemon adds to; a longer one goes when it begins
 MAKE = ("install", "--directory", "--mode=0755", "--")
 QUICK = 10  # seconds, within which a host that boots can undo it as well
 NOTHING_THERE = 1  # rmdir
@@ -132,7 +139,7 @@ def making(gpus: Iterable[str]) -> Plan:
     if not every:
         return Plan()
     logs = [mps_places.of(gpu, "log") for gpu in every]
-    mounted = [mps_places.of(gpu, kind) for gpu in every for kind in ("pipe", "shm")]
+    mounted = [mps_places.of(gpu, kind) for gpu in every for kind in TMPFS]
     remove = ["rm", "-rf", "--one-file-system", "--", *(mps_places.ROOT + gpu for gpu in every), *logs]
     tops = made(mps_places.TOPS, ["rmdir", "--ignore-fail-on-non-empty", "--", *mps_places.TOPS], NOTHING_THERE)
     return Plan(commands=(tops, made(logs, remove), made(mounted, ["umount", "--lazy", "--", *mounted], *NOT_MOUNTED)))
@@ -267,6 +274,7 @@ def settings_text(daemons: Mapping[str, Any]) -> str:
         "seconds": 20,
         "patience": PATIENCE,
         "places": {kind: mps_places.of("NAME", kind) for kind in mps_places.KINDS},
+        "logged": LOGGED,
         "mounts": {kind: {"options": f"{MOUNTED},{limit}", "mode": mode} for kind, (limit, mode) in TMPFS.items()},
         "majors": "/proc/devices",
         "module": "nvidia-uvm",

@@ -95,6 +95,18 @@ def test_places_are_made_once_and_cleared(host, mounts):
     assert not (host / "log").exists()
 
 
+def test_a_log_that_has_grown_goes_when_a_daemon_begins(host, mounts, monkeypatch):
+    """The file system that it is in has room for so much, and what this daemon says is to be there."""
+    host.chmod(0o755)
+    run(host, "prepare")
+    assert len(mounts) == 2
+    for name, size in (("control.log", 1001), ("server.log", 1000)):
+        (host / "log" / "GPU-1" / name).write_bytes(b"x" * size)
+    monkeypatch.setattr(os, "execve", lambda *_words: None)
+    assert run(host, "serve", logged=1000) == 0
+    assert os.listdir(str(host / "log" / "GPU-1")) == ["server.log"]
+
+
 MODPROBE = ["modprobe", "nvidia-uvm"]
 
 

@@ -86,7 +86,7 @@ def test_a_daemon_that_is_taken_back_leaves_nothing_behind() -> None:
     undone = [c["undo"] for c in reversed(planned(ONE, look()).commands) if c["argv"][0] == "install"]
     place, log = f"/run/gpufleet-mps/{UUIDS[0]}", f"/var/lib/gpufleet-mps/{UUIDS[0]}"
     assert undone == [
-        ["umount", "--lazy", "--", f"{place}/pipe", f"{place}/shm"],
+        ["umount", "--lazy", "--", f"{place}/pipe", f"{place}/shm", log],
         ["rm", "-rf", "--one-file-system", "--", place, log],
         ["rmdir", "--ignore-fail-on-non-empty", "--", "/run/gpufleet-mps", "/var/lib/gpufleet-mps"],
     ]
@@ -204,6 +204,19 @@ def test_nobody_calls_a_client_the_daemon_itself(group: str) -> None:
     with pytest.raises(PlanError) as refused:
         planned(ONE, look(processes=[{**STRANGER, "cgroup": group}]))
     assert "(process 5)" in str(refused.value)
+
+
+def test_what_containers_and_clients_fill_has_a_limit() -> None:
+    """Of bytes, and of files: each of those takes memory of the kernel, also an empty one. What the daemon logs is the clients' choice, too."""
+    (settings,) = [json.loads(c["content"]) for c in planned(ONE, look()).changes if c["path"] == mps.SETTINGS]  # type: ignore[typeddict-item]
+    options = {kind: dict(word.split("=") for word in of["options"].split(",") if "=" in word) for kind, of in settings["mounts"].items()}
+    assert set(options) == set(settings["places"]) == {"pipe", "shm", "log"}
+    assert {kind: (of["size"], of["nr_inodes"]) for kind, of in options.items()} == {
+        "pipe": ("1m", "1k"),
+        "shm": ("1g", "64k"),
+        "log": ("16m", "64"),
+    }
+    assert settings["logged"] == 4 << 20
 
 
 LEFT = {"processes": 240, "users": [1001, 1002]}
