@@ -12,8 +12,9 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, clusters, draining
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import hand_over, members, objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import hand_over, objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import node_names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SPEC = arguments.spec("hand_over")
@@ -34,7 +35,7 @@ class ActionModule(ActionBase):
             return {"changed": False}
         access = {key: args[key] for key in ("kubeconfig", "context") if args[key]}
         api = cluster_api.Api(draining.Calls(self, variables, cluster_api.DELEGATE), access)
-        name = members.node_name(host, members.OfInventory(node=args["kubernetes_node"]))
+        name = node_names.require(host, args["kubernetes_node"])
         return Step(api, args, name, variables.get(args["results"]) or {}, bool(self._task.check_mode)).run()
 
 

@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import members
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import fleet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import node_names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 
 SPEC = arguments.spec("image_report")
@@ -57,12 +58,15 @@ def labels_file(cluster: str) -> str:
 
 
 def nodes(results: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Cluster -> host -> its name there. One whose engines serve no kubelet is no node, unless the inventory says so."""
+    """Cluster -> host -> its name there. One whose engines serve no kubelet is no node, unless the inventory says so.
+
+    Nor is one whose name in the inventory no node can have: that may be a host outside of any cluster.
+    """
     found: dict[str, dict[str, str]] = {}
     for host, result in results.items():
         name, cluster = (str(known[host].get(variable) or "") for variable in (NODE, CLUSTER))
         if cluster:
             members.cluster_name({}, members.OfInventory(cluster=cluster))  # which refuses what is no name of a file
-        if name or cluster or fleet.may_be_node(result):
-            found.setdefault(cluster, {})[host] = name or host
+        if name or cluster or (fleet.may_be_node(result) and node_names.NODE_NAME.fullmatch(host)):
+            found.setdefault(cluster, {})[host] = node_names.require(host, name)
     return found or {"": {}}

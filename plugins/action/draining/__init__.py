@@ -18,6 +18,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import online
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, drain_kubernetes, drain_slurm, other_owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import node_names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.sentences import last_line
 
@@ -99,13 +100,16 @@ def of(
     def names(setting: str, of_host: drain.Work = work) -> tuple[str, ...]:
         return drain.node_names(args[setting], of_host, host, every, f"gpufleet_{setting}")
 
+    def nodes() -> tuple[str, ...]:
+        return node_names.possible(names("kubernetes_node", known), host, args["kubernetes_node"])
+
     # The cluster knows the boot of each node. A host that does not tell its own could call itself as any node.
     known = work if work.boot_id else dc.replace(work, hostname="")
 
     makers: Mapping[str, Callable[[], Orchestrator]] = {
         drain.COMMANDS: lambda: Commands(calls, args, host, why),
         drain.SLURM: lambda: Slurm(calls, args, names("slurm_node"), why),
-        drain.KUBERNETES: lambda: Kubernetes(calls, args, names("kubernetes_node", known), why, work.boot_id),
+        drain.KUBERNETES: lambda: Kubernetes(calls, args, nodes(), why, work.boot_id),
     }
     return {who: makers[who]() for who in by}
 

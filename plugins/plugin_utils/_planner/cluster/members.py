@@ -17,17 +17,14 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import operator_toolkit, ways
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin, node_names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, layout, outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted as shared
 
-# A name of a node is a DNS subdomain, that of a handler and of its RuntimeClass a DNS label (apimachinery, util/validation).
-LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-NODE_NAME = re.compile(rf"(?=.{{1,253}}$){LABEL}(\.{LABEL})*")
-NAMESPACE_NAME = re.compile(LABEL)
+NAMESPACE_NAME = re.compile(node_names.LABEL)
 HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,53}[a-z0-9])?")  # as a label of nodes it has eight signs before it
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # names a directory, too
 DEFAULT_CLUSTER = "default"
@@ -125,7 +122,7 @@ def of(results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, OfInventor
 
 
 def one(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Host:
-    out = LeftOut(host, node_name(host, wanted), cluster_name(result, wanted), "")
+    out = LeftOut(host, node_names.require(host, wanted.node), cluster_name(result, wanted), "")
     why = outcomes.trouble(result)
     if why:
         said = str(result.get("problem") or result.get("msg") or "")
@@ -244,7 +241,7 @@ def mig_strategy(host: str, result: Mapping[str, Any], wanted: OfInventory) -> s
 
 def replicas_of(host: str, result: Mapping[str, Any], wanted: OfInventory, mig: str) -> by_plugin.Replicas | None:
     """How the plugin shares the GPUs of a host. Nothing else can share what the plugin hands out."""
-    option = f"{shared.OPTION}{of_host(host)}"
+    option = f"{shared.OPTION}{node_names.of_host(host)}"
     entries = shared.parse(wanted.sharing)
     found = by_plugin.of_all(option, entries)
     if not found:
@@ -261,23 +258,8 @@ def replicas_of(host: str, result: Mapping[str, Any], wanted: OfInventory, mig: 
 
 def choice(host: str, name: str, value: str, choices: Iterable[str]) -> str:
     if value not in choices:
-        raise PlanError(f"{name} is {value!r}{of_host(host)}", next=f"Write {' or '.join(choices)}")
+        raise PlanError(f"{name} is {value!r}{node_names.of_host(host)}", next=f"Write {' or '.join(choices)}")
     return value
-
-
-def of_host(host: str) -> str:
-    """'' where the sentence gets its hosts from somebody else."""
-    return f" for {host}" if host else ""
-
-
-def node_name(host: str, wanted: OfInventory) -> str:
-    """By the inventory alone: what a host calls itself is its own word, and could be the name of another node."""
-    name = wanted.node or host
-    if NODE_NAME.fullmatch(name):
-        return name
-    step = f"Set gpufleet_kubernetes_node{of_host(host)} to the name that `kubectl get nodes` shows"
-    what = f"gpufleet_kubernetes_node is {name!r}{of_host(host)}" if wanted.node else f"the node of {host} has no known name"
-    raise PlanError(what, why=f"{name!r} is no name that a node can have", next=step)
 
 
 def cluster_name(result: Mapping[str, Any], wanted: OfInventory) -> str:

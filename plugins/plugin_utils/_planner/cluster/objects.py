@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import LeftOut, Member
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import node_names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
@@ -137,7 +138,7 @@ def namespace_name(text: str) -> str:
 
 
 def config_map_name(text: str) -> str:
-    return own_name("gpufleet_kubernetes_config_map", text, members.NODE_NAME, 253)
+    return own_name("gpufleet_kubernetes_config_map", text, node_names.NODE_NAME, 253)
 
 
 def own_name(setting: str, text: str, pattern: re.Pattern[str], longest: int) -> str:

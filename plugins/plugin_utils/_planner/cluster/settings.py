@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members, objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import node_names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 
@@ -17,7 +18,7 @@ def _cluster(value: Any) -> None:
 
 
 def _node(value: Any) -> None:
-    members.node_name("", members.OfInventory(node=str(value)))
+    node_names.require("", str(value))
 
 
 def _device_ids(value: Any) -> None:

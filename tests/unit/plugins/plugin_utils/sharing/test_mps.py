@@ -207,7 +207,7 @@ def test_nobody_calls_a_client_the_daemon_itself(group: str) -> None:
 
 
 def test_what_containers_and_clients_fill_has_a_limit() -> None:
-    """Of bytes, and of files: each of those takes memory of the kernel, also an empty one. What the daemon logs is the clients' choice, too."""
+    """Of bytes, and of files: each takes memory of the kernel. What the daemon logs is the clients' choice, too."""
     (settings,) = [json.loads(c["content"]) for c in planned(ONE, look()).changes if c["path"] == mps.SETTINGS]  # type: ignore[typeddict-item]
     options = {kind: dict(word.split("=") for word in of["options"].split(",") if "=" in word) for kind, of in settings["mounts"].items()}
     assert set(options) == set(settings["places"]) == {"pipe", "shm", "log"}
