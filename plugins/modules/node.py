@@ -131,6 +131,14 @@ differences:
       description: The reason, one sentence.
       type: str
       returned: always
+    cause:
+      description:
+        - Why something is less afterwards, null where nothing is taken away. A stopped or silent component is never a cause.
+        - V(policy), the options ask for it. V(uninstalled), package, program and unit of a component are absent. V(hardware_gone), neither
+          PCI nor a device node has the GPU any more. V(adoption), this collection takes over what another tool left, or the reverse.
+          V(safety), a documented correction.
+      type: str
+      returned: always
 leftovers:
   description: What other tools left on the host, as far as it concerns this module, and what becomes of it.
   returned: always

@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals, owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import Decided, by_policy, caused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
     Decision,
@@ -41,12 +42,15 @@ def questions(policy: Policy) -> list[queries.Question]:
     return [queries.file(DECISION_PATH, keep=OWN_RECORD), queries.file(FACT_PATH, keep=OWN_RECORD), owned_file.ORIGINALS]
 
 
-def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, going: Iterable[str] = ()) -> Plan:
+def plan(
+    policy: Policy, obs: Observation, host: HostDecision, driver: Driver, going: Iterable[str] = (), decided: Decided = by_policy
+) -> Plan:
     """going: files of other tools that this run takes over."""
     if host.skipped:
         return Plan()
     if not host.decisions:
-        return withdraw(obs, "this host has no decision any more")
+        gone = withdraw(obs, "this host has no decision any more")
+        return caused(gone, decided()) if gone.changes else gone
     files = taken_over(obs, going)
     wanted = {**record(host, driver), **({"taken_over": list(files)} if files else {})}
     return merge([write(obs, path, wanted) for path in (DECISION_PATH, FACT_PATH)])
@@ -59,6 +63,19 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 def was_here(obs: Observation) -> bool:
     """Whether this collection has converged the whole host, by the fact that it leaves: true also where the journal is gone."""
     return parsed(obs.file(FACT_PATH, OWN_RECORD)).get("writer") == WRITER
+
+
+def engines(obs: Observation) -> frozenset[str]:
+    """The engines that this collection has configured here, by its record."""
+    found = parsed(obs.file(FACT_PATH, OWN_RECORD)).get("engines")
+    known = [e for e in found if isinstance(e, dict)] if isinstance(found, list) else []
+    return frozenset(str(e.get("engine")) for e in known)
+
+
+def plugin_source(obs: Observation) -> str:
+    """How the strategies of the device plugin were known at the last run: declared, seen or default; '' where there is no record."""
+    found = parsed(obs.file(FACT_PATH, OWN_RECORD)).get("device_plugin")
+    return str(found.get("source") or "") if isinstance(found, dict) else ""
 
 
 def taken_over(obs: Observation, going: Iterable[str] = ()) -> tuple[str, ...]:

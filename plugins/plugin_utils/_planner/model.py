@@ -17,6 +17,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import tr
 Injection = Literal["native-cdi", "nvidia-runtime", "legacy", "oci-hook", "jit-cdi"]
 RuntimeMode = Literal["auto", "cdi", "legacy", "jit-cdi", "csv"]
 Switch = Literal["auto", "enabled", "disabled"]
+# Why a plan takes something away. policy: the options ask for it, and all that the decision rests on has answered. uninstalled: package,
+# program and unit of a component are absent. hardware_gone: neither PCI nor a device node has it any more. adoption: this collection or
+# another tool takes it over. safety: a documented correction.
+Cause = Literal["policy", "uninstalled", "hardware_gone", "adoption", "safety"]
 # Why an engine is left alone. writer: someone else writes its configuration. unasked: the policy does not name it where it has to.
 # stopped, silent, unverified: nothing is known of what it works with. unfit: a person has to correct something first.
 RefusalKind = Literal["writer", "unasked", "stopped", "silent", "unverified", "unfit"]
@@ -313,6 +317,7 @@ class Difference:
     before: Any
     after: Any
     why: str
+    cause: Cause | None = None  # of what is less afterwards (lowering.py); None where nothing is taken away
 
 
 @dc.dataclass(frozen=True)

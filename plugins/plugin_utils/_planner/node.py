@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     decide,
     decision_file,
     low_level,
+    lowering,
     owned_file,
     processes,
     queries,
@@ -39,6 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernete
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known as known_managers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     STANDARD_PATH,
+    Cause,
     Decision,
     Driver,
     HostDecision,
@@ -224,6 +226,7 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
     nodes = functools.cache(lambda: device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_nodes", "")))
     others = functools.cache(lambda: other_writers.plan(policy, obs, record))
     config = functools.partial(toolkit_config.plan, policy, obs, record)
+    decides = functools.partial(decided_by, policy, obs, seen)
     parts = together(
         [
             lambda: left_by_others(policy, obs, seen.instances, record.decisions),
@@ -231,7 +234,7 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
             nodes,
             lambda: coming(config()) if installing.commands else config(),
             *(functools.partial(ENGINES[d.engine].plan, policy, obs, by_key[d.instance], d) for d in record.decisions),
-            lambda: oci_hook.plan(policy, obs, record),
+            lambda: oci_hook.plan(policy, obs, record, decides),
             lambda: cdi(policy, obs, seen, probe_source, nodes(), (residents or {}).get("cdi_guard", "")),
             lambda: Plan() if installing.commands else others(),
             lambda: device_plugin.advise(policy, record),
@@ -242,11 +245,25 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
             ),
         ]
     )
-    recorded = decision_file.plan(policy, obs, record, seen.driver, taken_over(obs, parts))
+    recorded = decision_file.plan(policy, obs, record, seen.driver, taken_over(obs, parts), decides)
     stale = [verdict.path for verdict in seen.freshness if verdict.state == "stale"]
     measured = metrics.plan(policy, obs, record, seen.driver, stale, merge([*parts, recorded]))
     alone = (*(sentence for _key, sentence in record.refused), *processes.others_advice(obs))
-    return merge([*parts, recorded, measured, Plan(advice=alone)])
+    return summed([*parts, recorded, measured, Plan(advice=alone)], decides)
+
+
+def summed(parts: list[Plan], decides: lowering.Decided) -> Plan:
+    """The plans of resources as one, each part of which that takes something away names its cause."""
+    whole = lowering.resolved(merge(parts), decides)
+    lowering.require_causes(whole)
+    return whole
+
+
+def decided_by(policy: Policy, obs: Observation, seen: Seen) -> Cause:
+    """The cause of what goes by the decision of this host. Raises PlanError where it rests on a component that says nothing."""
+    refusals.require_heard(policy, seen.instances)
+    device_plugin.require_heard(obs, seen.record, decision_file.plugin_source(obs))
+    return "uninstalled" if decision_file.engines(obs) - {i.engine for i in seen.instances} else "policy"
 
 
 def together(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
@@ -298,7 +315,7 @@ def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: 
     if seen.driver.state == "not-loaded" and nodes.restarts:
         return Plan(advice=("This run loads the NVIDIA driver; the next run writes the CDI spec, which names the driver's GPUs",))
     after = device_nodes.coming(policy, obs, seen.driver)
-    done = resource.outcome(policy, after, seen.record, seen.driver, probe_source)
+    done = resource.outcome(policy, after, seen.record, seen.driver, probe_source, functools.partial(decided_by, policy, obs, seen))
     return merge([done[0], resource.watched(policy, after, seen.record, done, program)])
 
 
@@ -330,7 +347,7 @@ def coming(plan: Plan) -> Plan:
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """Give back what was there before. Packages stay: other things on the host may have come to need them."""
     rooms = (toolkit_config, oci_hook, resource, device_nodes, sharing, cdi_refresh, decision_file, metrics, repository)
-    return take_back.plan(policy, obs, CONFIGURED, [room.plan_absent(policy, obs) for room in rooms])
+    return lowering.caused(take_back.plan(policy, obs, CONFIGURED, [room.plan_absent(policy, obs) for room in rooms]), "policy")
 
 
 def facts(seen: Seen, plan: Plan, state: str = "present", *, done: bool = False) -> dict[str, Any]:
@@ -396,7 +413,8 @@ def single_questions(engine: str) -> Callable[[Policy], list[queries.Question]]:
 def single_plan(policy: Policy, obs: Observation, engine: str) -> Plan:
     """The plan of the module of one engine."""
     instance, decision = single(policy, obs, engine)
-    return merge([left_by_others(policy, obs, (instance,), (decision,)), ENGINES[engine].plan(policy, obs, instance, decision)])
+    parts = [left_by_others(policy, obs, (instance,), (decision,)), ENGINES[engine].plan(policy, obs, instance, decision)]
+    return summed(parts, lowering.by_policy)
 
 
 def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Decision]:
@@ -424,4 +442,4 @@ def single_absent(policy: Policy, obs: Observation, engine: str) -> Plan:
     """What a single-resource module takes back: of this engine's configuration, whatever has become of the engine."""
     desired = dc.replace(policy, engines=(engine,))
     covers = functools.partial(CONFIGURED[engine].claims, desired, obs)
-    return take_back.plan(desired, obs, {engine: CONFIGURED[engine]}, covers=covers)
+    return lowering.caused(take_back.plan(desired, obs, {engine: CONFIGURED[engine]}, covers=covers), "policy")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Difference, Plan, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Cause, Difference, Plan, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
 BACK = "state: absent restores what was there before"
@@ -95,13 +95,13 @@ def right_mode(file: File, mode: str = "0644") -> bool:
     return file.exists and file.mode & 0o7777 == int(mode, 8)
 
 
-def remove(file: File, *, why: str) -> Plan:
-    """For a file that is known to be nobody's any more."""
+def remove(file: File, *, why: str, cause: Cause | None = None) -> Plan:
+    """For a file that is known to be nobody's any more. cause: why it goes, which every plan that is carried out has to say."""
     file = readable(file)
     if not file.exists:
         return Plan()
     return Plan(
-        differences=(back(file.path, True, False, why),),
+        differences=(back(file.path, True, False, why, cause),),
         changes=({"path": file.path, "op": "remove", "expect": file.sha256},),
         diffs=((file.path, file.content or "", ""),),
     )
@@ -157,9 +157,9 @@ def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool 
     )
 
 
-def back(path: str, exists: bool, existed: bool, why: str) -> Difference:
+def back(path: str, exists: bool, existed: bool, why: str, cause: Cause | None = None) -> Difference:
     """What a file becomes that is given back whole, in the same words whosever it is."""
-    return Difference("file", path, "", "present" if exists else None, "the content from before" if existed else None, why)
+    return Difference("file", path, "", "present" if exists else None, "the content from before" if existed else None, why, cause)
 
 
 def keys_out(path: str) -> Difference:

@@ -74,6 +74,13 @@ def require_engine(policy: Policy, instances: Iterable[Instance]) -> None:
             raise PlanError(f"the engine {engine} is not on this host", next=f"Found: {', '.join(i.key for i in found)}")
 
 
+def require_heard(policy: Policy, instances: Iterable[Instance]) -> None:
+    """Refuse to take anything away for a decision that an engine has no part in, though it is asked for. Raises PlanError with it."""
+    for one in open_ones(policy, instances)[:1]:
+        why = "this run would take away what serves it"
+        raise PlanError(one.refusal.what, where=one.config_path or one.binary, why=why, next=one.refusal.next)
+
+
 def for_a_person(policy: Policy, instances: tuple[Instance, ...]) -> Instance | None:
     """The engine for which a host without any that can be configured is refused, the most telling first; None for none.
 

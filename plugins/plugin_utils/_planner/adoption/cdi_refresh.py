@@ -139,7 +139,7 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     # Stopped, not disabled: the masks suffice, and the links stay byte for byte.
     stop: transaction.Command = {"argv": ["systemctl", "stop", *busy], "timeout": 60, "why": why, "undo": ["systemctl", "start", *busy]}
     stops = Plan(
-        differences=tuple(Difference("unit", u, "state", "active", "stopped", why) for u in busy),
+        differences=tuple(Difference("unit", u, "state", "active", "stopped", why, "adoption") for u in busy),
         commands=(stop,) if busy else (),
     )
     planned = merge([stops, *(mask(obs, path, why) for path in MASKS.values())])

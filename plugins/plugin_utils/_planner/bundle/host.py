@@ -202,7 +202,7 @@ def files(part: Part, obs: Observation, wanted: list[str], version: str) -> Plan
     after = f"{len(keep)} files, {size} bytes, toolkit {version}"
     before = f"{len(found)} files, {sum(found.values())} bytes" if found else None
     return Plan(
-        differences=(Difference("file", part.place, "packages", before, after, WHY),),
+        differences=(Difference("file", part.place, "packages", before, after, WHY, "policy"),),
         changes=(*writes, *removes),
         diffs=((part.place, _listing(found), _listing({name: part.sizes[name] for name in keep})),),
     )

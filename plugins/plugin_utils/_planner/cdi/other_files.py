@@ -143,7 +143,7 @@ def judged(policy: Policy, file: File, other: Spec, mine: str, spec: Spec, *, ou
     if policy.adopt == "auto" and other.kind in TAKEN_OVER and not (strange or lost or file.is_link):
         why = f"nvidia-ctk cdi generate writes this, and {mine} has its devices"
         left = Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why)
-        return dc.replace(owned_file.remove(file, why=why), leftovers=(left,))
+        return dc.replace(owned_file.remove(file, why=why, cause="adoption"), leftovers=(left,))
     why = (
         f"it has {', '.join(strange)}, which nvidia-ctk cdi generate does not write"
         if strange

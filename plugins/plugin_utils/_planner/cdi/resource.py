@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi impor
     described,
     driver_part,
     fabric_kinds,
+    lost,
     other_files,
     safety_correction,
     shared_kinds,
@@ -36,6 +37,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer as render
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import Decided, by_policy, caused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Difference,
@@ -129,28 +131,33 @@ def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
     return outcome(policy, obs, host, driver, probe_source)[0]
 
 
-def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> tuple[Plan, Made]:
+def outcome(
+    policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str, decided: Decided = by_policy
+) -> tuple[Plan, Made]:
     """Owner collection: our specs as they have to be, and no others for the same devices. Another owner or none: our specs go."""
     if host.skipped:
         return Plan(), NOTHING_MADE
     if host.cdi_owner != "collection":
         why = "nvidia-cdi-refresh writes the CDI spec here" if host.cdi_owner == "toolkit" else "nothing reads CDI specs here"
         unheard = Plan(advice=fabric_kinds.unheard(policy, why))
-        return merge([withdraw(policy, obs, why), start_refresh(policy, obs, host, driver), unheard]), NOTHING_MADE
+        gone_over = lost.handed_over(policy, host.cdi_owner, withdraw(policy, obs, why), decided)
+        return merge([gone_over, start_refresh(policy, obs, host, driver), unheard]), NOTHING_MADE
     if driver.state == "none":
         return without_gpu(policy, obs, driver), NOTHING_MADE
     require_driver(driver)
     made = make(policy, obs, host, driver, probe_source)
     left = [left_by_others(policy, obs, one.spec) for one in made.specs.values()]
     judged = functools.partial(verdict, policy, obs, host, driver)
-    writes = [write(policy, obs, one.spec, made.source, judged) for one in made.specs.values()]
-    gone = [withdraw(policy, obs, why, going, frozenset(made.specs)) for going, why in GOING.items()]
+    less = functools.partial(lost.explained, policy, obs, driver, decided)
+    written = [(write(policy, obs, one.spec, made.source, judged), place(policy, obs, one.spec), one.spec) for one in made.specs.values()]
+    writes = [less(planned, file, spec, dict(kinds(policy))[spec.kind], own=is_own(file)) for planned, file, spec in written]
+    gone = [caused(withdraw(policy, obs, why, going, frozenset(made.specs)), "policy") for going, why in GOING.items()]
     fabric = fabric_kinds.advice(policy, obs, merge(writes))
     return merge([take_over(policy, obs, host), *left, *writes, *gone, Plan(advice=(*driver.notes, *made.notes, *fabric))]), made
 
 
 def watched(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Plan, Made], program: str) -> Plan:
-    """What sees between two runs that the specs which this run leaves are true."""
+    """What sees between two runs that the specs which this run leaves are true. A watch that goes follows its spec."""
     if host.skipped or policy.root != "/":
         return Plan()
     written = {c["path"]: staleness_guard.digest(c["content"]) for c in done[0].changes if c["op"] == "write"}
@@ -158,7 +165,7 @@ def watched(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Pl
     there = {where: seen(policy, obs, where).content for where in places if where not in written}
     hashes = {**written, **{where: staleness_guard.digest(text) for where, text in there.items() if text is not None}}
     specs = {where: (hashes.get(where, ""), spec) for where, spec in places.items()}
-    return staleness_guard.plan(policy, obs, host.cdi_owner, specs, program)
+    return caused(staleness_guard.plan(policy, obs, host.cdi_owner, specs, program), "policy")
 
 
 def without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
@@ -166,7 +173,7 @@ def without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
     if driver.platform and policy.single:
         raise PlanError("no CDI spec can be made here", why=driver.evidence, next="Nothing was changed")
     advice = f"No CDI spec: {driver.evidence}. The first run that finds a usable GPU writes it"
-    return merge([withdraw(policy, obs, "there is no GPU"), Plan(advice=(advice,))])
+    return merge([lost.with_hardware(policy, obs, driver, withdraw(policy, obs, "there is no GPU")), Plan(advice=(advice,))])
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
@@ -381,7 +388,7 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
         other_files.require_explained(policy, file, f"it would hide {mine}, the spec of this collection")
     why = f"nvidia-cdi-refresh wrote it; it would hide {mine}, the spec of this collection"
     left = Leftover(cdi_files.REFRESH, REFRESH_FILE, (), True, "adopted", why, cdi_refresh.LEAVE_IT)
-    return dc.replace(owned_file.remove(file, why=why), leftovers=(left,))
+    return dc.replace(owned_file.remove(file, why=why, cause="adoption"), leftovers=(left,))
 
 
 def seen(policy: Policy, obs: Observation, wanted: str) -> File:

@@ -241,6 +241,12 @@ def read_gpus(obs: Observation, p: Paths) -> tuple[tuple[Gpu, ...], str]:
     return tuple(gpus), complaint
 
 
+def excluded(obs: Observation, p: Paths) -> set[str]:
+    """Bus ids of the GPUs that the driver keeps away from everybody by its options (NVreg_ExcludedGpus)."""
+    every = (fields(text(f)) for f in obs.glob(p.information))
+    return {facts.get("Bus Location", "").lower() for facts in every if facts.get("GPU Excluded", "No").lower() == "yes"}
+
+
 def known(uuid: str) -> str:
     """The driver writes question marks until the GPU has been initialised for the first time."""
     return uuid if uuid.startswith("GPU-") and "?" not in uuid else ""

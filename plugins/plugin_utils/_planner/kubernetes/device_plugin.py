@@ -117,6 +117,16 @@ def last_start(obs: Observation) -> float | None:
     return max(times, default=None)
 
 
+def require_heard(obs: Observation, record: HostDecision, before: str) -> None:
+    """Raise PlanError where something would be taken away only since the plugin does not serve. before: the source of the last run."""
+    if record.plugin_source == "default" and before == "seen" and last_start(obs) is None:
+        raise PlanError(
+            "NVIDIA's device plugin does not serve on this host at the moment",
+            why="its strategies are those of the last run until it shows others, and this run would take away what they need",
+            next=f"Start the plugin's pod, or set gpufleet_{OPTION}, and run again",
+        )
+
+
 # ---------------------------------------------------------------- what a host answers
 
 

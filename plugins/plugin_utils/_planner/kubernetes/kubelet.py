@@ -42,7 +42,8 @@ def find(policy: Policy, obs: Observation) -> Kubelet:
         return Kubelet(present=True, endpoint=within[0].socket)
     if policy.root != "/" or running is None:
         # One that nothing vouches for says nothing, and still: Kubernetes is here, and its engine is not to be restarted lightly.
-        installed = any(obs.exists(path) for path in PROGRAMS)
+        units = policy.root == "/" and bool(obs.unit(UNIT) or known.distribution(obs))
+        installed = units or any(obs.exists(path) for path in PROGRAMS)
         return Kubelet(present=policy.root == "/" and bool(processes.called(obs, "kubelet")), installed=installed)
     argv = [str(a) for a in running.get("argv") or ()]
     config = processes.flag(argv, "--config") or CONFIG

@@ -64,7 +64,7 @@ def others(obs: Observation, url: str, own: str, adopt: bool) -> Plan:
     found = [f for f in files if f.exists and _names(f, url)]
     for file in found:
         _require_alone(file, url, adopt)
-    plans = [owned_file.remove(file, why=WHY) for file in found]
+    plans = [owned_file.remove(file, why=WHY, cause="adoption") for file in found]
     return merge([*plans, Plan(leftovers=tuple(Leftover("apt source", f.path, (), True, "adopted", WHY) for f in found))])
 
 

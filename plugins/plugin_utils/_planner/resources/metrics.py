@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals, owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import caused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Driver,
     HostDecision,
@@ -56,7 +57,8 @@ def path_of(policy: Policy) -> str:
 def plan(policy: Policy, obs: Observation, record: HostDecision, driver: Driver, stale: Iterable[str], others: Plan) -> Plan:
     """others: all else that this run does; stale: CDI specs that were found so."""
     wanted = bool(policy.metrics_dir and record.decisions)
-    moved = withdraw(obs, "gpufleet_metrics_dir names another directory, or none", but=path_of(policy) if wanted else "")
+    elsewhere = "gpufleet_metrics_dir names another directory, or none"
+    moved = caused(withdraw(obs, elsewhere, but=path_of(policy) if wanted else ""), "policy")
     if not wanted:
         return moved
     why = left_out(policy, obs)

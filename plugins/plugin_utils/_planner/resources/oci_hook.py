@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import Decided, by_policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     HOOK_BINARY,
     STANDARD_PATH,
@@ -80,7 +81,7 @@ def written_in(policy: Policy, obs: Observation) -> str:
     return DIRECTORY
 
 
-def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+def plan(policy: Policy, obs: Observation, record: HostDecision, decided: Decided = by_policy) -> Plan:
     """The host's hook file by the host's decision."""
     if record.skipped or not record.decisions:
         return Plan()
@@ -96,11 +97,13 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     places = {place: f"{place}/{NAME}" for place in (where or DIRECTORY, DIRECTORY, hook_files.ADMINS)}
     # A GPU Operator that works writes its file again.
     mine = {place: path for place, path in places.items() if not hook_files.live(record, earlier(obs.file(path, KEEP)))}
-    plans = [plan_file(policy, obs, path, wanted=wanted and place == where) for place, path in mine.items()]
+    plans = [plan_file(policy, obs, path, wanted=wanted and place == where, decided=decided) for place, path in mine.items()]
     return merge([*plans, hook_files.scripts(obs)])
 
 
-def plan_file(policy: Policy, obs: Observation, path: str, *, wanted: bool, binary: str = HOOK_BINARY) -> Plan:
+def plan_file(
+    policy: Policy, obs: Observation, path: str, *, wanted: bool, binary: str = HOOK_BINARY, decided: Decided = by_policy
+) -> Plan:
     """One hook file. CRI-O watches its directories, so nothing has to be restarted."""
     file = owned_file.readable(obs.file(path, KEEP))
     if wanted:
@@ -108,20 +111,20 @@ def plan_file(policy: Policy, obs: Observation, path: str, *, wanted: bool, bina
     if not file.exists:
         return Plan()
     if earlier(file):
-        return plan_gone(policy, obs, file)
+        return plan_gone(policy, obs, file, decided)
     return Plan(
         advice=(f"{path} is not a hook file that this collection or NVIDIA's tool writes, so it is left alone: check what it injects",)
     )
 
 
-def plan_gone(policy: Policy, obs: Observation, file: File) -> Plan:
-    """Ours goes, and what others left does where it may be taken over."""
+def plan_gone(policy: Policy, obs: Observation, file: File, decided: Decided) -> Plan:
+    """Ours goes, and what others left does where it may be taken over. An engine that says nothing may need either."""
     own = file.path in owned_file.originals(obs)
     if not own and policy.adopt == "never":
         return Plan(leftovers=(hook_files.kept(file.path, earlier(file)),))
-    gone = expecting(
-        file, owned_file.remove(file, why="GPUs are injected in another way here, and an additional hook would inject them twice")
-    )
+    cause = decided()
+    why = "GPUs are injected in another way here, and an additional hook would inject them twice"
+    gone = expecting(file, owned_file.remove(file, why=why, cause=cause if own else "adoption"))
     return gone if own else dc.replace(gone, leftovers=(hook_files.adopted(file.path, earlier(file)),))
 
 

@@ -10,8 +10,10 @@ import posixpath
 from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import older
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     RUNTIME_BINARY,
+    Cause,
     Difference,
     HostDecision,
     Plan,
@@ -90,7 +92,8 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     why = f"install {', '.join(wrong)}" + (f" in version {version}" if version else "")
     return Plan(
         differences=tuple(
-            Difference("package", n, "version", obs.package(n), version or "the repository's", WHY.get(n, "")) for n in (*wrong, *moved)
+            Difference("package", n, "version", now, version or "the repository's", WHY.get(n, ""), lowered(now, version))
+            for n, now in ((n, obs.package(n)) for n in (*wrong, *moved))
         ),
         commands=(
             *refresh(manager(obs), [n for n in (*wrong, *moved) if not known(obs, wrong).get(n)]),
@@ -99,6 +102,11 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         advice=reload_advice(obs),
         beforehand=unknown_advice(version),
     )
+
+
+def lowered(now: str | None, version: str) -> Cause | None:
+    """The cause of an older release: nothing but a version that the policy names leads to one."""
+    return "policy" if now and version and older(now, version) else None
 
 
 def installation(

@@ -15,11 +15,12 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, owned_file, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import caused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
     NeedMore,
@@ -127,7 +128,7 @@ def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, GpuEn
     said = (*others_advice(obs), *unit_advice(obs))
     units_act = Plan(differences=began, restarts=tuple(acts), pending=tuple(map(service, left)), advice=said)
     first = making(gpu for gpu in open_ if gpu not in before and not running(obs, gpu))
-    return merge([ending(obs, gone), first, files, units_act])
+    return merge([ending(obs, gone, minors), first, files, units_act])
 
 
 def making(gpus: Iterable[str]) -> Plan:
@@ -336,17 +337,22 @@ def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: 
         raise PlanError(what, why=why, next=step)
 
 
-def ending(obs: Observation, gpus: Iterable[str]) -> Plan:
-    """The commands that end daemons and remove what they have made, as far as the program that an earlier run has left is there."""
+def ending(obs: Observation, gpus: Iterable[str], here: Container[str] = ()) -> Plan:
+    """The commands that end daemons and remove what they have made, as far as the program that an earlier run has left is there.
+
+    here: the GPUs of this host, whose daemons end by the policy; those of others end since their GPU is gone.
+    """
     clears = all(obs.file(path).exists for path in (host_service.program_path(NAME), SETTINGS))
     commands: list[transaction.Command] = []
+    ended: list[Difference] = []
     for gpu in gpus:
         unit = service(gpu)
+        ended.append(Difference("unit", unit, "state", "active", "stopped", GONE, "policy" if gpu in here else "hardware_gone"))
         back = ["systemctl", "start", unit]
         commands.append({"argv": ["systemctl", "stop", unit], "timeout": PATIENCE + 60, "why": GONE, "accepts": [NOT_LOADED], "undo": back})
         if clears:
             commands.append({"argv": host_service.command(NAME, "clear", gpu), "timeout": 30, "why": GONE})
-    return Plan(commands=tuple(commands))
+    return Plan(tuple(ended), tuple(commands))
 
 
 def plan_absent(policy: Policy, obs: Observation, minors: Callable[[], Mapping[str, int]], why: str) -> Plan:
@@ -362,7 +368,7 @@ def plan_absent(policy: Policy, obs: Observation, minors: Callable[[], Mapping[s
         return back
     stay = [gpu for gpu in daemons if gpu not in recorded]
     said = Plan(advice=tuple(f"{SETTINGS} was removed by somebody, so {left_places(gpu)} stay: remove them" for gpu in stay))
-    return merge([ending(obs, daemons), back, said])
+    return merge([ending(obs, daemons, daemons), caused(back, "policy"), said])
 
 
 def left_places(gpu: str) -> str:

@@ -18,7 +18,9 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, owned_file, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as driver_gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import missing
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import caused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
     Driver,
@@ -122,6 +124,9 @@ def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, pro
     files = merge([host_service.plan(policy, obs, resident), host_service.write(obs, RULES, RULE, STAYS)])
     changed = changing([*settings, *left])
     minors = minors_of(gpus, driver)
+    away = [gpu for gpu in mps.kept(obs) if gpu not in minors]
+    if away:
+        missing.require_gone(policy, obs, driver, mps.SETTINGS, away)
     start = (Restart(SERVICE, "start", STAYS),) if files.changes or changed.commands else ()
     daemons = mps.plan(policy, obs, resolved, minors, mps_program)
     advice = (*advice, f"{LOST}: {INSTEAD}") if gone else advice
@@ -323,7 +328,7 @@ def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") ->
         raise NeedMore(own_files())
     file = owned_file.give_back(obs, obs.file(RULES, OWN_UNIT), why=why, own=True)
     daemons = mps.plan_absent(policy, obs, functools.partial(minors_known, policy, obs), why)
-    back = merge([daemons, host_service.plan_absent(policy, obs, NAME, (SERVICE,), why), file])
+    back = caused(merge([daemons, host_service.plan_absent(policy, obs, NAME, (SERVICE,), why), file]), "policy")
     kept = originals(obs) if policy.root == "/" else {}
     if not kept and policy.root == "/" and lost(obs):
         step = f"`{modes.PROGRAM} -i UUID -c DEFAULT` on the host gives a GPU back, and so does a boot"

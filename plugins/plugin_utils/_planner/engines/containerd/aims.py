@@ -68,7 +68,7 @@ class Going:
     @property
     def differences(self) -> tuple[Difference, ...]:
         why = "this collection's own file now holds what the tool set, and everything else in it applies without it; the journal keeps it"
-        return (Difference("file", self.file.path, "", "present", None, why), *self.default)
+        return (Difference("file", self.file.path, "", "present", None, why, "adoption"), *self.default)
 
 
 def of(

@@ -298,7 +298,7 @@ def of_file(
     if there.foreign or there.text == text:
         return (), (), ()
     if not text:
-        said = owned_file.back(path, True, False, "no handler is wanted that the manager does not add by itself")
+        said = owned_file.back(path, True, False, "no handler is wanted that the manager does not add by itself", "policy")
         gone: transaction.Remove = {"path": path, "op": "remove", "expect": there.file.sha256 if there.file else None, "forget": True}
         return (gone,), (said,), ((path, there.text, ""),)
     write: transaction.Write = {"path": path, "op": "write", "content": text, "expect": there.file.sha256 if there.file else None}

@@ -238,7 +238,9 @@ def allowed(layers: tuple[config.Layer, ...]) -> list[str]:
 
 def completed(plan: Plan, found: tuple[FoundFile, ...], edited: tuple[Leftover, ...], programs: Mapping[str, str]) -> Plan:
     """The plan, with what it takes over and what stays. programs: those of the wanted handlers afterwards."""
-    gone = [owned_file.remove(one.layer.file, why=f"{one.by}; {releases.DROP_IN} replaces it") for one in found if not one.why]
+    gone = [
+        owned_file.remove(one.layer.file, why=f"{one.by}; {releases.DROP_IN} replaces it", cause="adoption") for one in found if not one.why
+    ]
     expect = {layer.path: layer.file.sha256 for layer in taken(found)}
     return merge([plan, *gone, Plan(expect_files=expect, leftovers=(*leftovers(found, programs), *edited))])
 

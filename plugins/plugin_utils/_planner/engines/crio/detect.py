@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import adoption, base, config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import caused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
@@ -289,6 +290,8 @@ def _plan(
     same = own is not None and crio_plan.flat(own.data) == crio_plan.flat(crio_plan.tree(desired))
     changes, diffs = crio_plan.change(where, before, text, crio_plan.hidden(desired), same)
     differences = crio_plan.differences(where, own, desired, bool(changes))
+    if any(change["op"] == "remove" for change in changes):
+        differences = caused(Plan(differences), "policy").differences
     advice = crio_plan.stray_advice(where, rest) + crio_plan.base_advice(desired) + crio_plan.tree_advice(policy, obs, decision)
     lost = sorted(set(own.handlers if own else ()) - set(desired.handlers)) if changes else []
     advice += left_hanging(obs, instance, lost)

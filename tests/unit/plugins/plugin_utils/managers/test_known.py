@@ -208,7 +208,7 @@ def test_what_is_ours_is_taken_back_and_the_rest_stays() -> None:
 @pytest.mark.parametrize(("state", "there"), [("active", True), ("inactive", False)])
 def test_a_kubelet_inside_its_program_counts_as_one(state: str, there: bool) -> None:
     seen = host(units={"edgeware.service": {"ActiveState": state}})
-    assert kubelet.find(Policy(), seen) == Kubelet(present=there, endpoint=SOCKET if there else "")
+    assert kubelet.find(Policy(), seen) == Kubelet(present=there, endpoint=SOCKET if there else "", installed=not there)
 
 
 def test_an_image_is_loaded_by_its_own_command() -> None:

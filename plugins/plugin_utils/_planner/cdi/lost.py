@@ -1,0 +1,104 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Devices that a spec of this collection would have no longer, and by which cause.
+
+A GPU that is off the bus is not a GPU that is gone: after a reset or a boot it is back, and containers ask for it by the name from before.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Iterable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import missing
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import Decided, caused
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    SAFETY_CORRECTION,
+    Cause,
+    Driver,
+    Plan,
+    PlanError,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+
+INDEX, UUID = re.compile(r"\d+(:\d+)?"), re.compile(r"(GPU|MIG)-.+")
+
+
+def cause(policy: Policy, obs: Observation, driver: Driver, file: File, spec: Spec, layout: str, decided: Decided) -> Cause | None:
+    """The cause by which devices of our file go once `spec` replaces it; None where none goes.
+
+    Raises PlanError where a GPU may be there and does not answer, and by `decided` where a newer CDI version could lock out an engine that
+    says nothing.
+    """
+    try:
+        was = reader.parse(file.content or "")
+    except ValueError:
+        return None  # no engine reads it
+    if later(spec.version, was.version):
+        decided()
+    gone = {d.name for d in was.devices} - {d.name for d in spec.devices}
+    wanted = [name for name in sorted(gone) if layout not in layouts.BY_SHARING and named(policy, name)]
+    if not wanted:
+        return "policy" if gone else None
+    require_named(policy, spec, file, wanted)
+    missing.require_gone(policy, obs, driver, file.path, wanted)
+    return "hardware_gone"
+
+
+def explained(
+    policy: Policy, obs: Observation, driver: Driver, decided: Decided, planned: Plan, file: File, spec: Spec, layout: str, *, own: bool
+) -> Plan:  # fmt: skip
+    """The plan that writes `spec` over `file`, with the cause of what goes. own: whether the file is this collection's."""
+    if not planned.changes or not file.exists:
+        return planned
+    why = cause(policy, obs, driver, file, spec, layout, decided) if own else "adoption"
+    if why is None and any(d.why.startswith(SAFETY_CORRECTION) for d in planned.differences):
+        why = "safety"
+    return dc.replace(planned, differences=tuple(dc.replace(d, cause=why) for d in planned.differences))
+
+
+def handed_over(policy: Policy, owner: str, gone: Plan, decided: Decided) -> Plan:
+    """The plan by which our specs go to another owner, or since nothing reads them: by what the engines say, unless the policy says it."""
+    theirs = owner == "toolkit"
+    if not gone.changes or (theirs and policy.cdi_owner == "toolkit"):
+        return caused(gone, "policy")
+    why = decided()
+    return caused(gone, "adoption" if theirs else why)
+
+
+def with_hardware(policy: Policy, obs: Observation, driver: Driver, gone: Plan) -> Plan:
+    """The plan by which our specs go with the last GPU. Raises PlanError where one may be there."""
+    for change in gone.changes:
+        missing.require_gone(policy, obs, driver, change["path"], ["all its devices"])
+    return caused(gone, "hardware_gone")
+
+
+def later(version: str, than: str) -> bool:
+    one, other = versions.parse(version), versions.parse(than)
+    return bool(one and other and other < one)
+
+
+def named(policy: Policy, name: str) -> bool:
+    """Whether the policy asks for devices with names of this form."""
+    style = "index" if INDEX.fullmatch(name) else "uuid" if UUID.fullmatch(name) else ""
+    return not style or style in policy.cdi_device_names
+
+
+def require_named(policy: Policy, spec: Spec, file: File, gone: Iterable[str]) -> None:
+    """Refuse a spec that lacks names only because nobody says the UUIDs of its GPUs."""
+    names = [d.name for d in spec.devices]
+    indexes, uuids = (sum(bool(form.fullmatch(name)) for name in names) for form in (INDEX, UUID))
+    if {"index", "uuid"} <= set(policy.cdi_device_names) and uuids < indexes:
+        raise PlanError(
+            f"the CDI spec would lose {', '.join(gone)}, since the UUIDs of the GPUs are not known",
+            where=file.path,
+            why="neither NVML nor nvidia-smi says them at the moment",
+            next="Run nvidia-smi -L on the host, correct what it names, and run again",
+        )

@@ -1,0 +1,54 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GPUs that a host had: gone, or off the bus. One is gone where neither PCI nor a device node has it any more.
+
+A GPU that has fallen off the bus (Xid 79) stays a PCI device, or at least keeps its device node, until the host boots without it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+NODE = re.compile(r"/dev/nvidia(\d+)")
+NOT_GONE = "a GPU that does not answer is not a GPU that is gone"
+XID = "See the kernel log (dmesg | grep -i xid)"
+
+
+def unserved(policy: Policy, obs: Observation, driver: Driver) -> list[str]:
+    """The NVIDIA GPUs on PCI that the driver has to serve and does not. Those of another driver, and those that it excludes, are none."""
+    p = gpus.paths(policy)
+    told = {g.bus_id for g in driver.gpus} | set(gpus.held_by_others(obs, p)) | gpus.excluded(obs, p)
+    return [bus for bus in gpus.pci_gpus(obs, p) if bus not in told]
+
+
+def stray(policy: Policy, obs: Observation, driver: Driver) -> list[str]:
+    """The device nodes of GPUs that the driver does not have."""
+    minors = {g.minor for g in driver.gpus}
+    found = ((NODE.fullmatch(path), path) for path in gpus.nodes(obs, gpus.dev_root(policy)))
+    return sorted(path for match, path in found if match and int(match.group(1)) not in minors)
+
+
+def require_gone(policy: Policy, obs: Observation, driver: Driver, where: str, names: Iterable[str]) -> None:
+    """Raise PlanError where a GPU of these devices may be there. where: the file that names them."""
+    lost = f"{where} would lose {', '.join(names)}"
+    buses = unserved(policy, obs, driver)
+    if buses:
+        raise PlanError(
+            f"GPU {buses[0]} is on the PCI bus, but the driver does not serve it, and {lost}",
+            why=NOT_GONE,
+            next=f"{XID}, then reset the GPU or reboot the host and run again. To do without it, remove it, or exclude it from the driver "
+            "(NVreg_ExcludedGpus)",
+        )
+    nodes = stray(policy, obs, driver)
+    if nodes:
+        raise PlanError(
+            f"{nodes[0]} is a device node without a GPU in the driver, and {lost}",
+            why=NOT_GONE,
+            next=f"{XID}. If the GPU was taken out, reboot the host or remove {nodes[0]}, and run again",
+        )

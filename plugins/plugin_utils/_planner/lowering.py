@@ -1,0 +1,198 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a plan takes away from a host, and by which positive cause: the table of lowerings, and the rule that each of them has a cause.
+
+A component that is stopped, masked or silent, and a question that failed, are no causes. `model.Cause` lists those that are.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cause, Difference, Plan, PlanError
+
+CODE = "lowering-without-cause"
+BACK = "the content from before"
+STOPPED = ("stopped", "masked", "disabled")
+UNIT_KINDS = (".service", ".path", ".timer", ".socket")
+Decided = Callable[[], Cause]
+
+
+def by_policy() -> Cause:
+    """The cause where a module's options alone say what is wanted."""
+    return "policy"
+
+
+@dc.dataclass(frozen=True)
+class Lowering:
+    """One thing that a host has less of afterwards. path: the file, unit or package; key: the setting, '' for the whole."""
+
+    kind: str
+    path: str
+    key: str = ""
+
+
+# ---------------------------------------------------------------- the table
+
+
+def replaced(before: Any, after: Any) -> bool:
+    return bool(before) and before != after
+
+
+def another_default(before: Any, after: Any) -> bool:
+    """Whether a handler that somebody has chosen stops being the default one. A plain low-level runtime is what engines come with."""
+    return bool(before) and before not in low_level.KNOWN and before != after
+
+
+def switched_off(before: Any, after: Any) -> bool:
+    return before is True and after is not True
+
+
+def fewer(before: Any, after: Any) -> bool:
+    """Whether items of a list go."""
+    return isinstance(before, (list, tuple)) and not set(map(str, before)) <= set(map(str, after or ()))
+
+
+def another_mode(before: Any, after: Any) -> bool:
+    """`auto` is what the package brings, which nobody has chosen."""
+    return before not in (None, "auto") and before != after
+
+
+def gone(before: Any, after: Any) -> bool:
+    return bool(before) and not after
+
+
+def older(before: Any, after: Any) -> bool:
+    """Whether a package gets an older release, or goes."""
+    was, will = (versions.parse(str(v).rpartition(":")[2]) if v else None for v in (before, after))
+    return bool(was and (not after or (will and will < was)))
+
+
+# A setting of a file by the last words of its key: (kind, the words, whether less is there afterwards).
+SETTINGS: tuple[tuple[str, tuple[str, ...], Callable[[Any, Any], bool]], ...] = (
+    ("default handler", ("default_runtime_name", "default-runtime", "default_runtime", "default handler"), another_default),
+    ("handler", ("BinaryName", "runtime_path", ".path"), gone),
+    ("CDI switch", ("enable_cdi", "features.cdi"), switched_off),
+    ("CDI directories", ("cdi_spec_dirs", "cdi-spec-dirs", "spec-dirs"), fewer),
+    ("cgroup driver", ("SystemdCgroup", "systemd_cgroup", "monitor_cgroup"), replaced),
+    ("isolation", ("devices-envvar-when-unprivileged", "devices-as-volume-mounts"), switched_off),
+    ("annotations", ("annotation-prefixes", "container_annotations", "pod_annotations", "allowed_annotations"), fewer),
+    ("low-level runtimes", ("nvidia-container-runtime.runtimes",), fewer),
+    ("runtime mode", ("nvidia-container-runtime.mode",), another_mode),
+)  # fmt: skip
+
+
+def of_difference(difference: Difference) -> Iterator[Lowering]:
+    """What one difference takes away by its own words."""
+    before, after, key = difference.before, difference.after, difference.key.replace('"', "")
+    if difference.what == "package" and older(before, after):
+        yield Lowering("package", difference.path)
+    if difference.what == "unit" and after in STOPPED:
+        yield Lowering("unit", difference.path)
+    if difference.what in ("file", "unit"):
+        kinds = (kind for kind, words, lowers in SETTINGS if key.endswith(words) and lowers(before, after))
+        yield from (Lowering(kind, difference.path, difference.key) for kind in kinds)
+
+
+def of_changes(plan: Plan) -> Iterator[Lowering]:
+    """The files that go, and those that get their content from before; the units that are switched off or stopped."""
+    yield from (Lowering("file", c["path"]) for c in plan.changes if c["op"] in ("remove", "restore"))
+    yield from (Lowering("unit", unit) for unit in plan.disable_units)
+    for argv in (command["argv"] for command in plan.commands):
+        if argv[:1] == ["systemctl"] and set(argv[1:3]) & {"stop", "disable", "mask"}:
+            yield from (Lowering("unit", word) for word in argv if posixpath.splitext(word)[1] in UNIT_KINDS)
+
+
+def of_records(plan: Plan) -> Iterator[Lowering]:
+    """What the record of a decision has less of: an engine, a strategy, a default handler."""
+    for path, before, after in plan.diffs:
+        if path.endswith((".json", ".fact")) and after and lost(_record(before), _record(after)):
+            yield Lowering("strategies", path)
+
+
+def _record(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) and isinstance(found.get("engines"), list) else {}
+
+
+def lost(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether a record has fewer engines or strategies than the one before, or a default handler less."""
+    now = {str(e.get("instance")): e for e in after.get("engines") or () if isinstance(e, dict)}
+    for engine in (e for e in before.get("engines") or () if isinstance(e, dict)):
+        same = now.get(str(engine.get("instance")), {})
+        if not same or fewer(engine.get("device_list_strategy"), same.get("device_list_strategy")):
+            return True
+        if engine.get("default") is True and same.get("default") is not True:
+            return True
+    was, will = ((found.get("device_plugin") or {}).get("strategies") for found in (before, after))
+    return bool(before) and fewer(was, will)
+
+
+def lowerings(plan: Plan) -> list[Lowering]:
+    """All that a plan takes away from the host, by the table."""
+    found = [*(low for d in plan.differences for low in of_difference(d)), *of_changes(plan), *of_records(plan)]
+    return list(dict.fromkeys(found))
+
+
+# ---------------------------------------------------------------- causes
+
+
+def caused(plan: Plan, cause: Cause) -> Plan:
+    """The plan with this cause for all in it that goes."""
+    return dc.replace(plan, differences=tuple(d if d.cause or not goes(d) else dc.replace(d, cause=cause) for d in plan.differences))
+
+
+def goes(difference: Difference) -> bool:
+    return difference.after in (None, BACK, *STOPPED)
+
+
+def resolved(plan: Plan, decided: Decided) -> Plan:
+    """The plan with the decision's cause for settings that are lowered by it. decided: raises where the decision rests on a silence.
+
+    Of what goes whole, a file or a unit, the resource has to say the cause itself.
+    """
+    records = {low.path for low in of_records(plan)}
+    open_ = [not d.cause and (d.path in records or any(low.kind != "unit" for low in of_difference(d))) for d in plan.differences]
+    if not any(open_):
+        return plan
+    cause = decided()
+    pairs = zip(plan.differences, open_, strict=True)
+    return dc.replace(plan, differences=tuple(dc.replace(d, cause=cause) if lacks else d for d, lacks in pairs))
+
+
+def without_cause(plan: Plan) -> list[Lowering]:
+    """The lowerings of a plan that no difference gives a cause for."""
+    known = [d for d in plan.differences if d.cause]
+    return [low for low in lowerings(plan) if not any(explains(d, low) for d in known)]
+
+
+def explains(difference: Difference, low: Lowering) -> bool:
+    """Whether a difference is about this lowering: the same thing, a directory with it in it, or the file of the unit."""
+    if low.key and low.key != difference.key:
+        return False
+    inside = low.path.startswith(f"{difference.path}/")
+    return difference.path == low.path or inside or (low.kind == "unit" and posixpath.basename(difference.path) == low.path)
+
+
+def require_causes(plan: Plan) -> None:
+    """Refuse a plan that takes something away and does not say why. Raises PlanError with CODE: a fault of this collection."""
+    found = [low for one in (*plan.first, plan) for low in without_cause(one)]
+    if found:
+        raise PlanError(
+            f"{CODE}: {_listed(found)}",
+            why="a plan may take something away only by a cause that it names",
+            next="Nothing was changed. Report this message as a bug of the collection",
+        )
+
+
+def _listed(found: Iterable[Lowering]) -> str:
+    return ", ".join(f"{low.kind} {low.path}{f' ({low.key})' if low.key else ''}" for low in found)
