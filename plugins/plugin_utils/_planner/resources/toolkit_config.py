@@ -35,6 +35,7 @@ DEFAULT_KIND = "nvidia.com/gpu"
 BY_ENV = ("accept-nvidia-visible-devices-envvar-when-unprivileged",)
 BY_MOUNT = ("accept-nvidia-visible-devices-as-volume-mounts",)
 RUNTIME = ("nvidia-container-runtime",)
+RUNTIMES = (*RUNTIME, "runtimes")
 CDI = (*RUNTIME, "modes", "cdi")
 # In `[features]`, known from 1.17 on; older releases pass over it.
 IGNORE_CHANNELS = ("features", "ignore-imex-channel-requests")
@@ -48,7 +49,7 @@ WHY: Mapping[tuple[str, ...], str] = {
     (*CDI, "annotation-prefixes"): "cdi.k8s.io/ is the engine's own prefix; the NVIDIA runtime must not handle it too",
     (*CDI, "default-kind"): "what a device name without a kind refers to",
     (*CDI, "spec-dirs"): "set by gpufleet_cdi_spec_dirs",
-    (*RUNTIME, "runtimes"): "the low-level runtimes of this host, by full path where they are not on PATH",
+    RUNTIMES: "the low-level runtimes of this host, by full path where they are not on PATH",
     BY_ENV: "isolation: whether an unprivileged container may ask for GPUs by NVIDIA_VISIBLE_DEVICES",
     BY_MOUNT: "whether a container may ask for GPUs by mounts, as pods of a device plugin with the strategy volume-mounts do",
     IGNORE_CHANNELS: f"{SAFETY_CORRECTION}: else the variable NVIDIA_IMEX_CHANNELS grants a channel that no device of this host names",
@@ -61,7 +62,7 @@ NO_MOUNTS = (
 
 # What of this file may leave a host.
 KEEP = file_places.keep("toml", {
-    BY_ENV: "bool", BY_MOUNT: "bool", SKIP: "bool", IGNORE_CHANNELS: "bool", (*RUNTIME, "mode"): "name", (*RUNTIME, "runtimes"): "programs",
+    BY_ENV: "bool", BY_MOUNT: "bool", SKIP: "bool", IGNORE_CHANNELS: "bool", (*RUNTIME, "mode"): "name", RUNTIMES: "programs",
     (*CDI, "annotation-prefixes"): "annotations", (*CDI, "default-kind"): "annotation", (*CDI, "spec-dirs"): "paths",
 })  # fmt: skip
 
@@ -99,7 +100,7 @@ def wanted(
         BY_ENV: not strict,
         BY_MOUNT: by_mounts,
         (*RUNTIME, "mode"): mode,
-        (*RUNTIME, "runtimes"): list(runtimes),
+        RUNTIMES: list(runtimes),
         (*CDI, "annotation-prefixes"): list(prefixes),
         (*CDI, "default-kind"): DEFAULT_KIND,
     }
@@ -114,9 +115,23 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     """The host's file by the host's decision; a host where nothing runs NVIDIA's runtime or hook has no use for one."""
     if record.skipped or not any(d.handler or d.hook for d in record.decisions):
         return Plan()
-    planned = plan_keys(obs, PATH, keys(policy, record))
-    first = policy.adopt == "auto" and PATH not in owned_file.originals(obs)  # later on, other values are most often our own from before
+    wanted = keys(policy, record)
+    written = PATH in owned_file.originals(obs)
+    if written:
+        wanted[RUNTIMES] = with_earlier(obs, wanted[RUNTIMES])
+    planned = plan_keys(obs, PATH, wanted)
+    first = policy.adopt == "auto" and not written  # later on, other values are most often our own from before
     return dc.replace(planned, leftovers=runtime_config.changed(PATH, planned.differences) if first else ())
+
+
+def with_earlier(obs: Observation, runtimes: list[str]) -> list[str]:
+    """The low-level runtimes, and after them those of earlier runs: the NVIDIA runtime takes the first that is there.
+
+    A program that is not seen now may be back with the next update, and without it containers of an engine would not start.
+    """
+    file = owned_file.readable(obs.file(PATH, KEEP))
+    there = toml.lookup(toml_file.read(file).data, RUNTIMES) if file.exists else None
+    return list(dict.fromkeys([*runtimes, *(there if isinstance(there, list) else ())]))
 
 
 def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:

@@ -1,0 +1,134 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every converged host x every single fault, by the same policy: the host is refused or stays, and nothing that works is taken away."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.action import node as node_action
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import lowering, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as planner
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+from tests.unit import faults, running_host
+from tests.unit.running_host import Host, Node
+from tests.unit.running_hosts import ENGINES, PROGRAMS, SOCKETS, Spec, build
+
+USUAL: Mapping[str, Any] = {"no_gpu": "prepare", "packages": "ignore"}
+HOSTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    # a host -> its engine, what that says besides, and the options of the policy
+    "containerd": ("containerd", {}, {}),
+    "containerd, a default handler": ("containerd", {}, {"set_as_default": "enabled"}),
+    "containerd, legacy": ("containerd", {}, {"injection": "legacy"}),
+    "containerd, watched": ("containerd", {}, {"cdi_refresh": "watch"}),
+    "CRI-O": ("crio", {}, {}),
+    "CRI-O, a hook": ("crio", {}, {"cdi": "disabled"}),
+    "Docker 20.10": ("docker", {"ServerVersion": "20.10.24"}, {}),
+    "Docker 28": ("docker", {"CDISpecDirs": ["/etc/cdi", "/var/run/cdi"]}, {}),
+}
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    yield from running_host.nodes()
+
+
+@dc.dataclass
+class Converged:
+    """A host that is as its policy asks, and what a look at it says."""
+
+    host: Host
+    policy: Policy
+    seen: Observation
+
+    def plan(self, fault: faults.Fault) -> Plan:
+        """What is planned where a fault has struck. Raises PlanError where the host is refused."""
+        answers = {qid: fault(qid, answer) for qid, answer in self.seen.answers.items()}
+        for _look in range(9):
+            try:
+                return node_action.planner(self.policy, Observation(self.seen.host, answers)).plan
+            except NeedMore as more:
+                answers |= {qid: fault(qid, answer) for qid, answer in self.asked(more.questions).items()}
+        raise AssertionError("it asks again and again")
+
+    def outcome(self, fault: faults.Fault) -> tuple[Plan, str]:
+        """What is planned, and why the host is refused, '' where it is not."""
+        try:
+            return self.plan(fault), ""
+        except PlanError as error:
+            return Plan(), str(error)
+
+    def asked(self, questions: list[queries.Question]) -> dict[str, faults.Answer]:
+        return look(self.host, questions)[1]
+
+
+def look(host: Host, questions: list[queries.Question]) -> tuple[Mapping[str, Any], dict[str, faults.Answer]]:
+    """What the host says of itself, and the answers by their questions' ids."""
+    together = [base.with_source(q) for q in queries.together(questions)]
+    answer = host.node.ask(host.root, "observe", {"schema": 1, "root": "/", **queries.sent(together)}, host.known)
+    answers = queries.named(answer["answers"], together)
+    queries.note_lists(answers, together)
+    return answer["host"], answers
+
+
+def whole(host: Host, policy: Policy) -> Observation:
+    """All that a plan asks of the host."""
+    seen = Observation(*look(host, planner.questions(policy)))
+    while True:
+        try:
+            node_action.planner(policy, seen)
+        except NeedMore as more:
+            seen = seen.with_answers({"answers": look(host, more.questions)[1]})
+        else:
+            return seen
+
+
+@functools.cache
+def converged(node: Node, name: str) -> Converged:
+    engine, said, options = HOSTS[name]
+    spec: Spec = ENGINES[engine].copy()
+    spec.devices, spec.said = True, {**spec.said, **said}
+    host = build(node, spec, 0o644)
+    host.write("/usr/bin/nvidia-container-runtime-hook", "x", 0o755)
+    result = host.task("node", **USUAL, **options)
+    assert "failed" not in result, result
+    policy = Policy(**USUAL, **options)
+    return Converged(host, policy, whole(host, policy))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closing() -> Iterator[None]:
+    yield
+    converged.cache_clear()
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_no_single_fault_takes_anything_away(node: Node, name: str) -> None:
+    host = converged(node, name)
+    assert faults.taken(host.plan(lambda _qid, answer: answer)) == []
+    bad, counted = {}, {"refused": 0, "planned": 0}
+    for said, fault in [one for qid, answer in host.seen.answers.items() for one in faults.of(qid, answer)]:
+        plan, why = host.outcome(fault)
+        counted["refused" if why else "planned"] += 1
+        less = [why] if lowering.CODE in why else faults.taken(plan)
+        if less:
+            bad[said] = less
+    assert bad == {}
+    assert min(counted.values()) > 20, counted
+
+
+@pytest.mark.parametrize("state", faults.STATES, ids=lambda state: str(state.get("LoadState", state["ActiveState"])))
+@pytest.mark.parametrize("name", HOSTS)
+def test_a_stopped_engine_is_refused_by_that_cause(node: Node, name: str, state: Mapping[str, str]) -> None:
+    host = converged(node, name)
+    engine = HOSTS[name][0]
+    with pytest.raises(PlanError, match="is installed but not running"):
+        host.plan(faults.stopped(PROGRAMS[engine], SOCKETS[engine], f"{engine}.service", state))
