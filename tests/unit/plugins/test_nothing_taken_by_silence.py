@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import functools
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ USUAL: Mapping[str, Any] = {"no_gpu": "prepare", "packages": "ignore"}
 HOSTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     # a host -> its engine, what that says besides, and the options of the policy
     "containerd": ("containerd", {}, {}),
+    "containerd, no kubelet": ("containerd, GPU", {}, {}),
     "containerd, a default handler": ("containerd", {}, {"set_as_default": "enabled"}),
     "containerd, legacy": ("containerd", {}, {"injection": "legacy"}),
     "containerd, watched": ("containerd", {}, {"cdi_refresh": "watch"}),
@@ -129,6 +131,61 @@ def test_no_single_fault_takes_anything_away(node: Node, name: str) -> None:
 @pytest.mark.parametrize("name", HOSTS)
 def test_a_stopped_engine_is_refused_by_that_cause(node: Node, name: str, state: Mapping[str, str]) -> None:
     host = converged(node, name)
-    engine = HOSTS[name][0]
+    engine = HOSTS[name][0].partition(",")[0]
     with pytest.raises(PlanError, match="is installed but not running"):
         host.plan(faults.stopped(PROGRAMS[engine], SOCKETS[engine], f"{engine}.service", state))
+
+
+# ---------------------------------------------------------------- two engines, of which one is stopped
+
+CONFIG, FACT = "file:/etc/nvidia-container-runtime/config.toml", "file:/etc/ansible/facts.d/gpufleet.fact"
+ENVVAR = "accept-nvidia-visible-devices-envvar-when-unprivileged"
+
+
+def beside(qid: str, answer: faults.Answer) -> faults.Answer:
+    """A Docker that is installed and stopped."""
+    if "docker-ce" in (answer.get("installed") or {}):
+        return {**answer, "installed": {**answer["installed"], "docker-ce": "5:28.1.1-1"}}
+    if "docker.service" in (answer.get("units") or {}):
+        down = {"LoadState": "loaded", "ActiveState": "inactive", "UnitFileState": "disabled", "MainPID": "0"}
+        return {**answer, "units": {**answer["units"], "docker.service": down}}
+    return answer
+
+
+def served(qid: str, answer: faults.Answer) -> faults.Answer:
+    """What this collection had written while Docker was one of the engines: the variable counts, and the record names Docker."""
+    if qid == CONFIG:
+        return {**answer, "content": answer["content"].replace(f"{ENVVAR} = false", f"{ENVVAR} = true")}
+    if qid == FACT:
+        record = json.loads(answer["content"])
+        docker = {**record["engines"][0], "engine": "docker", "instance": "docker:/etc/docker/daemon.json"}
+        return {**answer, "content": json.dumps({**record, "engines": [*record["engines"], docker]})}
+    return answer
+
+
+def both(qid: str, answer: faults.Answer) -> faults.Answer:
+    return beside(qid, served(qid, answer))
+
+
+def causes(plan: Plan) -> set[str]:
+    return {str(d.cause) for d in plan.differences if d.path == CONFIG.partition(":")[2] and d.key == ENVVAR}
+
+
+def test_a_stopped_docker_does_not_stop_the_other_engine(node: Node) -> None:
+    plan = converged(node, "containerd, no kubelet").plan(beside)
+    assert faults.taken(plan) == []
+    assert {c["path"] for c in plan.changes} == {"/var/lib/gpufleet/decision.json", FACT.partition(":")[2]}, "it names Docker as refused"
+    said = "Docker is installed but not running (docker.service is inactive and disabled)"
+    assert [advice for advice in plan.advice if advice.startswith(said)]
+
+
+def test_what_a_stopped_docker_needs_stays(node: Node) -> None:
+    with pytest.raises(PlanError, match=r"Docker is installed but not running.*list the other engines in gpufleet_engines"):
+        converged(node, "containerd, no kubelet").plan(both)
+
+
+def test_what_nobody_needs_any_more_goes_by_its_cause(node: Node) -> None:
+    host = converged(node, "containerd, no kubelet")
+    assert causes(host.plan(served)) == {"uninstalled"}
+    others = dc.replace(host, policy=dc.replace(host.policy, engines=("containerd",)))
+    assert causes(others.plan(both)) == {"policy"}
