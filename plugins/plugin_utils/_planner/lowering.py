@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cause, Difference, Plan, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import SAFETY_CORRECTION, Cause, Difference, Plan, PlanError
 
 CODE = "lowering-without-cause"
 BACK = "the content from before"
@@ -166,7 +166,8 @@ def resolved(plan: Plan, decided: Decided) -> Plan:
         return plan
     cause = decided()
     pairs = zip(plan.differences, open_, strict=True)
-    return dc.replace(plan, differences=tuple(dc.replace(d, cause=cause) if lacks else d for d, lacks in pairs))
+    causes = (("safety" if d.why.startswith(SAFETY_CORRECTION) else cause) if lacks else d.cause for d, lacks in pairs)
+    return dc.replace(plan, differences=tuple(dc.replace(d, cause=one) for d, one in zip(plan.differences, causes, strict=True)))
 
 
 def without_cause(plan: Plan) -> list[Lowering]:
