@@ -145,8 +145,8 @@ WRONG: dict[str, tuple[str, str]] = {
     "something behind it": ("{}\n{}", ":2: there is text after the end of the JSON object: '{'"),
     "twice": ('{"a": 1,\n "b": {"c": 1,\n "c": 2}}', ':3: the key "c" occurs twice'),
     "twice, once escaped": ('{"a": 1, "\\u0061": 2}', ':1: the key "a" occurs twice'),
-    "too deep": ('{"a": ' + "[" * 5000 + "]" * 5000 + "}", ": this is nested too deeply to be a configuration"),
-    "a number without end": ('{"a": ' + "1" * 5000 + "}", ":1: this number is too long"),
+    "too deep": ('{"a": ' + "[" * 5000 + "]" * 5000 + "}", ":1: it is nested more than 100 levels deep"),
+    "a number without end": ('{"a": ' + "1" * 5000 + "}", ":1: this number has more than 400 characters"),
 }  # fmt: skip
 
 
