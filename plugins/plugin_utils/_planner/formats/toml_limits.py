@@ -17,11 +17,11 @@ SIZE = 4 << 20  # characters; files are read up to 1 MiB, what a program prints 
 PARTS, OPEN = 20, 20
 MOST = 30_000  # lines, commas, opening brackets and backslashes: parsers take up to a kilobyte for each
 LONGEST = 1000  # characters of a key or a number without quotes: parsers take a hundred bytes for each digit
-_PART = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\\n]+|\\[^\n])*\"|'[^'\n]*')"
+_PART = r"(?:[A-Za-z0-9_-]+|\"[^\"\\\n]*(?:\\[^\n][^\"\\\n]*)*\"|'[^'\n]*')"
 # What cannot hold a key is passed over as a whole: strings of several lines, comments, everything within quotes. A string that does not end
 # takes the rest with it, so no character is looked at more than once for each of a key's parts.
 _TOKEN = re.compile(
-    r'"""(?:[^"\\]+|\\.|"(?!"")){0,60000}(?:"""|\Z)'
+    r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*){0,60000}(?:"""|\Z)'
     r"|'''.*?(?:'''|\Z)"
     r"|#[^\n]*"
     rf"|(?P<long>{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{PARTS}}})"

@@ -18,7 +18,9 @@ _ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|x[0-9A-Fa-f]{2}|.)")
 _BLANK = re.compile(r"[ \t]*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SCALAR = re.compile(r"[^,\]}#\n\r]*")
-_STRING_OR_COMMENT = re.compile(r'"""(?:\\.|[^"\\]+|"(?!"")){0,60000}"{3,5}|\'{3}.*?\'{3,5}|"(?:\\.|[^"\\]+)*"|\'[^\']*\'|#', re.DOTALL)
+_STRING_OR_COMMENT = re.compile(
+    r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*){0,60000}"{3,5}|\'{3}.*?\'{3,5}|"[^"\\]*(?:\\.[^"\\]*)*"|\'[^\']*\'|#', re.DOTALL
+)
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", "e": "\x1b", '"': '"', "\\": "\\"}
 
 
