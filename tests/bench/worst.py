@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTROLLER_MIB, HOST_MIB = 512, 192
 HUGE = 10 << 20  # bytes of a value
 RUNTIMES = 'plugins."io.containerd.grpc.v1.cri".containerd.runtimes'
-# name -> the nth statement of a file that is filled with them up to 1 MiB
+# name -> the nth statement of a file that is filled with them up to 1 MiB, or up to the limit of lines and brackets
 FILES = {
     "tables in tables, 20 deep": "lambda n: 'k%d=%s\\n' % (n, '{a=' * 19 + '1' + '}' * 19)",
     "headers": "lambda n: '[t%d]\\n' % n",
@@ -40,12 +40,13 @@ peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM
 print(used.ru_utime + used.ru_stime, int(peak.split()[1]) / 1024)
 """
 PLAN = """
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_limits
 text = {statement}
-parts, size = [], 0
-while size + len(text(len(parts))) <= 1 << 20:
+parts, size, many = [], 0, 100  # as many as the change may add
+while size + len(text(len(parts))) <= 1 << 20 and many < toml_limits.MOST:
     parts.append(text(len(parts)))
     size += len(parts[-1])
+    many += sum(map(parts[-1].count, "\\n,[{{\\\\"))
 doc = toml.set_value(toml.parse("".join(parts), "/x"), ("ours", "key"), 1)
 assert toml.edits(doc)
 """

@@ -25,6 +25,9 @@ TOO_MUCH = {
     "behind a string of several lines": ('x = """\n#\n"""\n' + "a." * 30 + "b = 1\n", f"{PATH}:4: {KEY}"),
     "arrays in arrays": ("x = 1\ny = " + "[" * 10000 + "]" * 10000 + "\n", f"{PATH}:2: {BRACKETS}"),
     "tables in tables": ("x = " + "{a=" * 21 + "1" + "}" * 21 + "\n", f"{PATH}:1: {BRACKETS}"),
+    "more lines than a configuration has": ("\n" * 30_001, f"{PATH}:30001: this has 30001 lines, commas, brackets and backslashes"),
+    "more values": ("x = 1\ny = [" + "1," * 40_000 + "]\n", f"{PATH}:2: this has 40003 lines"),
+    "a string of escapes": ('x = "' + "\\n" * 40_000 + '"\n', f"{PATH}:1: this has 40001 lines"),
     "a text of more than 4 MiB": ("#" * (toml_limits.SIZE + 1), f"{PATH}: this has 4194305 characters, but at most 4194304 are read"),
 }
 
@@ -37,8 +40,16 @@ def test_what_is_too_much_is_told_with_file_line_and_limit(text: str, sentence: 
 
 
 def test_a_number_of_a_million_digits_is_one_sentence() -> None:
-    with pytest.raises(PlanError, match=r"config\.toml: a number in this file is too long"):
+    with pytest.raises(PlanError, match=r"config\.toml:1: this key or number has more than 1000"):
         toml.loads("a = " + "1" * 1_000_000, PATH)
+
+
+@pytest.mark.parametrize(
+    "text", ['x = "' + "a" * 3000, 'x = """' + "a" * 3000, '"' + "a" * 3000 + ".b = 1", 'x = "' + "a\\n" * 3000, '"a' * 3001]
+)
+def test_a_string_without_an_end_is_looked_at_once(text: str) -> None:
+    with pytest.raises(PlanError, match="this is not valid TOML"):
+        toml.loads(text, PATH)
 
 
 WITHIN = {
