@@ -145,6 +145,7 @@ def releases() -> list[Part]:
         matrix_part("unit-2.16: planner", "core-2-16-planner"),
         *map(sanity_part, reversed(CORES[:-1])),
         target("archive"),
+        matrix_part("unit-yaml", "yaml-6-0", "yaml-6-0-1", "yaml-6"),
         matrix_part("unit-node", *(name for name in ("node-3-8", "node-3-13") if name != newest)),
     ]
 

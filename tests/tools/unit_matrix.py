@@ -9,6 +9,7 @@
     unit_matrix.py core-2-16-other-playbooks    the others
     unit_matrix.py core-2-18-playbooks    those that lean on it
     unit_matrix.py node-3-6 node-3-8      the node side's, without Ansible
+    unit_matrix.py yaml-6-0 yaml-6        those that read YAML, by a release of PyYAML, without Ansible
 
 A missing interpreter is named and passed over: not every machine has every Python.
 """
@@ -29,6 +30,12 @@ OF_THE_CORE = tuple(
     for name in ("runs", "rollout_losses", "empty_answers", "words_of_a_host", "lying_hosts", "words_of_sources", "unread_variables")
 )
 
+READ_YAML = tuple(
+    f"{PLANNER}/{name}.py"
+    for name in ("formats/test_yaml_text", "formats/test_bombs", "cdi/test_spec_values", "cdi/test_yaml", "cdi/test_projection",
+                 "cluster/test_earlier_files", "images/test_catalogue", "kubernetes/test_cgroup_driver")
+)  # fmt: skip
+
 # tests of an environment, which the beginning of the name names -> the arguments of pytest; every other name runs the node side's
 TESTS = {
     "core-2-16": ("tests/unit", f"--ignore={NODE_SIDE}", f"--ignore={PLANNER}", f"--ignore={PLAYBOOKS}"),
@@ -36,6 +43,7 @@ TESTS = {
     "core-2-16-playbooks": OF_THE_CORE,
     "core-2-16-other-playbooks": (PLAYBOOKS, *(f"--ignore={path}" for path in OF_THE_CORE)),
     "core-2-18-playbooks": OF_THE_CORE,
+    **dict.fromkeys(("yaml-6-0", "yaml-6-0-1", "yaml-6"), READ_YAML),
 }
 # What is drawn at random is drawn in full on the newest release; here so many times.
 EXAMPLES = {"GPUFLEET_EXAMPLES": "5"}

@@ -1,0 +1,136 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A file of a megabyte, whatever is in it, is read or refused within 2 s of processor time and 64 MiB: the kernel ends what takes more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
+
+SECONDS, MIB, SIZE = 2, 64, 1 << 20
+READERS = {
+    "yaml": "yaml_text.read(text)",
+    "yaml with lines": "yaml_text.read_lines(text)",
+    "yaml of engines": "engine_yaml.read(text.encode())",
+    "json": "json_bounds.loads(text)",
+    "json with places": "json_text.parse(text, 'f')",
+    "toml": "toml_scanner.scan(toml_document.parse(text, 'f').clean), toml_scanner.first_comment(text)",
+    "yaml on a host": "documents.project(text.encode(), KEEP, lambda text: '0' * 16)",
+    "lines of yaml on a host": "projector.project(text.encode(), dict(KEEP, format='yaml'))",
+    "json on a host": "projector.project(text.encode(), dict(KEEP, format='json'))",
+    "toml on a host": "projector.project(text.encode(), dict(KEEP, format='toml'))",
+}
+JSON = ("json", "json with places", "json on a host", "yaml on a host", "yaml", "yaml of engines")
+YAML = tuple(name for name in READERS if "yaml" in name)
+TOML = ("toml", "toml on a host")
+# what repeats between a beginning and an end, and the readers that take it for their format
+SHAPES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "numbers": ('{"a": [', "1,", "1]}", JSON),
+    "empty lists": ('{"a": [', "[],", "1]}", JSON),
+    "small objects": ('{"a": [', '{"a": 0},', "1]}", JSON),
+    "brackets": ('{"a": ', "[", "", JSON),
+    "objects in objects": ("", '{"a":', "", JSON),
+    "a number": ('{"a": ', "9", "}", JSON),
+    "a text": ('{"a": "', "x", '"}', JSON),
+    "escapes": ('{"a": "', "\\n", '"}', JSON),
+    "escapes without an end": ('{"a": "', "\\n", "", JSON),
+    "empty lines": ('{"a": 1', "\n", "}", JSON),
+    "keys": ("", "a:\n", "", YAML),
+    "items": ("", "- a\n", "", YAML),
+    "dashes": ("", "- ", "a", YAML),
+    "quotes": ("a: '", "''", "'", YAML),
+    "words": ("a: ", "x ", "x", YAML),
+    "colons": ("a: ", "x:", "x", YAML),
+    "base 60": ("a: 1", ":0", "", YAML),
+    "aliases": ("a: &a x\nb: [", "*a,", "*a]", YAML),
+    "anchors": ("a: [", "&a x,", "1]", YAML),
+    "documents": ("a: 1\n", "---\n", "", YAML),
+    "comments of YAML": ("", "#\n", "a: 1", YAML),
+    "a block": ("a: |\n", "  x\n", "", YAML),
+    "values": ("a = [", "1,", "1]", TOML),
+    "inline tables": ("a = [", "{a=1},", "1]", TOML),
+    "a number of TOML": ("a = ", "9", "", TOML),
+    "a number with lines below": ("a = 1", "_1", "", TOML),
+    "a string": ('a = "', "x", '"', TOML),
+    "a string of escapes": ('a = "', "\\n", '"', TOML),
+    "a string without an end": ('a = "', "x", "", TOML),
+    "a string of lines": ('a = """', 'x"\n', '"""', TOML),
+    "a string of quotes": ('a = """', 'x"', '"""', TOML),
+    "tables of an array": ("", "[[a]]\n[[a.b]]\n", "", TOML),
+    "dots": ("", "a.", "a = 1", TOML),
+    "brackets of TOML": ("a = ", "[", "", TOML),
+    "comments": ("", "#\n", "", TOML),
+}
+PROGRAM = """
+import os, resource, sys
+sys.path[:0] = [".", ".cache/collections"]
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import documents, projector
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import yaml as engine_yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import (
+    json_bounds, json_text, toml_document, toml_scanner, yaml_text)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+KEEP = {"format": "document", "places": [[["a"], "path"]]}
+read = lambda text: (%(reader)s)
+REFUSALS = (PlanError, ValueError, projector.Unreadable)
+for small in ('{"a": 1}', "a = 1", "a: 1"):  # what is imported late, and compiled
+    try:
+        read(small)
+    except REFUSALS:
+        pass
+for name, (begin, unit, end) in %(shapes)r.items():
+    child = os.fork()
+    if child:
+        status = os.waitpid(child, 0)[1]
+        if status:
+            print(name, "ended with", status, flush=True)
+        continue
+    text = begin + unit * ((%(size)d - len(begin) - len(end)) // len(unit)) + end
+    pages = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (pages + (%(mib)d << 20),) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (%(seconds)d,) * 2)  # a child begins with no time used
+    try:
+        read(text)
+    except REFUSALS as error:
+        if len(str(error)) > 400:
+            print(name, "repeats the text", flush=True)
+    except BaseException as error:
+        print(name, "ends in", type(error).__name__, flush=True)
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_bomb_is_read_or_refused_within_bounds(reader: str) -> None:
+    shapes = {name: tuple(text) for name, (*text, readers) in SHAPES.items() if reader in readers}
+    assert len(shapes) > 5
+    values = {"reader": READERS[reader], "shapes": shapes, "size": SIZE, "mib": MIB, "seconds": SECONDS}
+    done = subprocess.run([sys.executable, "-c", PROGRAM % values], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr[-300:]
+
+
+BEYOND = {
+    "a depth": ("[\n" * 101 + "]" * 101, 101),
+    "a number": ('{"a": "x",\n"b": ' + "9" * 401 + "}", 2),
+    "values": ("[\n" + "1," * 100_000 + "1]", 2),
+    "objects without an end": ('{"a":\n' * 200, 101),
+}
+
+
+@pytest.mark.parametrize("case", BEYOND)
+def test_json_beyond_a_bound_is_refused_with_its_line(case: str) -> None:
+    text, line = BEYOND[case]
+    for given in (text, text.encode()):
+        with pytest.raises(json_bounds.TooMuch) as caught:
+            json_bounds.loads(given)
+        assert caught.value.line == line
+    with pytest.raises(json_bounds.TooMuch):
+        json_bounds.loads("1" * 11, 10)
+
+
+def test_json_within_the_bounds_is_what_python_reads() -> None:
+    text = '{"a": [1, -2.5e3, true, null, "[\\"{\\\\"], "b": {"c": "' + "[" * 500 + '"}}'
+    assert json_bounds.loads(text) == {"a": [1, -2500.0, True, None, '["{\\'], "b": {"c": "[" * 500}}
