@@ -59,7 +59,7 @@ def tree(suite: str, gpus: int = 2) -> Iterator[Path]:
         (real,) = (root / "usr/lib/x86_64-linux-gnu/nvidia/current").glob("libnvidia-ml.so.*.*")
         real.write_bytes(fakegpu.nvml_bytes())
         trees.hardware(root, real.name.removeprefix("libnvidia-ml.so."), gpus)
-        shutil.copy2(go_tool("nvidia-toolkit") / "nvidia-ctk", root / "tmp/nvidia-ctk")
+        shutil.copy2(go_tool("nvidia-toolkit-1.20.2") / "nvidia-ctk", root / "tmp/nvidia-ctk")
         yield root
 
 

@@ -28,7 +28,8 @@ from tests.lab import artefacts, fakegpu
 
 # The node side is not typed.
 OBSERVER: Any = importlib.import_module("ansible_collections.gpufleet.nvidia.plugins.module_utils._node.observe")
-PROGRAM = Program(INSTALLED, (1, 20, 1))
+TOOLKIT = "nvidia-toolkit-1.20.2"
+PROGRAM = Program(INSTALLED, (1, 20, 2))
 # The lab has no library of that name that answers; it tells the same nodes and version as NVML.
 FLAGS = ["--feature-flag", "disable-nvsandboxutils", "--nvidia-cdi-hook-path", INSTALLED]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -51,7 +52,7 @@ def theirs(root: Path, mode: str = "nvml") -> Spec:
 
 
 def run(root: Path, mode: str) -> str:
-    command = [str(artefacts.go_tool("nvidia-toolkit") / "nvidia-ctk"), "cdi", "generate", "--mode", mode, "--driver-root", str(root)]
+    command = [str(artefacts.go_tool(TOOLKIT) / "nvidia-ctk"), "cdi", "generate", "--mode", mode, "--driver-root", str(root)]
     env = {"PATH": PATH, "FAKE_NVML": str(root / "etc/fake-nvml.conf")}
     # It reads the table of MIG's minors in /proc, wherever its roots are.
     shown = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /proc/driver && exec "$@"', str(root / fakegpu.TOP / "proc/driver")]

@@ -16,7 +16,14 @@ from collections.abc import Iterator, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import DeviceNode, Edits, Hook, Mount, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import (
+    VOID_MOUNT,
+    DeviceNode,
+    Edits,
+    Hook,
+    Mount,
+    Spec,
+)
 
 TOOL = "nvidia-ctk"
 REFRESH = "nvidia-cdi-refresh"
@@ -37,7 +44,8 @@ ENV = re.compile(r"NVIDIA_VISIBLE_DEVICES=void|NVIDIA_CTK_LIBCUDA_DIR=/\S*")
 HOOK_ENV = re.compile(r"NVIDIA_CTK_DEBUG=(?:true|false)")
 NODE = re.compile(r"/dev/(?:nvidia[\w-]*|nvidia-caps(?:-imex-channels)?/[\w-]+|dri/(?:card|renderD)\d+|dxg)")
 GPU_NODE = re.compile(r"/dev/nvidia\d+|/dev/nvidia-caps/nvidia-cap\d+|/dev/dxg")
-LIBRARY = re.compile(r"(?:libcuda\w*|libnv[\w-]+|lib\w+_nvidia|nvidia_drv)\.so(?:\.\d+)*")
+# The last two are InfiniBand's, which libnvsdm of a management spec loads (pkg/nvcdi/management.go, from 1.20.2 on).
+LIBRARY = re.compile(r"(?:libcuda\w*|libnv[\w-]+|lib\w+_nvidia|nvidia_drv)\.so(?:\.\d+)*|libibumad\.so\.3|libibmad\.so\.5")
 SHARED = re.compile(r"lib.+\.so(?:\..*)?")
 BY_PATH = "/dev/dri/by-path/"
 FOLDERS = ("/usr/share/nvidia/", "/lib/firmware/nvidia/", "/usr/lib/firmware/nvidia/", "/usr/lib/wsl/")
@@ -134,6 +142,8 @@ def _places(every: tuple[Edits, ...]) -> Mapping[str, frozenset[str]]:
 
 def of_driver(mount: Mount) -> bool:
     """A file of the driver, read-only, at the place it has on the host or below another root, or in the folder that loaders look in."""
+    if mount == VOID_MOUNT:
+        return True
     place, name = mount.container_path, posixpath.basename(mount.container_path)
     if name != posixpath.basename(mount.host_path):
         return False

@@ -105,6 +105,26 @@ DEVIATIONS = (
         (f"{TOOLKIT}#1239", f"{TOOLKIT}#1895"),
     ),
     Deviation(
+        "the mount that says no devices",
+        "in every spec, since 1.20.2",
+        "the same, but not where the host's NVIDIA runtime accepts requests by mounts and its toolkit is older than 1.20.2, or of unknown "
+        "release",
+        "such a runtime takes the mount for a device called `void`, and the container does not start",
+        (f"{TOOLKIT}#2184",),
+    ),
+    Deviation(
+        "libraries of NVSwitch management",
+        "`libnvsdm.so.1`, `libibumad.so.3` and `libibmad.so.5` in the management spec, since 1.20.2",
+        "`libnvsdm` where it carries the driver's version, and none of InfiniBand's",
+        "they are no part of the driver; an agent that reads switches brings them in its image",
+    ),
+    Deviation(
+        "kinds of the fabric",
+        "modes `imex` and `nvswitch`, each by a command of its own; a channel that is missing is an error",
+        "options `cdi_imex_channels` and `cdi_nvswitch`, files of their own beside the GPUs' spec; no class `mig-caps`",
+        "the management spec has the capabilities that `mig-caps` names, and nothing else needs them by CDI",
+    ),
+    Deviation(
         "names for engines below 0.5.0",
         "`0`, which such an engine refuses, and the whole file with it",
         "`gpu0`",

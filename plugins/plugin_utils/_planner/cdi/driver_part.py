@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Callable
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import void_mount
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import profiles
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits
@@ -24,6 +25,7 @@ class OfDriver:
     profile: str
     missing: tuple[str, ...]
     left_out: tuple[str, ...]
+    void_mount: bool
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -38,4 +40,11 @@ def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driv
     how, links = profiles.mount_plan(policy, obs, host), discover.dri_links(policy, obs)
     found = discover.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
     common = profiles.common(found, how)
-    return OfDriver(common, lambda drm: profiles.of_gpu(drm, links, how), how.profile, found.missing, found.left_out)
+    return OfDriver(
+        common,
+        lambda drm: profiles.of_gpu(drm, links, how),
+        how.profile,
+        found.missing,
+        found.left_out,
+        void_mount.is_safe(policy, obs, host),
+    )

@@ -50,7 +50,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     merge,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, toolkit_config
 
 FILE = "nvidia.yaml"
 REFRESH_FILE = cdi_refresh.REFRESH_FILE
@@ -103,7 +103,8 @@ def path(policy: Policy, of: str = "") -> str:
 def questions(policy: Policy) -> list[queries.Question]:
     globs = [projection.specs(d, directories(policy), roots.given(policy)) for d in directories(policy)]
     found = [*discover.questions(policy), *hooks.questions(policy), *staleness.questions(policy, directories(policy))]
-    return [*globs, *found, *staleness_guard.questions(policy), queries.package([packages.BASE]), owned_file.ORIGINALS]
+    more = [*staleness_guard.questions(policy), *toolkit_config.questions(policy)]
+    return [*globs, *found, *more, queries.package([packages.BASE]), owned_file.ORIGINALS]
 
 
 @dc.dataclass(frozen=True)
@@ -283,6 +284,7 @@ def one_spec(
         above_cap=policy.cdi_above_cap,
         assume_nodes=policy.root != "/",
         features=frozenset(policy.cdi_features or catalogue.FEATURES),
+        void_mount=of.void_mount,
     )
     made = build.generate(look, options, of.common, of.of_drm)
     too_new = version.above(made.spec, host.cdi_version_cap)

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.drive
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins, version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, DeviceNode, Edits, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, VOID_MOUNT, DeviceNode, Edits, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
@@ -153,7 +153,7 @@ def edits(spec: Spec) -> tuple[Edits, ...]:
 def paths(spec: Spec) -> Iterator[str]:
     """Files of the host that are mounted into containers."""
     for edit in edits(spec):
-        yield from (m.host_path for m in edit.mounts)
+        yield from (m.host_path for m in edit.mounts if m != VOID_MOUNT)  # whose /dev/null each host has
 
 
 # ---------------------------------------------------------------- driver, kernel

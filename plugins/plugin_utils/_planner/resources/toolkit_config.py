@@ -111,9 +111,14 @@ def wanted(
     return found
 
 
+def concerns(record: HostDecision) -> bool:
+    """Whether something on the host runs NVIDIA's runtime or hook by this collection's configuration."""
+    return not record.skipped and any(d.handler or d.hook for d in record.decisions)
+
+
 def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     """The host's file by the host's decision; a host where nothing runs NVIDIA's runtime or hook has no use for one."""
-    if record.skipped or not any(d.handler or d.hook for d in record.decisions):
+    if not concerns(record):
         return Plan()
     wanted = keys(policy, record)
     written = PATH in owned_file.originals(obs)

@@ -18,7 +18,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devic
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Device, DeviceNode, Edits, Spec, combine
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import (
+    KIND,
+    VOID_MOUNT,
+    Device,
+    DeviceNode,
+    Edits,
+    Spec,
+    combine,
+)
 
 # The one major that NVIDIA has for itself (GPUs, nvidiactl, nvidia-modeset). Those of nvidia-uvm and nvidia-caps are handed out by the
 # kernel at run time: a recorded one goes stale at a reboot and then wins over the live node (nvidia-container-toolkit issue 1934).
@@ -52,6 +60,7 @@ class Options:
     names: tuple[str, ...] = names.DEFAULT
     group_ids: bool = False
     above_cap: Literal["drop", "refuse"] = "drop"
+    void_mount: bool = True  # whether the host's NVIDIA runtime takes it for what it says
 
 
 @dc.dataclass(frozen=True)
@@ -82,7 +91,8 @@ def generate(
     found = [Device(name, edits[offer]) for offer in offers for name in offer.names]
     if layout.everything:
         found.append(Device(ALL, combine(*edits.values(), of_nodes(seen, layout.everything(seen, offers), options))))
-    shared = combine(files if layout.driver else NOTHING, Edits(env=(VOID,)), of_nodes(seen, layout.shared(seen), options))
+    void = Edits(env=(VOID,), mounts=(VOID_MOUNT,) if options.void_mount else ())
+    shared = combine(files if layout.driver else NOTHING, void, of_nodes(seen, layout.shared(seen), options))
     named = [d for d in found if d.edits != NOTHING]  # a device without edits makes a whole file invalid
     spec = finished(Spec("", tuple(sorted(named, key=names.order)), options.kind, shared))
     fitting, dropped = fit(spec, options)

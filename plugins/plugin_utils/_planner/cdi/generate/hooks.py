@@ -69,6 +69,12 @@ def program(policy: Policy, obs: Observation, record: HostDecision) -> Program |
     return None
 
 
+def toolkit(policy: Policy, obs: Observation, record: HostDecision) -> versions.Version | None:
+    """The version of the toolkit's packages after this run; None where it is not known, or there is none."""
+    coming = packages.plan(policy, obs, record).commands
+    return versions.parse((packages.pin(policy, obs) if coming else obs.package(packages.BASE)) or "")
+
+
 def release_of(version: str) -> tuple[int, ...]:
     parsed = versions.parse(version)
     return parsed.release if parsed else ()

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi impor
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import VOID_MOUNT, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import SAFETY_CORRECTION, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -115,7 +115,7 @@ def nodes_of_uuid(_policy: dict[str, Any]) -> list[str]:
 def test_the_driver_s_files_come_with_a_gpu(layout: str) -> None:
     library = {"/usr/lib/x86_64-linux-gnu/libcuda.so.550.163.01": "", "/usr/bin/nvidia-smi": ""}
     made = written(plan({**FABRIC, **library}, single=True, cdi_profile="hookless", cdi_nvswitch=True, cdi_layout=layout))
-    assert made[SWITCH].edits.mounts == ()
+    assert made[SWITCH].edits.mounts == (VOID_MOUNT,)
 
 
 def test_management_has_the_channels_and_not_the_switches() -> None:
