@@ -120,7 +120,7 @@ GO_TOOLS: dict[str, GoTool] = {
     ),
     "crictl": GoTool(stamps=(("sigs.k8s.io/cri-tools/pkg/version.Version", "v1.36.0"),)),
     "nvidia-toolkit": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.20.1"),)),
-    # The newest, which the promise that no container gets more than upstream gives is held against (tests/tools/upstream_grants.py).
+    # The newest, which the promise that no container gets more than upstream gives is held against (tests/integration/test_cdi_grants.py).
     "nvidia-toolkit-1.20.2": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.20.2"),)),
     # etcd, the API server, the controllers, the scheduler, the kubelet and kubectl.
     "kubernetes-1.34": _kubernetes("v1.34.4"),

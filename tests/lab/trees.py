@@ -9,6 +9,7 @@ lab's NVML answers. The real ones (Debian's) are in userland.py.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import stat
@@ -137,8 +138,8 @@ LAYOUTS = (
 )
 
 
-def build(root: Path, layout: Layout, gpus: Gpus = 2) -> None:
-    """The tree of a host with this driver and so many GPUs."""
+def build(root: Path, layout: Layout, gpus: Gpus = 2, *, switches: int = 0, channels: int = 0) -> None:
+    """The tree of a host with this driver and so many GPUs, NVSwitches and IMEX channels."""
     for path, target in layout.links:
         (root / target if path.count("/") == 0 else root / path).parent.mkdir(parents=True, exist_ok=True)
         if path.count("/") == 0:
@@ -149,16 +150,15 @@ def build(root: Path, layout: Layout, gpus: Gpus = 2) -> None:
     for path, target in links(layout):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).symlink_to(target)
-    hardware(root, layout.version, gpus)
+    inv = fakegpu.inventory("tree", {"gpus": gpus, "switches": switches, "channels": channels})
+    hardware(root, dataclasses.replace(inv, version=layout.version, loaded=layout.version))
     if layout.cache:
         write(root / "etc/ld.so.conf", f"/{layout.folder}\n".encode())
         subprocess.run(["/sbin/ldconfig", "-r", str(root)], check=True)
 
 
-def hardware(root: Path, version: str, gpus: Gpus) -> None:
+def hardware(root: Path, inv: fakegpu.Inventory) -> None:
     """GPUs, their nodes, and an NVML that tells of them."""
-    inv = fakegpu.inventory("tree", {"gpus": gpus})
-    inv = fakegpu.Inventory(inv.gpus, version=version, loaded=version)
     for name, entry in fakegpu.tree(inv, os.uname().release).items():
         if name.startswith(fakegpu.TOP) or name == "etc/fake-nvml.conf":
             fakegpu.put(root / name, entry)

@@ -9,6 +9,7 @@ Installed by apt into a layer over the suite's root, as the lab's engines are: d
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import shutil
@@ -58,7 +59,8 @@ def tree(suite: str, gpus: int = 2) -> Iterator[Path]:
         root = here / "root"
         (real,) = (root / "usr/lib/x86_64-linux-gnu/nvidia/current").glob("libnvidia-ml.so.*.*")
         real.write_bytes(fakegpu.nvml_bytes())
-        trees.hardware(root, real.name.removeprefix("libnvidia-ml.so."), gpus)
+        version = real.name.removeprefix("libnvidia-ml.so.")
+        trees.hardware(root, dataclasses.replace(fakegpu.inventory("tree", {"gpus": gpus}), version=version, loaded=version))
         shutil.copy2(go_tool("nvidia-toolkit-1.20.2") / "nvidia-ctk", root / "tmp/nvidia-ctk")
         yield root
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import fabric_kinds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, sources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover, roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
@@ -33,6 +34,7 @@ PROGRAM = Program(INSTALLED, (1, 20, 2))
 # The lab has no library of that name that answers; it tells the same nodes and version as NVML.
 FLAGS = ["--feature-flag", "disable-nvsandboxutils", "--nvidia-cdi-hook-path", INSTALLED]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SHOWN = 'mount --bind "$0/proc/driver" /proc/driver && mount --bind "$0/sys/bus/pci/devices" /sys/bus/pci/devices && exec "$@"'
 # Topics of the list of intended differences.
 NODE_NUMBERS, MEMORY_LIMITS, SOCKETS, ABSOLUTE_LINKS = "node numbers", "memory limits", "sockets", "absolute links"
 
@@ -46,17 +48,17 @@ class Fact:
     value: tuple[str, ...]
 
 
-def theirs(root: Path, mode: str = "nvml") -> Spec:
+def theirs(root: Path, mode: str = "nvml", *more: str) -> Spec:
     """What nvidia-ctk makes of a tree; ValueError with its last words where it makes nothing."""
-    return reader.parse(run(root, mode))
+    return reader.parse(run(root, mode, *more))
 
 
-def run(root: Path, mode: str) -> str:
+def run(root: Path, mode: str, *more: str) -> str:
     command = [str(artefacts.go_tool(TOOLKIT) / "nvidia-ctk"), "cdi", "generate", "--mode", mode, "--driver-root", str(root)]
     env = {"PATH": PATH, "FAKE_NVML": str(root / "etc/fake-nvml.conf")}
-    # It reads the table of MIG's minors in /proc, wherever its roots are.
-    shown = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /proc/driver && exec "$@"', str(root / fakegpu.TOP / "proc/driver")]
-    done = subprocess.run([*shown, *command, *FLAGS], env=env, capture_output=True, text=True, check=False)
+    # It reads the table of MIG's minors in /proc, and which DRM nodes a GPU has in /sys, wherever its roots are.
+    shown = ["unshare", "--mount", "sh", "-c", SHOWN, str(root / fakegpu.TOP)]
+    done = subprocess.run([*shown, *command, *FLAGS, *more], env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ValueError(done.stderr.strip().splitlines()[-1])
     return done.stdout
@@ -107,9 +109,9 @@ def planned(wanted: Policy, seen: Observation, profile: profiles.Profile = "full
     def of_gpu(drm: tuple[str, ...]) -> Edits:
         return profiles.of_gpu(drm, links, how)
 
-    options = build.Options(cap="1.1.0", layout=layout)
+    options = build.Options(cap="1.1.0", layout=layout, names=wanted.cdi_device_names)
     there, _words = sources.identified(wanted, seen, inventory.observe(wanted, seen, driver.gpus), transport.probe_source("nvml"))
-    return build.generate(there, options, profiles.common(found, how), of_gpu).spec
+    return build.generate(fabric_kinds.part(wanted, there, layout), options, profiles.common(found, how), of_gpu).spec
 
 
 # ---------------------------------------------------------------- comparing

@@ -120,9 +120,11 @@ DEVIATIONS = (
     ),
     Deviation(
         "kinds of the fabric",
-        "modes `imex` and `nvswitch`, each by a command of its own; a channel that is missing is an error",
-        "options `cdi_imex_channels` and `cdi_nvswitch`, files of their own beside the GPUs' spec; no class `mig-caps`",
-        "the management spec has the capabilities that `mig-caps` names, and nothing else needs them by CDI",
+        "modes `imex` and `nvswitch`, each by a command of its own; with channels a device `all`, unless `--no-all-device` is given",
+        "options `cdi_imex_channels` and `cdi_nvswitch`, files of their own beside the GPUs' spec, and no device for all channels; no "
+        "class `mig-caps`",
+        "each channel is another tenant's; the management spec has the capabilities that `mig-caps` names, and nothing else needs them "
+        "by CDI",
     ),
     Deviation(
         "names for engines below 0.5.0",
