@@ -21,6 +21,9 @@ PARTS = {
 }
 
 
+MANY, FEW = 128, 8  # 8 GPUs with 7 MIG devices each have 113 names
+
+
 def same(content: str, spec: Spec) -> bool:
     try:
         there = reader.parse(content)
@@ -57,4 +60,7 @@ def before(file: File, spec: Spec, mode: str) -> str | None:
 
 
 def describe(spec: Spec) -> str:
-    return f"CDI {spec.version}: {', '.join(d.name for d in spec.devices)}"
+    """The version and the names of the devices; of thousands of channels the first ones and their number."""
+    names = [d.name for d in spec.devices]
+    shown = names if len(names) <= MANY else [*names[:FEW], f"and {len(names) - FEW} more"]
+    return f"CDI {spec.version}: {', '.join(shown)}"

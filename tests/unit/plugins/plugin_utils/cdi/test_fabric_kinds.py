@@ -136,6 +136,15 @@ def test_a_channel_that_is_asked_for_and_missing_is_told() -> None:
     assert list(nodes(allowed[IMEX])) == ["", "0"]
 
 
+def test_of_two_thousand_channels_a_difference_names_the_first_ones() -> None:
+    there = {**host(1), **{f"{C}{number}": node(509, number) for number in range(2048)}}
+    made = plan(there, cdi_imex_channels=("all",))
+    (said,) = (d.after for d in made.differences if d.path == IMEX)
+    assert said == "CDI 0.5.0: 0, 1, 2, 3, 4, 5, 6, 7, and 2040 more"
+    assert len(written(made)[IMEX].devices) == 2048
+    assert plan(after(there, made), cdi_imex_channels=("all",)).empty
+
+
 def test_a_host_without_them_gets_no_empty_file() -> None:
     made = plan(host(1), cdi_imex_channels=("all",), cdi_nvswitch=True)
     assert list(written(made)) == [SPEC]
