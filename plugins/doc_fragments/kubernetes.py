@@ -12,6 +12,7 @@ options:
   kubeconfig:
     description:
       - A kubeconfig on the machine where the task runs. Empty takes the environment variables C(K8S_AUTH_*), else C(~/.kube/config).
+      - C(~) is the home there.
     type: path
     default: ''
   context:

@@ -67,6 +67,17 @@ def spec(module: str) -> dict[str, Any]:
     return {name: {**option, "no_log": True} if name in SECRETS else option for name, option in found.items()}
 
 
+def as_written(spec_: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a spec for the validator, with text for each path that is not the controller's.
+
+    Ansible's type `path` replaces `~` and `$VAR` by the home and the environment of the machine that validates, which is the controller.
+    """
+    return {
+        name: {key: "str" if value == "path" else value for key, value in option.items()} if name in options.NOT_OF_CONTROLLER else option
+        for name, option in spec_.items()
+    }
+
+
 def _option(option: Mapping[str, Any]) -> dict[str, Any]:
     found = {k: option[k] for k in SPEC_KEYS if k in option}
     if option.get("suboptions"):
@@ -78,7 +89,7 @@ def of_task(action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = Fals
     given = dict(action._task.args)
     named: Mapping[str, Any] = {name: given[name] for name in given if name in spec_}
     _judge(action, spec_, lambda: require_versions(named))
-    validated = ArgumentSpecValidator(dict(spec_)).validate(given)
+    validated = ArgumentSpecValidator(as_written(spec_)).validate(given)
     if validated.error_messages:
         unsupported = set(validated.unsupported_parameters)
         raise AnsibleActionFail("; ".join(said(error, unsupported, spec_, given) for error in validated.errors))

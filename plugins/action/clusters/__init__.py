@@ -133,7 +133,8 @@ def validated(options: Mapping[str, Any]) -> dict[str, Any]:
     given = {PREFIX + name: value for name, value in options.items()}
     for name, value in given.items():
         require_plain(name, value)
-    result = ArgumentSpecValidator({PREFIX + name: SPEC[name] for name in OF_CLUSTER}).validate(given)
+    spec = arguments.as_written({name: SPEC[name] for name in OF_CLUSTER})
+    result = ArgumentSpecValidator({PREFIX + name: option for name, option in spec.items()}).validate(given)
     if result.error_messages:
         said = "; ".join(arguments.with_choice(message, given) for message in result.error_messages)
         raise PlanError(said, next="Set it in the variables of all hosts of the cluster, or in the task")

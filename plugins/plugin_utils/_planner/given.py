@@ -64,4 +64,5 @@ def versions_as_numbers(name: str, value: object) -> Iterable[str]:
     for one in value if isinstance(value, list | tuple) else [value]:
         if isinstance(one, float):
             example = f'{name}: ["1.30"]' if several else f'{name}: "1.30"'
-            yield f"{name} {'has' if several else 'is'} the number {one}, of which YAML drops a last 0. Write the version in quotes: {example}"
+            what = f"{name} {'has' if several else 'is'} the number {one}"
+            yield f"{what}, of which YAML drops a last 0. Write the version in quotes: {example}"

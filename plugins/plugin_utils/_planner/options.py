@@ -34,6 +34,13 @@ CHANNELS = 1 << 20  # a channel's number is the minor of its node (nvidia-contai
 FABRIC_KINDS = {"cdi_imex_channels": "imex-channel", "cdi_nvswitch": "nvswitch"}
 SWITCHES = ("cdi", "set_as_default")
 BOOLEANS = {"true": "enabled", "yes": "enabled", "on": "enabled", "false": "disabled", "no": "disabled", "off": "disabled"}
+# Options of type `path` whose paths are on the host that is managed. They never become those of the controller.
+HOST_PATHS = frozenset(
+    ("root", "config_path", "socket", "drop_in_path", "path", "cdi_spec_dirs", "cdi_driver_root", "cdi_dev_root", "metrics_dir")
+)
+# On the machine to which tasks of the cluster's API are delegated, where kubernetes.core expands it.
+DELEGATED_PATHS = frozenset(("kubeconfig",))
+NOT_OF_CONTROLLER = HOST_PATHS | DELEGATED_PATHS
 CREDENTIALS = re.compile(r"https?://[^/\s]*@")
 
 
@@ -101,9 +108,21 @@ RULES: Mapping[str, OptionRule] = {
     ),
     "image": OptionRule(_word, "which is not the name of an image", "Write it like registry.example/name:tag"),
     "timeout": OptionRule(lambda v: v > 0, "which is not a duration", "Give a number of seconds above 0"),
+    "kubeconfig": OptionRule(
+        lambda value: isinstance(value, str) and not re.search(r"\$\w|\$\{", value),
+        "which has a variable, and is read on the machine that asks the API",
+        "Write the path out; ~ is the home there",
+    ),
     "url": REPOSITORY,
     "toolkit_repository": REPOSITORY,
 }
+# What Ansible's type `path` would replace on the machine that validates, which is the controller: a home, a variable of the environment.
+EXPANDS = re.compile(r"^~|\$\w|\$\{")
+LITERAL = OptionRule(
+    lambda value: not (isinstance(value, str) and EXPANDS.search(value)),
+    "which has a ~ or a variable, and a path of a host is taken as it is written",
+    "Give the full path, starting with /",
+)
 ITEMS: Mapping[str, OptionRule] = {
     "cdi_spec_dirs": OptionRule(lambda v: _path(v) and v != "/", PATH.why, PATH.next),
     "annotation_prefixes": OptionRule(
@@ -123,12 +142,7 @@ def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
 
     docker: Docker is the only engine that the options are for.
     """
-    for name, rule in RULES.items():
-        if options.get(name) not in (None, ""):
-            _check(name, options[name], rule)
-    for name, rule in ITEMS.items():
-        for item in options.get(name) or []:
-            _check(name, item, rule)
+    _check_each(options)
     check_classes(options)
     if options.get("drop_in") == "never" and options.get("drop_in_path"):
         raise PlanError(f"drop_in is never, and drop_in_path is {options['drop_in_path']}", next="Leave out one of the two")
@@ -152,6 +166,19 @@ def check_classes(options: Mapping[str, Any]) -> None:
         for name in ("cdi_class", "cdi_model_class"):
             if options.get(option) and options.get(name) == taken:
                 raise PlanError(f"{name} is {taken}, the class of {option}", why=why, next=f"Leave {name} or {option} out")
+
+
+def _check_each(options: Mapping[str, Any]) -> None:
+    """Judge single values, by the rules of their options."""
+    for name in sorted(HOST_PATHS & set(options)):
+        for path in options[name] if isinstance(options[name], list) else [options[name]]:
+            _check(name, path, LITERAL)
+    for name, rule in RULES.items():
+        if options.get(name) not in (None, ""):
+            _check(name, options[name], rule)
+    for name, rule in ITEMS.items():
+        for item in options.get(name) or []:
+            _check(name, item, rule)
 
 
 def _without_kubernetes(engines: Iterable[str]) -> bool:
@@ -193,6 +220,8 @@ def check_handler(name: str, value: Any) -> None:
     unknown = sorted(str(key) for key in set(value) - {"binary", "options"})
     if unknown:
         raise PlanError(f"unknown key {unknown[0]!r}", where=where, next="Known keys are binary and options")
+    if value.get("binary"):
+        _check(f"{where}.binary", value["binary"], LITERAL)
     if value.get("binary") and not _file(value["binary"]):
         raise PlanError(f"binary is {value['binary']!r}, {FILE.why}", where=where, next=FILE.next)
     if not isinstance(value.get("options") or {}, Mapping):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import datetime as dt
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,6 +61,10 @@ NAMED = [
         {"bundle_file": "/srv/b.tar", "toolkit_repository": "https://mirror.example/toolkit_repository"},
         "gpufleet_bundle_file is set besides gpufleet_toolkit_repository (gpufleet_toolkit_repository is https://mirror.example/toolkit_repo",
     ),
+    ("gpufleet.nvidia.node", {"config_path": "~/c.toml"}, "gpufleet_config_path is '~/c.toml', which has a ~ or a variable"),
+    ("gpufleet.nvidia.node", {"engine_version": 1.1}, "gpufleet_engine_version is the number 1.1, of which YAML drops a last 0"),
+    ("gpufleet.nvidia.node", {"sharing": {"0": [dt.date(2024, 1, 1)]}}, "gpufleet_sharing.0[0] is 2024-01-01, which YAML reads as a date"),
+    ("gpufleet.nvidia.node", {"sharing": {dt.date(2024, 1, 1): {}}}, "gpufleet_sharing has the key 2024-01-01, which YAML reads as a date"),
     ("example.site.gpu", {"root": "tree"}, "root is 'tree', which is not an absolute path"),
     ("", {"root": "tree"}, "root is 'tree', which is not an absolute path"),
 ]
