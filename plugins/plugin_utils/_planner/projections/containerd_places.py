@@ -49,6 +49,7 @@ PLACES: Mapping[Path, str] = {
     ("version",): "int",
     ("imports",): "patterns",
     ("disabled_plugins",): "names",
+    ("required_plugins",): "names",
     ("grpc", "address"): "address",
     GRPC_V4: "address",
     **{(*names, *path): shape for names in TABLES for path, shape in _CRI_PLACES.items()},

@@ -163,7 +163,7 @@ def of_root(
         f"{file.path}: has a handler that looks like one of this collection ({name}), {kept[name]}; it is left alone" for name in named
     )
     doc = without_keys(only(policy, [h.name for h in policy.handlers if h.name not in kept]), doc, was)
-    doc = without_headers(doc, file.doc, original)
+    doc = without_headers(without_version(doc, was), file.doc, original)
     refuse_other_names(doc, was)
     released = (file.real,) if original else ()
     if doc.text == file.doc.text:
@@ -241,6 +241,14 @@ def without_headers(doc: toml.TomlDocument, there: toml.TomlDocument, original: 
         if full.get(path) and not any_left and path not in before:
             doc = toml.remove_header(doc, path)
     return doc
+
+
+def without_version(doc: toml.TomlDocument, was: Mapping[str, Any] | None) -> toml.TomlDocument:
+    """Take out the version that our first table brought, unless a plugin is named by now, which counts on it."""
+    brought = was is not None and "version" not in was and doc.data.get("version") == edit.VERSION_2[1]
+    if not brought or any(doc.data.get(key) for key in containerd_files.NAMES_PLUGINS):
+        return doc
+    return toml.remove(doc, edit.VERSION_2[0])
 
 
 def without_handler(doc: toml.TomlDocument, at: tuple[str, ...], binary: str, was: Mapping[str, Any] | None) -> toml.TomlDocument:

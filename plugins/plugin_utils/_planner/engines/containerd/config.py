@@ -250,7 +250,9 @@ def _list(numbers: tuple[int, ...]) -> str:
 
 def names(files: FileSet, version: Version) -> Path:
     """The CRI table that this set uses: the root's own first, never two names in one set."""
-    schema = files.schema or releases.facts(version).new_file
+    schema = schema_in_force(files, version) or releases.facts(version).new_file
+    if schema < 2 and takes_version(files):
+        schema = 2
     if schema < 2:
         return containerd_places.V1_NAMES
     natural = releases.NATURAL_NAMES[schema]
@@ -264,6 +266,26 @@ def names(files: FileSet, version: Version) -> Path:
         if uses(file.doc.data, other) and not lost and (other == containerd_places.V2_NAMES or 3 in releases.facts(version).schemas):
             return other
     return natural
+
+
+def schema_in_force(files: FileSet, version: Version) -> int:
+    """Return the config version by which the set is read: on 1.x that of the last file which names one, else the root's."""
+    if releases.facts(version).merge == "replace":
+        return next((file.declared for file in reversed(files.files) if file.declared), files.schema)
+    return files.schema
+
+
+# By which version 1 and version 2 name plugins differently: `cri` and `io.containerd.grpc.v1.cri`.
+NAMES_PLUGINS = ("plugins", "disabled_plugins", "required_plugins")
+
+
+def takes_version(files: FileSet) -> bool:
+    """Tell whether `version = 2` in a root file without a version leaves all as it is, since no file names a plugin.
+
+    A file without a version counts as version 1, whose CRI table containerd 2.0 to 2.2 drop.
+    """
+    root = files.root
+    return bool(root) and "version" not in root.doc.data and not any(file.doc.data.get(k) for file in files.files for k in NAMES_PLUGINS)
 
 
 def uses(data: Mapping[str, Any], table: Path) -> bool:
@@ -290,12 +312,12 @@ def effective(files: FileSet, version: Version, *, built_in: bool = True) -> Map
 
 
 def _effective(files: FileSet, version: Version, built_in: bool) -> Mapping[str, Any]:
-    facts = releases.facts(version)
+    facts, schema = releases.facts(version), schema_in_force(files, version)
     cri: dict[str, Any] = {}
     for file in files.files:
         for table in containerd_places.TABLES:
             part = toml.lookup(file.doc.data, table)
-            if isinstance(part, Mapping) and read_by(table, file, files, facts):
+            if isinstance(part, Mapping) and read_by(table, file, schema, facts):
                 cri = toml.copied(dict(part)) if facts.merge == "replace" else merged(cri, part)
     cri = _filled(cri, known.filled_in(files.root_path))
     containerd = cri.setdefault("containerd", {})
@@ -316,13 +338,15 @@ def _filled(cri: dict[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
     return {k: _filled(v, values) if isinstance(v, dict) else values.get(v, v) if isinstance(v, str) else v for k, v in cri.items()}
 
 
-def read_by(table: Path, file: ConfigFile, files: FileSet, facts: releases.Release) -> bool:
-    """Whether this release reads a table of this name in this file at all."""
+def read_by(table: Path, file: ConfigFile, schema: int, facts: releases.Release) -> bool:
+    """Tell whether this release reads a table of this name in this file at all. schema: by which the set is read, 0 without a root file."""
     if table == containerd_places.V1_NAMES:
-        return files.schema < 2 and not facts.v1_lost
+        return schema < 2 and not facts.v1_lost
     if table == containerd_places.V3_NAMES:
         return 3 in facts.schemas
-    return not (facts.v2_names_in_v3_lost and (file.declared or files.schema) > 2)
+    if facts.merge == "replace" and schema == 1:
+        return False  # 1.x looks a plugin up by its short name then
+    return not (facts.v2_names_in_v3_lost and (file.declared or schema) > 2)
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

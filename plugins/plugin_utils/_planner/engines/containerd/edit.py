@@ -230,8 +230,13 @@ def in_place(files: FileSet, names: Path, wanted: list[Setting], version: Versio
         return [FileChange(files.root_path, files.root_path, None, None, doc, whole=True)]
     said = toml.lookup(root.doc.data, names, {})
     missing = [w for w in wanted if toml.lookup(said, w.path) != w.value]
-    after = toml.set_values(root.doc, values_of(missing, names))
+    versioned = [VERSION_2] if missing and names != containerd_places.V1_NAMES and config.takes_version(files) else []
+    after = toml.set_values(root.doc, [*versioned, *values_of(missing, names)])
     return [FileChange(root.path, root.real, root.doc, root.sha256, after, whole=False)] if after.text != root.doc.text else []
+
+
+# Of a root file without a version that names no plugin. Ours would otherwise be the first version 1 table in it.
+VERSION_2: tuple[Path, Any] = (("version",), 2)
 
 
 def head(version: int) -> str:

@@ -79,11 +79,11 @@ def prefixes(names: Iterable[str]) -> list[Path]:
 
 def merged(obs: Observation, files: FileSet, version: Version) -> dict[Path, Leaf]:
     """The CRI table as this release merges it from the files."""
-    facts = releases.facts(version)
+    facts, schema = releases.facts(version), config.schema_in_force(files, version)
     found: dict[Path, Leaf] = {}
     for file in files.files:
         for table in _tables(file):
-            if config.read_by(table, file, files, facts):
+            if config.read_by(table, file, schema, facts):
                 part = of_file(obs, files, file, table)
                 found = part if facts.merge == "replace" else {**found, **part}
     if facts.keeps_runc or not any(path[:2] == releases.RUNTIMES for path in found):

@@ -200,6 +200,9 @@ def _differences(
         before, after = old.get("imports"), change.after.data.get("imports")
         if before != after:
             found.append(Difference("file", change.path, "imports", before, after, "so containerd reads the drop-in"))
+        if change.before and edit.VERSION_2[0][0] not in old and "version" in change.after.data:
+            why = "containerd 2.0 to 2.2 drop the CRI settings of a file without a version"
+            found.append(Difference("file", change.path, "version", None, change.after.data["version"], why))
         if not any(d.path == change.path for d in found):
             was = None if change.before is None else owned_file.content(change.before.text)
             found.append(Difference("file", change.path, "", was, owned_file.content(change.after.text), "this collection owns this file"))

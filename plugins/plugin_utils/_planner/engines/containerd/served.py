@@ -45,6 +45,7 @@ def version_of(instance: Instance) -> Version:
 
 def check(files: FileSet, version: Version) -> None:
     config.check_schema(files, version)
+    _check_sleeping(files, version)
     facts = releases.facts(version)
     root = files.root
     if root and files.schema < 2 and facts.merge == "deep":
@@ -69,6 +70,23 @@ def check(files: FileSet, version: Version) -> None:
         )
     if facts.merge == "deep" and not version.at_least(*READS_NEWER_DROP_INS):
         _check_shadow(files)
+
+
+def _check_sleeping(files: FileSet, version: Version) -> None:
+    """Refuse a table by the name of version 2 in a set without a version, which 1.x does not read: ours beside it would be a second one."""
+    if config.schema_in_force(files, version) >= 2 or releases.facts(version).merge != "replace":
+        return
+    if any(config.uses(file.doc.data, containerd_places.V1_NAMES) for file in files.files):
+        return  # which is what counts, beside whatever lies there
+    for file in files.files:
+        if config.uses(file.doc.data, containerd_places.V2_NAMES):
+            raise PlanError(
+                f"containerd {version} does not read this table",
+                where=file.path,
+                line=toml.line_of(file.doc, containerd_places.V2_NAMES),
+                why=f"{files.root_path} has no version, so it counts as version 1, in which the table is plugins.cri",
+                next=f"Write version = 2 at the top of {files.root_path} if these settings are to count, else remove the table",
+            )
 
 
 def _check_shadow(files: FileSet) -> None:

@@ -28,6 +28,9 @@ BEFORE = {
     "CRI, empty": f"version = 2\n[{CRI}] # ask Anna\n{RUNC}",
     "version 1": '[plugins.cri]\n  sandbox_image = "pause:3.9"\n',
     "plugins, empty": "version = 2\n[plugins]\n",
+    "no version, a comment": "# our site\n",
+    "no version, an empty list": "disabled_plugins = []\n",
+    "no version, a socket": '[grpc]\n  address = "/run/containerd/containerd.sock"\n',
 }  # fmt: skip
 HEAD, TAIL = "# by hand\n", '\n[metrics]\n  address = "127.0.0.1:1338"\n'
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
+import tomllib
 from typing import Any
 
 import pytest
@@ -94,6 +95,56 @@ version = 2
 [debug]
   level = "info"
 """
+
+
+# A root file without `version`, for containerd 1.7 -> the version that it gets, and the CRI table that ours is written to.
+V1_TABLE = "plugins.cri"
+V2_TABLE = f"plugins.{CRI}"
+WITHOUT_VERSION = {
+    "an empty file": ("", 2, V2_TABLE),
+    "comments alone": ("# ours since 2019\n", 2, V2_TABLE),
+    "empty lists": ("disabled_plugins = []\nrequired_plugins = []\n", 2, V2_TABLE),
+    "settings that all versions name alike": ('oom_score = -999\n[grpc]\n  gid = 3\n[debug]\n  level = "info"\n', 2, V2_TABLE),
+    "no plugin beneath plugins": ("[plugins]\n", 2, V2_TABLE),
+    # What version 2 would name otherwise: with `version = 2`, 1.x refuses the file.
+    "a table of version 1": ('[plugins.cri]\nsandbox_image = "x"\n', None, V1_TABLE),
+    "a table of another plugin": ('[plugins.opt]\npath = "/opt/x"\n', None, V1_TABLE),
+    "a disabled plugin": ('disabled_plugins = ["btrfs"]\n', None, V1_TABLE),
+    "a required plugin": ('required_plugins = ["cri"]\n', None, V1_TABLE),
+    "version 1, said": ("version = 1\n", 1, V1_TABLE),
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_VERSION)
+@pytest.mark.parametrize("release", ["1.6.20", "1.7.24"])
+def test_a_file_without_a_version_gets_version_2_where_that_changes_nothing_else(case: str, release: str) -> None:
+    text, version, table = WITHOUT_VERSION[case]
+    found = plan(release, {ROOT: text})
+    after = applied({ROOT: text}, found)
+    read = tomllib.loads(after[ROOT])
+    assert (read.get("version"), f"[{table}.containerd.runtimes.nvidia]" in after[ROOT]) == (version, True)
+    assert {key: value for key, value in read.items() if key not in ("version", "plugins")} == {
+        key: value for key, value in tomllib.loads(text).items() if key not in ("version", "plugins")
+    }
+    assert [d.after for d in found.differences if d.key == "version"] == ([2] if version == 2 else [])
+    assert plan(release, after).changes == (), "the second run changes nothing"
+    if version == 2:  # and the release after an upgrade reads it
+        plan("2.1.9", after)
+
+
+def test_a_file_without_a_version_whose_import_says_version_2_is_read_by_that() -> None:
+    files = {ROOT: 'imports = ["/etc/containerd/a.toml"]\n', "/etc/containerd/a.toml": "version = 2\n"}
+    after = applied(files, plan("1.7.24", files))
+    assert tomllib.loads(after[ROOT])["version"] == 2
+    assert f"[{V2_TABLE}.containerd.runtimes.nvidia]" in after[ROOT]
+
+
+@pytest.mark.parametrize("settings", ["explicit", "never"])
+def test_a_file_without_a_version_that_is_edited_in_place_on_2_x_gets_version_2(settings: str) -> None:
+    text = "" if settings == "explicit" else "oom_score = 0\n"
+    after = applied({ROOT: text}, plan("2.1.9", {ROOT: text}, Policy(drop_in="never")))
+    assert tomllib.loads(after[ROOT])["version"] == 2
+    assert f"[{V2_TABLE}.containerd.runtimes.nvidia]" in after[ROOT]
 
 
 @pytest.mark.parametrize(("version", "text"), [("1.7.24", OLD), ("2.1.9", "version = 3\n")])
@@ -279,6 +330,9 @@ BAD = {
     "a drop-in newer than its root": (
         "2.3.4", {ROOT: 'version = 2\nimports = ["/d/*.toml"]\n', "/d/a.toml": "version = 3\n"},
         r"/d/a\.toml:1: .*version = 3, but its root .* has 2"),
+    "a table of version 2 in a file without a version, which 1.x does not read": (
+        "1.7.24", {ROOT: f'[plugins.{CRI}]\nsandbox_image = "x"\n'},
+        r"config\.toml:1: containerd 1\.7\.24 does not read this table .*counts as version 1.*Write version = 2 at the top"),
     "the CRI part of a version 1 file on 2.1": (
         "2.1.9", {ROOT: '[plugins.cri]\nsandbox_image = "x"\n'}, r"config\.toml:1: .*version 1 .*drops its CRI"),
     "a drop-in that replaces the CRI table on 1.x": (
