@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, outside, rollout_batch, rollout_report
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, sink
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
@@ -47,7 +48,10 @@ class ActionModule(ActionBase):
 def made(args: Mapping[str, Any], task_vars: Mapping[str, Any], check: bool) -> document.Document:
     now = outside.now()
     if args["sources"]:
-        return kept.merged({name: read(name) for name in args["sources"]}, now)
+        reports = {name: read(kept.file_of(name)) for name in args["sources"]}
+        for sentence in kept.said_of_several(reports):
+            Display().warning(escape.line(sentence))
+        return kept.merged(reports, now)
     about = document.About(args["playbook"], now, check, args["status"], args["change_ref"])
     results, classes = of_this_run(args, task_vars)
     return document.of({host: escape.result(result) for host, result in results.items()}, about, classes)

@@ -41,7 +41,8 @@ options:
   sources:
     description:
       - Files F(report.json) of earlier runs, of other controllers for example, which are put together. No result of this run is read then.
-      - Of a host that is in several the newest report counts.
+      - Of a host that is in several the newest report counts, with a warning. A report knows a host by its name alone.
+      - Name the reports if hosts of different places have one name. The hosts of V(north=north/report.json) are C(north/gpu1) and so on.
     type: list
     elements: path
     default: []
@@ -89,7 +90,7 @@ EXAMPLES = r"""
 
 - name: Put the reports of two controllers together
   gpufleet.nvidia.fleet_report:
-    sources: [north/report.json, south/report.json]
+    sources: [north=north/report.json, south=south/report.json]
     directory: fleet
   run_once: true
 """

@@ -5,23 +5,57 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 SETTING = "gpufleet_report_from"
 STEP = f"Name files report.json that this collection has written in {SETTING}"
 
 
+# `north=north/report.json`: a name for the hosts of one report, which may be called as those of another one.
+NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)=(.+)", re.DOTALL)
+
+
+def file_of(source: str) -> str:
+    """Return the file that an entry of `sources` means."""
+    found = NAMED.fullmatch(source)
+    return found[2] if found else source
+
+
+def hosts_of(source: str, report: Mapping[str, Any]) -> dict[str, hosts.Host]:
+    """Return the hosts of one report, by the name of the report and their own where it has one."""
+    found = NAMED.fullmatch(source)
+    return {f"{found[1]}/{name}" if found else name: host for name, host in report["hosts"].items()}
+
+
+def in_several(kept: Mapping[str, Any]) -> list[str]:
+    """List the hosts that are in more than one report. A report has no more of a host than its name."""
+    found = Counter(name for source, report in kept.items() for name in hosts_of(source, report))
+    return sorted((name for name, times in found.items() if times > 1), key=names.natural)
+
+
+def said_of_several(kept: Mapping[str, Any]) -> list[str]:
+    """Say which hosts were taken for one, since two hosts of one name would be one row."""
+    found = in_several(kept)
+    if not found:
+        return []
+    step = "If these are different hosts, name the reports in it, as in north=north/report.json"
+    return [f"{names.some(found)}: in several reports of {SETTING}, of which the newest counts. {step}"]
+
+
 def merged(kept: Mapping[str, Any], at: str) -> document.Document:
-    """kept: file -> what it says. Of a host that is in several the newest report counts."""
+    """Make one report of several. kept: entry of `sources` -> what the file says. Of a host in several the newest report counts."""
     newest = sorted(kept, key=lambda where: str(require(kept[where], where)["generated"]))
     by_name: dict[str, hosts.Host] = {}
     changes: dict[str, Any] = {}
     for where in newest:
-        by_name.update(kept[where]["hosts"])
+        by_name.update(hosts_of(where, kept[where]))
         changes.update(kept[where]["changes"])
     playbooks = sorted({str(data["run"]["playbook"]) for data in kept.values()})
     check = any(data["run"]["check"] for data in kept.values())

@@ -112,6 +112,26 @@ def test_kept_reports_are_one_and_the_newest_counts() -> None:
     assert [change["hosts"] for change in whole["changes"].values()] == [["gpu3"]]
 
 
+def test_hosts_of_one_name_in_named_reports_are_two() -> None:
+    north, south = made({"gpu1": reports.changed()}, "2026-01-01T00:00:00Z"), made({"gpu1": reports.looked(), "gpu2": reports.looked()})
+    named = {"north=north/report.json": north, "south=south/report.json": south}
+    whole = kept.merged(named, AT)
+    assert judged(json.loads(json.dumps(whole)), SCHEMA) == []
+    found = {name: host["outcome"] for name, host in whole["hosts"].items()}
+    assert found == {"north/gpu1": "changed", "south/gpu1": "unchanged", "south/gpu2": "unchanged"}
+    assert (whole["totals"]["hosts"], [change["hosts"] for change in whole["changes"].values()]) == (3, [["north/gpu1"]])
+    assert [kept.file_of(source) for source in named] == ["north/report.json", "south/report.json"]
+    assert kept.said_of_several(named) == []
+    assert kept.in_several({"north/report.json": north, "south/report.json": south}) == ["gpu1"]
+
+
+def test_the_same_name_of_two_reports_is_one_place() -> None:
+    old, new = made({"gpu1": reports.changed()}, "2026-01-01T00:00:00Z"), made({"gpu1": reports.looked()})
+    reports_ = {"north=a.json": old, "north=b.json": new}
+    assert {name: host["outcome"] for name, host in kept.merged(reports_, AT)["hosts"].items()} == {"north/gpu1": "unchanged"}
+    assert kept.in_several(reports_) == ["north/gpu1"]
+
+
 DAMAGED = [
     # what is set, how it begins
     ((), "this is no report"),
