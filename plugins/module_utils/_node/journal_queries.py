@@ -109,6 +109,7 @@ def _shown(meta):
         "removed": [change["path"] for change in meta.get("changes") or [] if change.get("sha256_after") is None],
         "ran": [" ".join(command["argv"]) for command in meta.get("commands") or []],
         "units": [unit["name"] for unit in meta.get("units") or []],
+        "actions": [unit.get("action") or "restart" for unit in meta.get("units") or []],
         "by": outcome.get("by"),
         "why": outcome.get("why"),
         "trouble": outcome.get("trouble"),

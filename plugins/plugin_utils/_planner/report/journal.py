@@ -135,9 +135,22 @@ def done(entry: Entry) -> str:
         *(f"ran {cut(command)}" for command in entry.get("ran") or ()),
         *([f"wrote {', '.join(written)}"] if written else []),
         *([f"removed {', '.join(removed)}"] if removed else []),
-        *([f"restarted {', '.join(entry['units'])}"] if entry.get("units") else []),
+        *acted_on(entry),
     ]
     return "; ".join(did) or "nothing"
+
+
+# What a transaction does to units. Docker is reloaded where that is enough, and a manager restarts its engine by itself.
+ACTED = {"restart": "restarted", "reload": "reloaded", "start": "started", "wait": "waited for"}
+
+
+def acted_on(entry: Entry) -> list[str]:
+    """Say for each kind of action which units it was about; without a known action a unit counts as restarted."""
+    units, actions = list(entry.get("units") or ()), list(entry.get("actions") or ())
+    found: dict[str, list[str]] = {}
+    for unit, action in zip(units, [*actions, *[""] * len(units)], strict=False):
+        found.setdefault(ACTED.get(str(action), ACTED["restart"]), []).append(unit)
+    return [f"{verb} {', '.join(its)}" for verb, its in found.items()]
 
 
 def history(entry: Entry) -> str:

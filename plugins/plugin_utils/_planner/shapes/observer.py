@@ -114,7 +114,8 @@ _CRI_STATUS = Table(
 )  # fmt: skip
 _TRANSACTION: Mapping[str, Shape] = {
     "id": NAME, "time": Maybe(WORD), "reason": Maybe(MESSAGE), "state": WORD, "files": PATHS, "removed": PATHS, "ran": TEXTS,
-    "units": Items(NAME), "by": Maybe(NAME), "why": Maybe(MESSAGE), "trouble": Maybe(MESSAGE), "foreign": PATHS, "entry": PATH,
+    "units": Items(NAME), "actions": Items(WORD), "by": Maybe(NAME), "why": Maybe(MESSAGE), "trouble": Maybe(MESSAGE), "foreign": PATHS,
+    "entry": PATH,
 }  # fmt: skip
 _DIGEST = Maybe(SHA256)
 _ORIGINAL = _content(

@@ -70,3 +70,20 @@ def test_what_was_taken_back_is_told_with_the_units_words_and_the_files() -> Non
         "containerd.service failed: it panicked (`journalctl --unit=containerd.service "
         "--since=@1` on the host shows what it said); /etc/b: changed by someone else in the meantime, so left as found. Restored: /etc/a"
     )
+
+
+ACTIONS = [
+    # units, what was done to each, how it is said
+    (["docker.service"], ["reload"], "reloaded docker.service"),
+    (["containerd.service", "crio.service"], ["restart", "restart"], "restarted containerd.service, crio.service"),
+    (["docker.service", "crio.service"], ["reload", "restart"], "reloaded docker.service; restarted crio.service"),
+    (["gpufleet-cdi-guard.path"], ["start"], "started gpufleet-cdi-guard.path"),
+    (["k3s.service"], ["wait"], "waited for k3s.service"),
+    (["containerd.service"], [], "restarted containerd.service"),
+    ([], [], "nothing"),
+]
+
+
+@pytest.mark.parametrize(("units", "actions", "said"), ACTIONS)
+def test_the_journal_says_what_was_done_to_a_unit(units: list[str], actions: list[str], said: str) -> None:
+    assert journal.done({"units": units, "actions": actions}) == said
