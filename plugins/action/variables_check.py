@@ -61,20 +61,21 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         hostvars = variables["hostvars"]
         hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
-        of_run = self._without_host()
+        play = self._task.get_variable_manager().get_vars(play=self._task.get_play())
+        of_run = self._without_host(play)
         found = names.problems({host: own_variables(hostvars[host]) for host in hosts}, of_run, KNOWN, args["own"])
         # An empty text is a question of AWX's surveys that nobody answered.
         found += wrong_values({name: value for name, value in of_run.items() if value not in ("", None)}, JUDGED_RUN) + wrong_ticket(of_run)
         found += unusable(of_run.get("gpufleet_report_dir")) + wrong_number("gpufleet_max_lost", of_run.get("gpufleet_max_lost"))
         read = {host: [] if ARCHIVE in args["written"] else wrong_archive(hostvars[host]) for host in hosts}
         found += names.grouped({host: [*wrong_of_host(hostvars[host]), *read[host]] for host in hosts})
+        found += names.without_at(play.get(names.WITHOUT_AT))
         if tagged(variables, context.CLIARGS.get("args") or ()):
             found.append(names.TAGS)
         return {"changed": False, **({"failed": True, "msg": ". ".join([*found, "Nothing was done"])} if found else {})}
 
-    def _without_host(self) -> dict[str, Any]:
+    def _without_host(self, play: Mapping[str, Any]) -> dict[str, Any]:
         """What `hosts` and `serial` of the play are templated with: extra variables and the play's own, none of a host."""
-        play = self._task.get_variable_manager().get_vars(play=self._task.get_play())
         templar = self._templar.copy_with_new_env(available_variables=play)
         return {name: templar.template(play[name]) for name in names.RUN if name in play}
 

@@ -163,6 +163,17 @@ def _published(target: Any) -> list[str]:
     return []
 
 
+WITHOUT_AT = "_raw_params"  # where Ansible leaves words of `-e` that are neither a variable nor a file
+
+
+def without_at(left: object) -> list[str]:
+    """Say that `-e rollout.yml` reads no file: the run would go on for all hosts, with defaults."""
+    if left in (None, ""):
+        return []
+    file = str(left).split()[0]
+    return [f"-e {file} sets no variable, since it has neither @ nor =. Write -e @{file} if it is a file of variables"]
+
+
 def grouped(sentences: Mapping[str, Iterable[str]]) -> list[str]:
     """Each sentence once, with its hosts."""
     found: dict[str, list[str]] = {}

@@ -151,6 +151,14 @@ def test_values_that_no_role_accepts_are_named_for_all_hosts_at_once(tmp_path: P
     assert "node : " not in words
 
 
+@pytest.mark.parametrize("playbook", ["site", "rollout"])
+def test_a_file_of_variables_without_its_sign_ends_the_run(playbook: str, tmp_path: Path) -> None:
+    status, words = play(tmp_path, tmp_path / as_directory(tmp_path, {}), playbook, "-e", "more.yml")
+    assert status == 2, words
+    assert "-e more.yml sets no variable, since it has neither @ nor =. Write -e @more.yml if it is a file of variables" in words
+    assert "node : " not in words
+
+
 def test_a_variable_of_ones_own_is_left_alone_where_it_is_listed(tmp_path: Path) -> None:
     inventory = as_yaml(tmp_path, {"gpufleet_site": "fra1", "gpufleet_own_variables": ["gpufleet_site"]})
     assert play(tmp_path, inventory, "plan", "--limit", "gpu1")[0] == 0
