@@ -225,7 +225,6 @@ NO_ANSWERS = {
     "cut short": packed(b"{}")[:8],
     "no JSON": packed(b"{"),
     "no UTF-8": packed(b'"\xff"'),
-    "too deep for a reader": packed(b"[" * 200_000),
     "a number that is too long": packed(b"1" * 200_000),
     "a text without an end": packed(b'"' + b'\\"' * transport.MOST_VALUES),
     "a list": packed(b"[]"),
@@ -237,6 +236,11 @@ NO_ANSWERS = {
 def test_what_is_no_answer_of_a_program_is_one_sentence(case: str) -> None:
     with pytest.raises(AnsibleActionFail, match="is not what this collection's programs print. Check what this host runs as its Python"):
         transport.answered(NO_ANSWERS[case])
+
+
+def test_an_answer_that_is_too_deep_for_a_reader_is_refused() -> None:
+    with pytest.raises(AnsibleActionFail, match="has values more than 64 deep"):
+        transport.answered(packed(b"[" * 200_000))
 
 
 def test_an_answer_of_more_values_than_memory_has_room_for_is_refused() -> None:
