@@ -135,7 +135,7 @@ def test_any_value_anywhere(node: Node, name: str, module: str, program: str) ->
     if ENGINES[name].devices and os.geteuid() != 0:
         pytest.skip("only root may make device nodes")
     draw, met = random.Random(f"{name} {module} {program}"), 0
-    for _host in range(EXAMPLES if program != "observe" else 1):  # what a transaction has done is not done again
+    for _host in range(EXAMPLES // 3 if program != "observe" else 1):  # what a transaction has done is not done again
         host = build(node, ENGINES[name].copy(), 0o644)
         try:
             for _example in range(EXAMPLES if program == "observe" else 1):
@@ -146,4 +146,4 @@ def test_any_value_anywhere(node: Node, name: str, module: str, program: str) ->
                 met += bool(liar.done)
         finally:
             host.close()
-    assert met > EXAMPLES // 2
+    assert met > EXAMPLES // 6
