@@ -174,7 +174,7 @@ def wrong_archive(variables: Mapping[str, Any]) -> list[str]:
 
 def wrong_versions(variables: Mapping[str, Any]) -> list[str]:
     """Versions that YAML has read as numbers: 1.30 is 1.3 by then, which is another version."""
-    found = []
+    found: list[str] = []
     for name in VERSIONS:
         try:
             value = variables.get(name)

@@ -16,8 +16,8 @@ HOST = {
     "boot_id": "", "epoch": 1.0, "os_release": {"ID": "debian"},
 }  # fmt: skip
 ENTRY = {
-    "id": "a1", "time": None, "reason": None, "state": "rolled_back", "files": [], "removed": [], "ran": [], "units": [], "actions": [], "by": None,
-    "why": None, "trouble": None, "foreign": [], "entry": "/journal/a1",
+    "id": "a1", "time": None, "reason": None, "state": "rolled_back", "files": [], "removed": [], "ran": [], "units": [], "actions": [],
+    "by": None, "why": None, "trouble": None, "foreign": [], "entry": "/journal/a1",
 }  # fmt: skip
 ORIGINALS = queries.originals(JOURNAL_DIR)
 

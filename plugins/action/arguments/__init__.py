@@ -23,7 +23,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.given import require_plain, require_versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.given import require_plain_options, require_versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables import PREFIX, suggestion
 
@@ -93,7 +93,7 @@ def of_task(action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = Fals
     if validated.error_messages:
         unsupported = set(validated.unsupported_parameters)
         raise AnsibleActionFail("; ".join(said(error, unsupported, spec_, given) for error in validated.errors))
-    _judge(action, spec_, lambda: [require_plain(name, value) for name, value in validated.validated_parameters.items()])
+    _judge(action, spec_, lambda: require_plain_options(validated.validated_parameters))
     # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses that tomlkit does not know.
     plain: dict[str, Any] = {**json.loads(json.dumps(validated.validated_parameters)), **imitated()}
     _judge(action, plain, lambda: options.check(plain, docker=docker))

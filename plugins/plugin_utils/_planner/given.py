@@ -21,6 +21,12 @@ ODD: tuple[tuple[type, str, str], ...] = (
 )
 
 
+def require_plain_options(options: Mapping[str, object]) -> None:
+    """Raise PlanError for the first option that is, or has in it, what JSON has no form for."""
+    for name, value in options.items():
+        require_plain(name, value)
+
+
 def require_plain(name: str, value: object) -> None:
     """Raise PlanError for the first value in an option that is neither text, number, truth value, list nor dictionary.
 

@@ -156,7 +156,7 @@ def key_of(key: str, known: Identities) -> str:
 
 def observation_of(policy: Policy, obs: Observation, known: Identities) -> Observation:
     """Give the same answers about hardware that is named by positions."""
-    return Observation(obs.host, Answers(obs.answers, known, f"file:{gpus.paths(policy).devices}"))  # type: ignore[arg-type]
+    return Observation(obs.host, Answers(obs.answers, known, f"file:{gpus.paths(policy).devices}"))
 
 
 class Answers(Mapping[str, Mapping[str, Any]]):

@@ -39,8 +39,8 @@ OF_ONE_HOST: Sequence[tuple[re.Pattern[str], str]] = (
 
 def of(result: Result, host: str) -> dict[str, Any]:
     """Give what changes on a host: what is bound, differences and units that restart, without what is its own."""
-    planned = result.get("planned") or {}
-    found = planned if planned else {"differences": result.get("differences"), "restarts": restarts(result)}
+    planned: Mapping[str, Any] = result.get("planned") or {}
+    found: Mapping[str, Any] = planned if planned else {"differences": result.get("differences"), "restarts": restarts(result)}
     differences = [shown(difference, host) for difference in found.get("differences") or ()]
     differences.sort(key=lambda d: json.dumps(d, sort_keys=True))
     items = sorted(planned.get("bound") or (), key=lambda item: json.dumps(item, sort_keys=True))

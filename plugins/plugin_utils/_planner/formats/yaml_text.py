@@ -156,7 +156,7 @@ class _Scalars(yaml.resolver.Resolver, yaml.constructor.SafeConstructor):
         given = event.tag if event.tag not in (None, "!") else None
         if len(text) > LONGEST_NUMBER and (given in _NUMBERS or (not given and event.implicit[0] and _NUMERIC.fullmatch(text))):
             raise TooMuch(f"this number has more than {LONGEST_NUMBER} characters", line)
-        tag = given or self.resolve(yaml.ScalarNode, text, event.implicit)
+        tag = given or self.resolve(yaml.ScalarNode, text, event.implicit)  # type: ignore[no-untyped-call]
         if tag == MERGE:
             return _Merge
         if tag in (STR, VALUE):

@@ -47,8 +47,8 @@ SPAN = Row((LINE, LINE))
 KEY = Text(1024)
 WITHHELD = Items(Table({"path": Items(KEY, 256), "kind": WORD, "line": LINE, "span": SPAN, "tag": SHA256}))
 # What may travel of a content: of a file, an original, an answer over HTTP.
-SHOWN = {"fault?": FAULT, "withheld?": WITHHELD, "foreign_bytes?": Maybe(LINE)}
-PLAIN = {"content?": Maybe(Text(CONTENT)), "encoding?": Choice(("utf-8",)), **SHOWN}
-CODED = {"content": Base64(2 * CONTENT), "encoding": Choice(("base64",)), **SHOWN}
+SHOWN: Mapping[str, Shape] = {"fault?": FAULT, "withheld?": WITHHELD, "foreign_bytes?": Maybe(LINE)}
+PLAIN: Mapping[str, Shape] = {"content?": Maybe(Text(CONTENT)), "encoding?": Choice(("utf-8",)), **SHOWN}
+CODED: Mapping[str, Shape] = {"content": Base64(2 * CONTENT), "encoding": Choice(("base64",)), **SHOWN}
 CAUSES = Items(Table({"code": WORD, "values": Keyed(WORD, Maybe(Text(1024)), 16)}), 16)  # causes.MOST is 5
-LOG = {"failed": Flag(), "causes": CAUSES, "evidence": MESSAGE}
+LOG: Mapping[str, Shape] = {"failed": Flag(), "causes": CAUSES, "evidence": MESSAGE}

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes import common, observer, programs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes.rules import Asked, Broken, Shape, Table, Tree
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes.rules import Asked, Broken, Shape, Table, Tree, is_exactly
 
 _ERROR = Table({"error": common.ERROR})
 _UNKNOWN = Table({"value": Tree()})  # of a probe that is none of this collection's
@@ -32,7 +32,7 @@ def answer(question: Asked, given: Any) -> dict[str, Any]:
     """One answer of the observer in its shape. An error is an answer to every query."""
     name = row(question)
     shape: Shape = observer.ROWS.get(name, _UNKNOWN)
-    if type(given) is dict and "error" in given and name != "file":
+    if is_exactly(given, dict) and "error" in given and name != "file":
         shape = _ERROR
     try:
         found: dict[str, Any] = shape.read(given, question)
@@ -46,7 +46,7 @@ def look(given: Any, asked: Sequence[Asked]) -> dict[str, Any]:
     try:
         whole = Table({"schema": programs.SCHEMA, "host": observer.HOST}).read(given, {})
         answers = given.get("answers")
-        if type(answers) is not dict:
+        if not is_exactly(answers, dict):
             raise Broken("not a table", ("answers",))
     except Broken as broken:
         raise broken.below("observe") from None

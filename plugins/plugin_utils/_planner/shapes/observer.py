@@ -71,8 +71,8 @@ def _content_of(more: Mapping[str, Shape]) -> Shape:
     return _content({**_FILE, **more}, ("exists", "error"))
 
 
-_PLACE = {"path": PATH, "real": Maybe(PATH), "type": FILE_TYPE, "mode": MODE, "spot?": PATH}
-_ENTRY = {"name": NAME, "type": FILE_TYPE, "size": NUMBER, "mode": MODE, "rdev": RDEV, "target": Maybe(PATH)}
+_PLACE: Mapping[str, Shape] = {"path": PATH, "real": Maybe(PATH), "type": FILE_TYPE, "mode": MODE, "spot?": PATH}
+_ENTRY: Mapping[str, Shape] = {"name": NAME, "type": FILE_TYPE, "size": NUMBER, "mode": MODE, "rdev": RDEV, "target": Maybe(PATH)}
 _MENTIONED = Table({"type": FILE_TYPE, "rdev": RDEV, "link": Flag()})
 _IDENTITY = Text(64, "[0-9]+:[0-9]+:-?[0-9]+", "an inode, a size and a time")
 _PROGRAMS = Keyed(PATH, Maybe(_IDENTITY))

@@ -33,8 +33,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes.ru
 )
 
 SCHEMA = Whole(1, 1)
-_RAN = {"argv": TEXTS, "rc": Maybe(STATUS), "causes?": common.CAUSES, "why?": MESSAGE}
-_FINDINGS = {**_RAN, "findings": TEXTS, "baseline_rc?": Maybe(STATUS)}
+_RAN: Mapping[str, Shape] = {"argv": TEXTS, "rc": Maybe(STATUS), "causes?": common.CAUSES, "why?": MESSAGE}
+_FINDINGS: Mapping[str, Shape] = {**_RAN, "findings": TEXTS, "baseline_rc?": Maybe(STATUS)}
 _HEALTH: Mapping[str, Shape] = {
     "kind": WORD, "ok": Flag(), "seconds": SECONDS, "evidence": MESSAGE, "socket?": PATH, "path?": PATH, "name?": NAME, "after?": WORD,
     "timeout?": SECONDS, "replaces?": common.PEER, "require?": Tree(), "failed?": Flag(), "causes?": common.CAUSES,
@@ -43,7 +43,7 @@ _OUTCOME: Mapping[str, Shape] = {
     "id": NAME, "time": Maybe(WORD), "reason": Maybe(MESSAGE), "outcome": WORD, "why": Maybe(MESSAGE), "by": NAME, "foreign": PATHS,
     "health": Items(Table(_HEALTH)), "trouble": Maybe(MESSAGE), "ran": Items(Table(_RAN)),
 }  # fmt: skip
-_CONFLICT = {"what": WORD, "path": PATH, "expected": Maybe(MESSAGE), "found": Maybe(MESSAGE)}
+_CONFLICT: Mapping[str, Shape] = {"what": WORD, "path": PATH, "expected": Maybe(MESSAGE), "found": Maybe(MESSAGE)}
 _CASE: Mapping[str, Shape] = {
     "name": MESSAGE, "ok": Flag(), "expected": Keyed(PATH, WORD), "found": Keyed(PATH, WORD), "listed": PATHS, "unexpected": PATHS,
     "record": TEXTS, "problems": TEXTS, "error": Maybe(Table({"step": WORD, "message": MESSAGE})), "seconds": SECONDS,

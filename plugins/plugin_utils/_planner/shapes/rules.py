@@ -16,7 +16,7 @@ import dataclasses as dc
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 
@@ -25,6 +25,12 @@ DEEPEST = 24  # lists and tables in each other, of values whose places a query l
 ESCAPES = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte (PEP 383)
 SURROGATES = re.compile("[\ud800-\udfff]")
 Asked = Mapping[str, Any]
+T = TypeVar("T")
+
+
+def is_exactly(value: Any, kind: type[T]) -> TypeGuard[T]:
+    """Tell whether a value is of this very type: in JSON true is no integer, though Python takes it for one."""
+    return type(value) in (kind,)
 
 
 class Broken(Exception):
@@ -65,7 +71,7 @@ class Text:
         return self.called or f"text of at most {self.most} characters"
 
     def read(self, value: Any, asked: Asked) -> str:
-        if type(value) is not str or len(value) > self.most:
+        if not is_exactly(value, str) or len(value) > self.most:
             raise Broken(f"not {self.rule}")
         if not value.isascii() and (ESCAPES if self.bytes else SURROGATES).search(value):
             raise Broken("not text that UTF-8 can write")
@@ -86,7 +92,7 @@ class Whole:
         return f"an integer between {self.low} and {self.high}"
 
     def read(self, value: Any, asked: Asked) -> int:
-        if type(value) is not int or not self.low <= value <= self.high:
+        if not is_exactly(value, int) or not self.low <= value <= self.high:
             raise Broken(f"not {self.rule}")
         return value
 
@@ -102,7 +108,7 @@ class Place:
         return f"the number of one of the query's {self.key}"
 
     def read(self, value: Any, asked: Asked) -> int:
-        if type(value) is not int or not 0 <= value < len(asked.get(self.key) or ()):
+        if not is_exactly(value, int) or not 0 <= value < len(asked.get(self.key) or ()):
             raise Broken(f"not {self.rule}")
         return value
 
@@ -119,7 +125,7 @@ class Real:
         return f"a number between {self.low:.0f} and {self.high:.0f}"
 
     def read(self, value: Any, asked: Asked) -> float:
-        if type(value) not in (int, float) or not self.low <= value <= self.high or not math.isfinite(value):
+        if not (is_exactly(value, int) or is_exactly(value, float)) or not self.low <= value <= self.high or not math.isfinite(value):
             raise Broken(f"not {self.rule}")
         number: float = value
         return number
@@ -134,7 +140,7 @@ class Flag:
         return "true or false"
 
     def read(self, value: Any, asked: Asked) -> bool:
-        if type(value) is not bool:
+        if not is_exactly(value, bool):
             raise Broken(f"not {self.rule}")
         return value
 
@@ -150,7 +156,7 @@ class Choice:
         return "one of " + ", ".join(word or "the empty text" for word in self.words)
 
     def read(self, value: Any, asked: Asked) -> str:
-        if type(value) is not str or value not in self.words:
+        if not is_exactly(value, str) or value not in self.words:
             raise Broken(f"not {self.rule}")
         return value
 
@@ -182,7 +188,7 @@ class Items:
         return f"a list of at most {self.most}"
 
     def read(self, value: Any, asked: Asked) -> list[Any]:
-        if type(value) is not list or len(value) > self.most:
+        if not is_exactly(value, list) or len(value) > self.most:
             raise Broken(f"not {self.rule}")
         if self.exactly and len(value) != len(asked.get(self.exactly) or ()):
             raise Broken(f"not as many items as the query has {self.exactly}")
@@ -203,7 +209,7 @@ class Row:
         return f"a list of {len(self.parts)}"
 
     def read(self, value: Any, asked: Asked) -> list[Any]:
-        if type(value) is not list or len(value) != len(self.parts):
+        if not is_exactly(value, list) or len(value) != len(self.parts):
             raise Broken(f"not {self.rule}")
         try:
             return [part.read(item, asked) for part, item in zip(self.parts, value, strict=True)]
@@ -223,7 +229,7 @@ class Table:
         return "a table"
 
     def read(self, value: Any, asked: Asked) -> dict[str, Any]:
-        if type(value) is not dict:
+        if not is_exactly(value, dict):
             raise Broken(f"not {self.rule}")
         found: dict[str, Any] = {}
         for name, shape in self.fields.items():
@@ -257,7 +263,7 @@ class Keyed:
         return f"a table of at most {self.most}"
 
     def read(self, value: Any, asked: Asked) -> dict[str, Any]:
-        if type(value) is not dict or len(value) > self.most:
+        if not is_exactly(value, dict) or len(value) > self.most:
             raise Broken(f"not {self.rule}")
         try:
             return {self.key.read(key, asked): self.each.read(inner, asked) for key, inner in value.items()}
@@ -282,7 +288,7 @@ class Named:
         return f"a table with the query's {self.names}"
 
     def read(self, value: Any, asked: Asked) -> dict[str, Any]:
-        if type(value) is not dict:
+        if not is_exactly(value, dict):
             raise Broken(f"not {self.rule}")
         wanted = (*self.more, *(asked.get(self.names) or ()))
         if not self.some and any(name not in value for name in wanted):
@@ -324,13 +330,13 @@ class Tree:
         return value
 
     def _fits(self, value: Any, depth: int) -> bool:
-        if type(value) is dict:
+        if is_exactly(value, dict):
             return depth < DEEPEST and all(self._fits(key, depth) and self._fits(inner, depth + 1) for key, inner in value.items())
-        if type(value) is list:
+        if is_exactly(value, list):
             return depth < DEEPEST and all(self._fits(inner, depth + 1) for inner in value)
-        if type(value) is str:
+        if is_exactly(value, str):
             return len(value) <= self.most and not SURROGATES.search(value)
-        return value is None or type(value) is bool or (type(value) in (int, float) and abs(value) < 1 << 64)
+        return value is None or is_exactly(value, bool) or ((is_exactly(value, int) or is_exactly(value, float)) and abs(value) < 1 << 64)
 
 
 @dc.dataclass(frozen=True)
@@ -344,7 +350,7 @@ class Base64:
         return f"base64 of at most {self.most} characters"
 
     def read(self, value: Any, asked: Asked) -> str:
-        if type(value) is not str or len(value) > self.most or not value.isascii():
+        if not is_exactly(value, str) or len(value) > self.most or not value.isascii():
             raise Broken(f"not {self.rule}")
         try:
             base64.b64decode(value, validate=True)
@@ -365,10 +371,10 @@ class When:
         return "a table"
 
     def read(self, value: Any, asked: Asked) -> Any:
-        if type(value) is not dict:
+        if not is_exactly(value, dict):
             raise Broken(f"not {self.rule}")
         word = value.get(self.key)
-        return self.shapes[word if type(word) is str and word in self.shapes else ""].read(value, asked)
+        return self.shapes[word if is_exactly(word, str) and word in self.shapes else ""].read(value, asked)
 
 
 @dc.dataclass(frozen=True)
@@ -384,6 +390,6 @@ class Has:
         return "a table"
 
     def read(self, value: Any, asked: Asked) -> Any:
-        if type(value) is not dict:
+        if not is_exactly(value, dict):
             raise Broken(f"not {self.rule}")
         return (self.then if self.key in value else self.other).read(value, asked)

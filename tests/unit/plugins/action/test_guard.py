@@ -151,9 +151,10 @@ def test_a_result_has_the_types_of_json_alone(value: Any, shown: Any) -> None:
 
 def plain(value: Any) -> bool:
     """Whether a value is of JSON's types, and of no subclass."""
-    if type(value) is dict:
-        return all(type(k) is str and plain(v) for k, v in value.items())
-    return all(map(plain, value)) if type(value) is list else type(value) in (str, int, float, bool, type(None))
+    kind = type(value)
+    if kind is dict:
+        return all(key.__class__ is str and plain(inner) for key, inner in value.items())
+    return all(map(plain, value)) if kind is list else kind in (str, int, float, bool, type(None))
 
 
 texts = st.text(max_size=5)

@@ -32,5 +32,6 @@ def test_a_version_that_yaml_has_read_as_a_number_is_refused(text: str, number: 
 
 
 def test_a_version_in_a_list_is_a_version() -> None:
-    said = 'gpufleet_bundle_versions has the number 1.2, of which YAML drops a last 0. Write the version in quotes: gpufleet_bundle_versions: ["1.30"]'
+    step = 'Write the version in quotes: gpufleet_bundle_versions: ["1.30"]'
+    said = f"gpufleet_bundle_versions has the number 1.2, of which YAML drops a last 0. {step}"
     assert variables_check.wrong_of_host(yaml.safe_load("gpufleet_bundle_versions: [1.19.1, 1.20]")) == [said]

@@ -285,7 +285,9 @@ def takes_version(files: FileSet) -> bool:
     A file without a version counts as version 1, whose CRI table containerd 2.0 to 2.2 drop.
     """
     root = files.root
-    return bool(root) and "version" not in root.doc.data and not any(file.doc.data.get(k) for file in files.files for k in NAMES_PLUGINS)
+    if root is None or "version" in root.doc.data:
+        return False
+    return not any(file.doc.data.get(key) for file in files.files for key in NAMES_PLUGINS)
 
 
 def uses(data: Mapping[str, Any], table: Path) -> bool:
