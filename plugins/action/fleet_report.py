@@ -15,6 +15,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, outside, rollout_batch, rollout_report
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, sink
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, html, kept
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import bounds, escape, outcomes, registered
@@ -90,9 +91,21 @@ def where(files: Sequence[str], hosts: int) -> str:
     return f"The report of {outcomes.plural(hosts)} is {Path(page).absolute()}"
 
 
+LARGEST = 256 << 20  # bytes; the report of ten thousand hosts takes a tenth
+
+
+def text(path: Path) -> str:
+    """Read a report. Raises ValueError for a file that is larger than any report."""
+    with path.open("rb") as opened:
+        data = opened.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise ValueError(f"it has more than {LARGEST >> 20} MiB")
+    return data.decode("utf-8")
+
+
 def read(name: str) -> Any:
     try:
-        return kept.require(json.loads(Path(name).expanduser().read_text(encoding="utf-8")), name)
+        return kept.require(json_bounds.loads(text(Path(name).expanduser()), LARGEST), name)
     except OSError as error:
         raise PlanError("this file cannot be read", where=name, why=error.strerror or "", next=kept.STEP) from None
     except (ValueError, RecursionError) as error:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import stat
 import zoneinfo
@@ -21,6 +20,7 @@ from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, plan_file, settings, sink, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SPEC = arguments.spec("rollout_settings")
@@ -122,7 +122,7 @@ LARGEST = 256 << 20  # bytes; ten thousand hosts of which each changes otherwise
 def read_plan(name: str) -> Mapping[str, Any]:
     """An approved plan. The first thing that is wrong with it is said."""
     try:
-        data = json.loads(read_approval(name))
+        data = json_bounds.loads(read_approval(name), LARGEST)
     except (OSError, RuntimeError) as error:  # RuntimeError: no home directory for `~`, or lists in lists without an end
         step = f"Name a file that {plan_file.FILE} has written"
         why = (error.strerror if isinstance(error, OSError) else str(error)) or ""

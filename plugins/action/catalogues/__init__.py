@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 import os
 import stat
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import registry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import catalogue, cpu, document, inspected
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import Image
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
@@ -65,9 +65,9 @@ def said(given: Any) -> inspected.Inspected:
     try:
         if not isinstance(given, str):
             return inspected.Inspected(inspected.environment(given))
-        return inspected.described(json.loads(text(given, DESCRIPTION)))
+        return inspected.described(json_bounds.loads(text(given, DESCRIPTION)))
     except (ValueError, RecursionError) as error:
-        why = str(error) if isinstance(error, inspected.Unreadable) else "it is no JSON"
+        why = str(error) if isinstance(error, (inspected.Unreadable, json_bounds.TooMuch)) else "it is no JSON"
         where = given if isinstance(given, str) else "gpufleet_verify_image_environment"
         step = "Give the output of skopeo inspect or docker image inspect, or the variables themselves"
         raise PlanError("this describes no image", where=where, why=why, next=step) from None

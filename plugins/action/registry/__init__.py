@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.action import online
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import distribution, inspected
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.distribution import Odd, Reference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
@@ -241,7 +242,7 @@ def _why(error: Exception) -> str:
 
 def _parsed(body: bytes) -> Any:
     try:
-        return json.loads(body)
+        return json_bounds.loads(body, LARGEST)
     except (ValueError, RecursionError):
         raise Odd("it answers with something that is no JSON") from None
 
@@ -260,7 +261,7 @@ def _auths(named: str) -> tuple[Any, str]:
         raise PlanError("there is no such file of credentials", where=named, why=str(error), next=step) from None
     for path in paths:
         try:
-            return json.loads(path.read_text(encoding="utf-8")), str(path)
+            return json_bounds.loads(path.read_text(encoding="utf-8")), str(path)
         except FileNotFoundError:
             if named:
                 raise PlanError(

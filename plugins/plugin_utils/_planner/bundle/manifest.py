@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SCHEMA = 1
@@ -113,7 +114,7 @@ def text(manifest: Manifest) -> str:
 def parsed(data: str) -> Manifest:
     """The manifest of an archive; ValueError with a sentence where it is none."""
     try:
-        plain = json.loads(data)
+        plain = json_bounds.loads(data)
     except (ValueError, RecursionError):
         raise ValueError(f"its {NAME} is not JSON") from None
     top = _table(plain, NAME)

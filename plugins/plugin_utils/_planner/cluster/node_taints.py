@@ -10,7 +10,6 @@ says that this collection taints nodes with: else root of a node had its taints 
 from __future__ import annotations
 
 import dataclasses as dc
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.api_calls import Call
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Object
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 
@@ -118,7 +118,7 @@ def still_noted(nodes: Iterable[Object], known: Taints) -> list[dict[str, str]]:
 def noted(thing: Object) -> list[dict[str, str]]:
     """The note of a node or of the ConfigMap."""
     try:
-        found = json.loads(owners.metadata(thing, "annotations").get(objects.TAINTS, ""))
+        found = json_bounds.loads(owners.metadata(thing, "annotations").get(objects.TAINTS, ""))
     except (ValueError, RecursionError):
         return []
     return [t for t in found if isinstance(t, dict)] if isinstance(found, list) else []

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
@@ -49,7 +49,7 @@ def _data(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return json_bounds.loads(value)
     except (ValueError, RecursionError):
         return None
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import dataclasses as dc
 import datetime
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import daemon_sets as daemon_sets_
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 
 
 @dc.dataclass(frozen=True)
@@ -106,7 +106,7 @@ def locked(node: str, daemon_sets: Iterable[Mapping[str, Any]], now: datetime.da
 def _locks(text: str) -> list[Mapping[str, Any]]:
     """One lock, or those of a kured with --concurrency. What is no lock of kured's holds no node."""
     try:
-        value = json.loads(text)
+        value = json_bounds.loads(text)
     except (ValueError, RecursionError):
         return []
     locks = value.get("locks") if isinstance(value, dict) and "locks" in value else [value]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import dataclasses as dc
 import functools
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, hardware, sink, waves, window
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 PREFIX = "gpufleet_rollout_"
@@ -118,7 +118,7 @@ def table(text: str) -> Any:
     """A table that was written as text, None where it is none."""
     try:
         if text.strip().startswith("{"):
-            return json.loads(text)
+            return json_bounds.loads(text)
         pairs = [part.split("=", 1) for part in text.split(",") if part.strip()]
         return {name.strip(): path.strip() for name, path in pairs}
     except ValueError:

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import dataclasses as dc
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 DEFAULT = (1, "10%", "50%", "100%")
@@ -71,7 +71,7 @@ def listed(value: Any) -> list[Any]:
     text = value.strip()
     if text.startswith("["):
         try:
-            return list(json.loads(text.replace("'", '"')))
+            return list(json_bounds.loads(text.replace("'", '"')))
         except ValueError:
             if not text.endswith("]"):
                 return [text]

@@ -17,7 +17,7 @@ SIZE = 4 << 20  # characters
 DEEPEST = 100  # open objects and arrays
 MOST = 100_000  # keys, values and brackets; a longer text may have one for every SPARSE characters
 SPARSE = 8
-LONGEST_NUMBER = 400  # characters; a float has 310 digits at most, and Python takes the square of an integer's
+LONGEST_NUMBER = 1000  # characters; a float has 310 digits at most, and Python takes the square of the digits of an integer
 
 # A string, a number or a word, a bracket. Strings lose their escaped quotes before, so that each token takes the time of its length.
 _TOKEN = re.compile(r'"[^"]*"?|[-+.\w]+|[\[{]|[\]}]')

@@ -139,7 +139,8 @@ class Counted(bytes):
     searched = 0
 
     def count(self, sub, start=0, end=None):
-        Counted.searched += (len(self) if end is None else end) - start
+        if sub == b"\n":
+            Counted.searched += (len(self) if end is None else end) - start
         return super().count(sub, start, len(self) if end is None else end)
 
 

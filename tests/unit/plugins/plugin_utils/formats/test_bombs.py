@@ -114,7 +114,7 @@ def test_a_bomb_is_read_or_refused_within_bounds(reader: str) -> None:
 
 BEYOND = {
     "a depth": ("[\n" * 101 + "]" * 101, 101),
-    "a number": ('{"a": "x",\n"b": ' + "9" * 401 + "}", 2),
+    "a number": ('{"a": "x",\n"b": ' + "9" * 1001 + "}", 2),
     "values": ("[\n" + "1," * 100_000 + "1]", 2),
     "objects without an end": ('{"a":\n' * 200, 101),
 }

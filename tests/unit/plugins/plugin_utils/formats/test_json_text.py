@@ -146,7 +146,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "twice": ('{"a": 1,\n "b": {"c": 1,\n "c": 2}}', ':3: the key "c" occurs twice'),
     "twice, once escaped": ('{"a": 1, "\\u0061": 2}', ':1: the key "a" occurs twice'),
     "too deep": ('{"a": ' + "[" * 5000 + "]" * 5000 + "}", ":1: it is nested more than 100 levels deep"),
-    "a number without end": ('{"a": ' + "1" * 5000 + "}", ":1: this number has more than 400 characters"),
+    "a number without end": ('{"a": ' + "1" * 5000 + "}", ":1: this number has more than 1000 characters"),
 }  # fmt: skip
 
 
