@@ -99,6 +99,7 @@ def stopped(program: str, socket: str, name: str, state: Mapping[str, str]) -> F
 # ---------------------------------------------------------------- what is less afterwards, judged without the planner's own table
 
 NVIDIA = re.compile(r"nvidia")
+WATCH = "/etc/gpufleet/cdi-watch.json"  # has what a spec was made from: another value there is another spec's, and none is less
 
 
 def taken(plan: Plan) -> list[str]:
@@ -107,7 +108,12 @@ def taken(plan: Plan) -> list[str]:
     found = [f"{c['op']} {c['path']}" for one in every for c in one.changes if c["op"] in ("remove", "restore")]
     found += [f"disable {name}" for one in every for name in one.disable_units]
     found += [" ".join(c["argv"]) for one in every for c in one.commands if {"stop", "disable", "mask"} & set(c["argv"][:3])]
-    found += [f"{d.path} {d.key}: {d.before} to {d.after}" for one in every for d in one.differences if less(d.key, d.before, d.after)]
+    found += [
+        f"{d.path} {d.key}: {d.before} to {d.after}"
+        for one in every
+        for d in one.differences
+        if d.path != WATCH and less(d.key, d.before, d.after)
+    ]
     return found + [f"{path}: {lost}" for one in every for path, before, after in one.diffs for lost in losses(before, after)]
 
 
