@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes.rules import (
     Base64,
     Choice,
