@@ -73,7 +73,7 @@ def test_every_release_is_in_just_one_part() -> None:
     import sanity
     import unit_matrix
 
-    run = Counter(word for part in parts.matrix() for word in part.command if re.match(r"(core|node)-\d|\d\.\d+$", word))
+    run = Counter(word for part in parts.matrix() for word in part.command if re.match(r"(core|node|yaml)-\d|\d\.\d+$", word))
     nodes = {name for name in environments.INTERPRETERS if name.startswith("node-")} - {f"node-3-{sys.version_info.minor}"}
     assert run == Counter({*unit_matrix.TESTS, *nodes, *sanity.CORES})
 

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes.ru
     Maybe,
     Real,
     Row,
+    Shape,
     Table,
     Text,
     Whole,
