@@ -82,7 +82,7 @@ JUDGES = {
         "runtime_config",
         "operator_drop_in",
     ),
-    "judge: others": ("docker_judge", "properties", "cdi_oracle", "cdi_reference", "selinux"),
+    "judge: others": ("docker_judge", "properties", "cdi_oracle", "cdi_reference", "cdi_grants", "void_mount", "selinux"),
     "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
 }
 OTHERS = "lab: others"
