@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
 T = TypeVar("T")
 # What could not be learned, by the query's kind, which its id begins with.
@@ -294,11 +295,11 @@ class Observation:
         None where that is not known.
         """
         unit = self.unit(name)
-        since = unit.get("ActiveEnterTimestampMonotonic") or ""
+        since = read_whole(unit.get("ActiveEnterTimestampMonotonic"))
         now = next((a.get("monotonic") for _qid, a in self._of_kind.get("units", ()) if name in (a.get("units") or {})), None)
-        if unit.get("ActiveState") != "active" or not since.isdigit() or int(since) == 0 or not isinstance(now, (int, float)):
+        if unit.get("ActiveState") != "active" or not since or not isinstance(now, (int, float)):
             return None
-        return float(now) - int(since) / 1e6
+        return float(now) - since / 1e6
 
     def unit_asked(self, name: str) -> bool:
         """Whether an observation has reported on this unit, possibly its absence."""

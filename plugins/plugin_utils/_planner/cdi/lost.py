@@ -28,7 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
-INDEX, UUID = re.compile(r"\d+(:\d+)?"), re.compile(r"(GPU|MIG)-.+")
+INDEX, UUID = re.compile(r"\d{1,9}(:\d{1,9})?"), re.compile(r"(GPU|MIG)-.+")
 
 
 def cause(policy: Policy, obs: Observation, driver: Driver, file: File, spec: Spec, layout: str, decided: Decided) -> Cause | None:

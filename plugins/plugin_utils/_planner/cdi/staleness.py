@@ -30,11 +30,11 @@ Writer = Literal["collection", "toolkit", "other"]
 # The values of `path` and `hostPath` in YAML and JSON alike; `containerPath` is a path of the container.
 MENTIONS = (r"""(?:\bpath|\bhostPath)["']?[ \t]*:[ \t]*["']?(/[^"'\s,}\]]+)""",)
 # A driver's version has three digits before the first dot; libraries that are not part of it have one or two (libnvidia-egl-gbm.so.1.1.2).
-DRIVER_FILE = re.compile(r"\.so\.(\d{3,4}\.\d+(?:\.\d+)?)$|/firmware/(?:.*/)?nvidia/(\d{3,4}\.\d+(?:\.\d+)?)/")
+DRIVER_FILE = re.compile(r"\.so\.(\d{3,4}\.\d{1,9}(?:\.\d{1,9})?)$|/firmware/(?:.*/)?nvidia/(\d{3,4}\.\d{1,9}(?:\.\d{1,9})?)/")
 DRIVER_ARGUMENT = "--host-driver-version="
 FIRMWARE = re.compile(r"/lib/firmware/(?:updates/)?([^/]*\d[^/]*)/nvidia/")
-GPU_NODE = re.compile(r"/dev/nvidia\d+")
-CAPABILITY_NODE = re.compile(r"/dev/nvidia-caps/nvidia-cap(\d+)")
+GPU_NODE = re.compile(r"/dev/nvidia\d{1,9}")
+CAPABILITY_NODE = re.compile(r"/dev/nvidia-caps/nvidia-cap(\d{1,9})")
 CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 # nvidia-cdi-hook ends well on a command that it does not know, so an older one leaves things out in silence
 # (cmd/nvidia-cdi-hook/commands/commands.go: IssueUnsupportedHookWarning).

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
 NVIDIA_VENDOR = "0x10de"
 GPU_CLASSES = ("0x0300", "0x0302")  # VGA and 3D controllers; NVSwitches are 0x0680
@@ -26,8 +27,8 @@ LIBRARY_GLOBS = (
     "/usr/lib/*-linux-gnu/nvidia/current/libnvidia-ml.so.*",
     "/usr/lib64/libnvidia-ml.so.*",
 )
-VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)?\b")
-LIBRARY_VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
+VERSION = re.compile(r"\b\d{1,9}\.\d{1,9}(?:\.\d{1,9})?\b")
+LIBRARY_VERSION = re.compile(r"\.so\.(\d{1,9}\.\d{1,9}(?:\.\d{1,9})?)$")
 WSL_NODE, TEGRA_FILE = "/dev/dxg", "/etc/nv_tegra_release"
 # What upstream takes for a GPU that is part of a system on a chip, by the name that NVML gives it.
 TEGRA_MODEL = re.compile(r"\(nvgpu\)|NVIDIA Thor")
@@ -36,8 +37,8 @@ PLATFORMS = {
     "tegra": "This is a Jetson, whose GPU is part of the chip; it has no CDI spec here, `nvidia-ctk cdi generate --mode=csv` makes one",
 }
 CHANNELS = "/dev/nvidia-caps-imex-channels/channel"
-CHANNEL = re.compile(rf"{CHANNELS}(\d+)")
-SWITCH = re.compile(r"/dev/nvidia-nvswitch(?:ctl|\d+)")
+CHANNEL = re.compile(rf"{CHANNELS}(\d{1, 9})")
+SWITCH = re.compile(r"/dev/nvidia-nvswitch(?:ctl|\d{1,9})")
 BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
@@ -231,12 +232,12 @@ def read_gpus(obs: Observation, p: Paths) -> tuple[tuple[Gpu, ...], str]:
         facts = fields(text(f))
         if facts.get("GPU Excluded", "No").lower() == "yes":
             continue  # NVreg_ExcludedGpus: the driver keeps it away from NVML, so it has no index
-        bus, minor = facts.get("Bus Location", "").lower(), facts.get("Device Minor", "")
-        if not BUS_ID.fullmatch(bus) or not minor.isdigit():
+        bus, minor = facts.get("Bus Location", "").lower(), read_whole(facts.get("Device Minor"))
+        if not BUS_ID.fullmatch(bus) or minor is None:
             lacking = "Device Minor" if BUS_ID.fullmatch(bus) else "Bus Location"
             complaint = complaint or f"{f.path} is truncated or unreadable: it has no usable {lacking!r}"
             continue
-        found.append((bus, int(minor), known(facts.get("GPU UUID", "")), facts.get("Model", "")))
+        found.append((bus, minor, known(facts.get("GPU UUID", "")), facts.get("Model", "")))
     gpus = (Gpu(index, minor, bus, uuid, model) for index, (bus, minor, uuid, model) in enumerate(sorted(found)))
     return tuple(gpus), complaint
 
@@ -291,7 +292,7 @@ def switches(nodes: Iterable[str]) -> tuple[str, ...]:
 def majors(policy: Policy, obs: Observation) -> dict[str, int]:
     """Name -> major of the character devices that the kernel knows now. Only 195 is fixed, the others may change at every boot."""
     lines = (line.split() for line in text(obs.file(paths(policy).devices)).split("Block devices:")[0].splitlines())
-    return {words[1]: int(words[0]) for words in lines if len(words) == 2 and words[0].isdigit()}
+    return {words[1]: major for words in lines if len(words) == 2 and (major := read_whole(words[0])) is not None}
 
 
 def mig_files(policy: Policy, obs: Observation) -> tuple[File, ...]:

@@ -29,7 +29,7 @@ INSTALLED = (
     "/lib/modules/*/weak-updates/*/nvidia.ko*",
 )
 NAME = "kernel modules"
-BUILD = re.compile(r"/dkms/nvidia[^/]*/(\d+\.[\d.]*\d)/([^/]+)/[^/]+/module/")
+BUILD = re.compile(r"/dkms/nvidia[^/]*/(\d{1,9}\.[\d.]*\d)/([^/]+)/[^/]+/module/")
 KERNEL = re.compile(r"/lib/modules/([^/]+)/")
 RELOAD = "modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia && modprobe nvidia"
 

@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
-NODE = re.compile(r"/dev/nvidia(\d+)")
+NODE = re.compile(r"/dev/nvidia(\d{1,9})")
 NOT_GONE = "a GPU that does not answer is not a GPU that is gone"
 XID = "See the kernel log (dmesg | grep -i xid)"
 

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import device_nodes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
 # A host that calls its GPU `runc` gets no word of its plan replaced.
 UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -215,8 +216,8 @@ def device_table(text: str, known: Identities) -> str:
     lines = []
     for line in characters.splitlines(keepends=True):
         words = line.split()
-        major = int(words[0]) if len(words) == 2 and words[0].isdigit() and OF_DRIVER.fullmatch(words[1]) else 0
-        lines.append(line.replace(words[0], str(known.majors[major]), 1) if major in known.majors else line)
+        major = read_whole(words[0]) if len(words) == 2 and OF_DRIVER.fullmatch(words[1]) else None
+        lines.append(line.replace(words[0], str(known.majors[major]), 1) if major is not None and major in known.majors else line)
     return "".join(lines) + heading + blocks
 
 

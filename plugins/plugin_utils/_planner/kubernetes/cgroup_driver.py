@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 Driver = Literal["systemd", "cgroupfs", ""]
 
-VERSION = re.compile(r"v(\d+\.\d+\.\d+)")
+VERSION = re.compile(r"v(\d{1,9}\.\d{1,9}\.\d{1,9})")
 ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd")  # version 2, and version 1's hierarchy of systemd
 PODS: dict[Driver, tuple[str, ...]] = {
     "systemd": ("kubepods.slice/kubepods-pod*.slice", "kubepods.slice/kubepods-*.slice/kubepods-*-pod*.slice"),

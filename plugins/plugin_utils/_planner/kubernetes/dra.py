@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
 OPTION = "gpufleet_dra"
 # A plugin of the kubelet has its socket there; the name has the plugin's, and with rolling updates the pod's number as well.
@@ -178,10 +179,10 @@ def of_default(record: HostDecision, instance: Instance, decision: Decision | No
 
 def of_driver(driver: Driver) -> Need:
     what = f"NVIDIA's driver {DRIVER} or later"
-    branch = driver.version.partition(".")[0]
-    if not branch.isdigit():
+    branch = read_whole(driver.version.partition(".")[0])
+    if branch is None:
         return Need(what, None, "the driver's version is not known", "")
-    late = int(branch) >= DRIVER
+    late = branch >= DRIVER
     return Need(what, late, f"it is {driver.version}", "" if late else "Update the driver")
 
 

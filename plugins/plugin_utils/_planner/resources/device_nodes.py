@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
 NAME = "device-nodes"
 SERVICE = f"gpufleet-{NAME}.service"
@@ -124,13 +125,15 @@ def minors(obs: Observation, rule: Mapping[str, Any]) -> list[tuple[int, Mapping
     for file in obs.glob(rule["each"]):
         device = gpu.fields(gpu.text(file))
         key, value = rule.get("unless") or ("", "never")
-        if device.get(rule["minor"], "").isdigit() and device.get(key) != value:
-            found.append((int(device[rule["minor"]]), device))
+        minor = read_whole(device.get(rule["minor"]))
+        if minor is not None and device.get(key) != value:
+            found.append((minor, device))
     return found
 
 
 def setting_or(text: str | None, default: int) -> int:
-    return int(text) & 0o7777777 if text is not None and text.isdigit() else default
+    found = read_whole(text)
+    return default if found is None else found & 0o7777777
 
 
 # ---------------------------------------------------------------- what differs

@@ -40,7 +40,7 @@ HELP = {
     CHANGED: "When this host was last changed.",
     BACK: "When a change of this host was last rolled back, 0 for never.",
 }
-SAMPLE = re.compile(r"(?m)^(\w+) ([0-9]+)$")
+SAMPLE = re.compile(r"(?m)^(\w+) ([0-9]{1,19})$")
 WHY = "node_exporter reads how containers get GPUs here, and when that changed"
 
 

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation, failed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, repository_check
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
 NVIDIA = "nvidia"
 KEY_URL = "https://nvidia.github.io/libnvidia-container/gpgkey"
@@ -305,7 +306,7 @@ def _imported_since(obs: Observation, package: str, key: File) -> bool:
     """Whether rpm has the key from a time when our file was there: a person's own import is older, and other repositories may need it."""
     argv = ["rpm", "--query", "--queryformat", "%{INSTALLTIME}\n", package]
     answer = obs.raw(queries.command(argv, timeout=30, shows=(r"^\d+$",)))
-    times = [int(line) for line in str(answer.get("stdout") or "").split() if line.isdigit()]
+    times = [time for line in str(answer.get("stdout") or "").split() if (time := read_whole(line)) is not None]
     return answer.get("rc") == 0 and bool(times) and min(times) >= int(key.mtime)
 
 

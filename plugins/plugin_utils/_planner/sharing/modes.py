@@ -24,7 +24,7 @@ PROGRAM = "nvidia-smi"
 SECONDS = 20
 GOOD = (0, 14)  # 14: the infoROM of a GPU is damaged; the answer is whole
 QUERY = [PROGRAM, "--query-gpu=index,uuid,pci.bus_id,compute_mode,mig.mode.current", "--format=csv,noheader"]
-ROW = re.compile(r"(\d+), (GPU-[0-9a-fA-F-]+), ([0-9A-Fa-f:.]+), (\[?\w[\w /]*\]?), (\[?\w[\w /]*\]?)")
+ROW = re.compile(r"(\d{1,9}), (GPU-[0-9a-fA-F-]+), ([0-9A-Fa-f:.]+), (\[?\w[\w /]*\]?), (\[?\w[\w /]*\]?)")
 # Its table is not documented. A row has the GPU's number, the name of the policy and its value, whatever stands between them.
 SLICES = [PROGRAM, "compute-policy", "--list"]
 SLICE = r"(?i)^\W*(?:GPU\W*)?(\d+)\b.*\btime ?slice\W+(default|short|medium|long)\b"

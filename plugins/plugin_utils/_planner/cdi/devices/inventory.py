@@ -22,10 +22,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 PROCFS = "procfs"
 CAPS = "/dev/nvidia-caps/nvidia-cap"
-INSTANCE = re.compile(r"/gpu(?P<gpu>\d+)/mig/gi(?P<gi>\d+)/(?:ci(?P<ci>\d+)/)?access$")
-CAP_MINOR = re.compile(r"(?m)^DeviceFileMinor:[ \t]*(\d+)[ \t]*$")
-MIG_MINOR = re.compile(r"(config|monitor|gpu\d+/gi\d+/(?:ci\d+/)?access) (\d+)")
-DRM = re.compile(r"/devices/(?P<bus>[^/]+)/drm/(?P<name>card\d+|renderD\d+)$")
+INSTANCE = re.compile(r"/gpu(?P<gpu>\d{1,9})/mig/gi(?P<gi>\d{1,9})/(?:ci(?P<ci>\d{1,9})/)?access$")
+CAP_MINOR = re.compile(r"(?m)^DeviceFileMinor:[ \t]*(\d{1,9})[ \t]*$")
+MIG_MINOR = re.compile(r"(config|monitor|gpu\d{1,9}/gi\d{1,9}/(?:ci\d{1,9}/)?access) (\d{1,9})")
+DRM = re.compile(r"/devices/(?P<bus>[^/]+)/drm/(?P<name>card\d{1,9}|renderD\d{1,9})$")
 # The GPU that only drives a DGX Station's screen; NVML counts it, upstream offers it to no container.
 DISPLAY_ONLY = ("DGX Display", "NVIDIA DGX Display")
 

@@ -19,10 +19,13 @@ QUERY = ["nvidia-smi", "--query-gpu=index,uuid,pci.bus_id,mig.mode.current,name"
 LIST = ["nvidia-smi", "-L"]
 SECONDS = 20
 GOOD = (0, 14)  # 14: the infoROM of a GPU is damaged; the answer is whole
-ROW = re.compile(r"(\d+), (\S+), ([0-9A-Fa-f:.]+), (\[?\w[\w /]*\]?), (.+)")
-GPU_LINE = re.compile(r"GPU (\d+): ")
+ROW = re.compile(r"(\d{1,9}), (\S+), ([0-9A-Fa-f:.]+), (\[?\w[\w /]*\]?), (.+)")
+GPU_LINE = re.compile(r"GPU (\d{1,9}): ")
 # Drivers before R470 name a MIG device by its instances.
-MIG_LINE = re.compile(r"\s+MIG (?P<profile>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?P<uuid>MIG-[^)]+?(?:/(?P<gi>\d+)/(?P<ci>\d+))?)\)")
+MIG_LINE = re.compile(
+    r"\s+MIG (?P<profile>\S+)\s+Device\s+(?P<index>\d{1,9}): "
+    r"\(UUID: (?P<uuid>MIG-[^)]+?(?:/(?P<gi>\d{1,9})/(?P<ci>\d{1,9}))?)\)"
+)
 MODES = {"enabled": True, "disabled": False}
 
 

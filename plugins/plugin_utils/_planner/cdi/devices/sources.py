@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
-GPU_NODE = re.compile(r"/dev/nvidia\d+")
+GPU_NODE = re.compile(r"/dev/nvidia\d{1,9}")
 TIMEOUT = "timeout"
 
 

@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
 
 DRI = "/dev/dri"
-VERSIONED = re.compile(r"(?P<stem>.+?)\.so\.(?P<version>\d+\.\d+(?:\.\d+)?)")
+VERSIONED = re.compile(r"(?P<stem>.+?)\.so\.(?P<version>\d{1,9}\.\d{1,9}(?:\.\d{1,9})?)")
 BITS_32 = tuple(folder.partition("*")[0].rstrip("/") for folder in catalogue.FOLDERS_32)
 
 

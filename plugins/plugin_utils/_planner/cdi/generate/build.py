@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.
 # The one major that NVIDIA has for itself (GPUs, nvidiactl, nvidia-modeset). Those of nvidia-uvm and nvidia-caps are handed out by the
 # kernel at run time: a recorded one goes stale at a reboot and then wins over the live node (nvidia-container-toolkit issue 1934).
 STATIC_MAJOR = 195
-GPU_NODE = re.compile(r"/dev/nvidia(\d+)")
+GPU_NODE = re.compile(r"/dev/nvidia(\d{1,9})")
 # Path -> major, or the name whose major the kernel reports, and minor.
 FIXED: Mapping[str, tuple[int | str, int]] = {
     "/dev/nvidiactl": (STATIC_MAJOR, 255),

@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places, file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 
-PAIR = re.compile(r"v?(\d+)\.(\d+)")
+PAIR = re.compile(r"v?(\d{1,9})\.(\d{1,9})")
 
 
 @dc.dataclass(frozen=True)

@@ -37,7 +37,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
 
 # What NVIDIA's packages bring.
-VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
+VERSION = re.compile(r"\d{1,9}\.\d{1,9}(?:\.\d{1,9})?")
 TOOLKIT_BINARY = re.compile(r"/usr/bin/nvidia-container-runtime(\.\w+)?")
 
 LEAVE = "Leave CRI-O to that tool, or remove the file (with the GPU Operator: toolkit.enabled=false) and run again"
