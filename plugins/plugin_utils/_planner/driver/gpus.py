@@ -37,7 +37,7 @@ PLATFORMS = {
     "tegra": "This is a Jetson, whose GPU is part of the chip; it has no CDI spec here, `nvidia-ctk cdi generate --mode=csv` makes one",
 }
 CHANNELS = "/dev/nvidia-caps-imex-channels/channel"
-CHANNEL = re.compile(rf"{CHANNELS}(\d{1, 9})")
+CHANNEL = re.compile(CHANNELS + r"(\d{1,9})")
 SWITCH = re.compile(r"/dev/nvidia-nvswitch(?:ctl|\d{1,9})")
 BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
