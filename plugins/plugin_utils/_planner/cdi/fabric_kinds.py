@@ -42,6 +42,19 @@ def asked(policy: Policy, layout: str) -> bool:
     return bool(policy.cdi_imex_channels) if layout == layouts.CHANNELS else policy.cdi_nvswitch
 
 
+def grants(policy: Policy, layout: str, name: str) -> bool:
+    """Tell whether the options ask for the device of this name; one that goes all the same has no node any more."""
+    return asked(policy, layout) and (layout != layouts.CHANNELS or bool({EVERY, name} & set(policy.cdi_imex_channels)))
+
+
+def withdrawn(policy: Policy, going: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the layouts among `going` whose file goes: a kind that is asked for stays while its nodes are missing.
+
+    Nodes of switches are missing while the driver or Fabric Manager starts, and containers ask for them by the name from before.
+    """
+    return tuple(layout for layout in going if layout not in layouts.FABRIC or not asked(policy, layout))
+
+
 def not_asked(policy: Policy) -> tuple[str, ...]:
     return tuple(layout for layout in layouts.FABRIC if not asked(policy, layout))
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import fabric_kinds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
@@ -44,6 +45,8 @@ def cause(policy: Policy, obs: Observation, driver: Driver, file: File, spec: Sp
     if later(spec.version, was.version):
         decided()
     gone = {d.name for d in was.devices} - {d.name for d in spec.devices}
+    if gone and layout in layouts.FABRIC:
+        return "hardware_gone" if any(fabric_kinds.grants(policy, layout, name) for name in gone) else "policy"
     wanted = [name for name in sorted(gone) if layout not in layouts.BY_SHARING and named(policy, name)]
     if not wanted:
         return "policy" if gone else None
