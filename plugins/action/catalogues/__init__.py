@@ -67,7 +67,7 @@ def said(given: Any) -> inspected.Inspected:
             return inspected.Inspected(inspected.environment(given))
         return inspected.described(json_bounds.loads(text(given, DESCRIPTION)))
     except (ValueError, RecursionError) as error:
-        why = str(error) if isinstance(error, (inspected.Unreadable, json_bounds.TooMuch)) else "it is no JSON"
+        why = str(error) if isinstance(error, (inspected.Unreadable, json_bounds.TooLarge)) else "it is no JSON"
         where = given if isinstance(given, str) else "gpufleet_verify_image_environment"
         step = "Give the output of skopeo inspect or docker image inspect, or the variables themselves"
         raise PlanError("this describes no image", where=where, why=why, next=step) from None

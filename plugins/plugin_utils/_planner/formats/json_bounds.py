@@ -23,7 +23,7 @@ LONGEST_NUMBER = 1000  # characters; a float has 310 digits at most, and Python 
 _TOKEN = re.compile(r'"[^"]*"?|[-+.\w]+|[\[{]|[\]}]')
 
 
-class TooMuch(ValueError):
+class TooLarge(ValueError):
     """A text beyond a bound. line: from 1, None for the text as a whole."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
@@ -32,19 +32,19 @@ class TooMuch(ValueError):
 
 
 def loads(text: str | bytes, size: int = SIZE) -> Any:
-    """Return the value of a text, as json.loads does. Raises ValueError, a TooMuch for a text beyond a bound, before a value is made."""
+    """Return the value of a text, as json.loads does. Raises ValueError, a TooLarge for a text beyond a bound, before a value is made."""
     if len(text) > size:
-        raise TooMuch(f"it has {len(text)} characters, but at most {size} are read")
+        raise TooLarge(f"it has {len(text)} characters, but at most {size} are read")
     whole = text if isinstance(text, str) else text.decode(json.detect_encoding(text))
     require(whole)
     try:
         return json.loads(whole)
     except RecursionError:  # a caller that is deep in calls itself
-        raise TooMuch("it is nested too deeply to be read here") from None
+        raise TooLarge("it is nested too deeply to be read here") from None
 
 
 def require(text: str) -> None:
-    """Raise TooMuch, with the line, for a text with more depth, values or digits than are read."""
+    """Raise TooLarge, with the line, for a text with more depth, values or digits than are read."""
     bare = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
     most = max(MOST, len(text) // SPARSE)
     depth = 0
@@ -56,7 +56,7 @@ def require(text: str) -> None:
             depth -= 1
         problem = _problem(depth, count, most, 0 if first == '"' else found.end() - found.start())
         if problem:
-            raise TooMuch(problem, bare.count("\n", 0, found.start()) + 1)
+            raise TooLarge(problem, bare.count("\n", 0, found.start()) + 1)
 
 
 def _problem(depth: int, count: int, most: int, length: int) -> str:

@@ -176,7 +176,7 @@ def parse(text: str, path: str) -> JsonDocument:
     """Strict, as the programs that read it: no comments, no comma at the end, nothing twice, nothing behind the object."""
     try:
         json_bounds.require(text)
-    except json_bounds.TooMuch as error:
+    except json_bounds.TooLarge as error:
         why = "it is more than any configuration has"
         raise PlanError(error.problem, where=path, line=error.line, why=why, next="Repair this file first") from None
     reader = _Reader(text, path)

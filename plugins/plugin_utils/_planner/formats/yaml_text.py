@@ -45,7 +45,7 @@ class YamlError(ValueError):
         self.problem, self.line = problem, line
 
 
-class TooMuch(YamlError):
+class TooLarge(YamlError):
     """A text beyond a bound."""
 
 
@@ -78,7 +78,7 @@ def events(text: str | bytes, deepest: int = DEEPEST) -> Iterator[Any]:
             if isinstance(event, yaml.NodeEvent):
                 count += 1
                 if count > MOST:
-                    raise TooMuch(f"it has more than {MOST} values", _line(event))
+                    raise TooLarge(f"it has more than {MOST} values", _line(event))
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > deepest:
@@ -95,7 +95,7 @@ def events(text: str | bytes, deepest: int = DEEPEST) -> Iterator[Any]:
 def _require_size(text: str | bytes) -> None:
     most = SIZE if LOADER is not yaml.SafeLoader else SLOW_SIZE
     if len(text) > most:
-        raise TooMuch(f"it has {len(text)} characters, but at most {most} are read")
+        raise TooLarge(f"it has {len(text)} characters, but at most {most} are read")
 
 
 def _refused(error: Exception, text: str | bytes, deepest: int) -> YamlError:
@@ -109,8 +109,8 @@ def _refused(error: Exception, text: str | bytes, deepest: int) -> YamlError:
     return _too_deep(deepest, line) if "nesting depth" in problem else YamlError(problem, line)
 
 
-def _too_deep(deepest: int, line: int | None) -> TooMuch:
-    return TooMuch(f"it is nested more than {deepest} levels deep", line)
+def _too_deep(deepest: int, line: int | None) -> TooLarge:
+    return TooLarge(f"it is nested more than {deepest} levels deep", line)
 
 
 def _line(event: Any) -> int:
@@ -155,7 +155,7 @@ class _Scalars(yaml.resolver.Resolver, yaml.constructor.SafeConstructor):
         line, text = _line(event), event.value
         given = event.tag if event.tag not in (None, "!") else None
         if len(text) > LONGEST_NUMBER and (given in _NUMBERS or (not given and event.implicit[0] and _NUMERIC.fullmatch(text))):
-            raise TooMuch(f"this number has more than {LONGEST_NUMBER} characters", line)
+            raise TooLarge(f"this number has more than {LONGEST_NUMBER} characters", line)
         tag = given or self.resolve(yaml.ScalarNode, text, event.implicit)  # type: ignore[no-untyped-call]
         if tag == MERGE:
             return _Merge
@@ -248,7 +248,7 @@ class _Builder:
     def grow(self, frame: _Frame, size: int, line: int) -> None:
         frame.size += size
         if frame.size > MOST:
-            raise TooMuch(f"it has more than {MOST} values, of which aliases repeat many", line)
+            raise TooLarge(f"it has more than {MOST} values, of which aliases repeat many", line)
 
     def add(self, value: Any, size: int, line: int) -> None:
         """Put a value, or a key, where it belongs. size: what it counts, 0 for one whose parts are still to come."""

@@ -34,7 +34,7 @@ def read(text: str, where: str) -> Document:
     """Read a file's text. Raises PlanError with the line and the cause where it is not YAML, or more than is read (yaml_text)."""
     try:
         data, lines = yaml_text.read_lines(text)
-    except yaml_text.TooMuch as error:
+    except yaml_text.TooLarge as error:
         step = "Make the file smaller, and write out what aliases and merge keys repeat"
         raise PlanError("this file is more than is read", where=where, why=error.problem, next=step, line=error.line) from None
     except yaml_text.Twice as error:

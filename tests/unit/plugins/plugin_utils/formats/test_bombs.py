@@ -124,10 +124,10 @@ BEYOND = {
 def test_json_beyond_a_bound_is_refused_with_its_line(case: str) -> None:
     text, line = BEYOND[case]
     for given in (text, text.encode()):
-        with pytest.raises(json_bounds.TooMuch) as caught:
+        with pytest.raises(json_bounds.TooLarge) as caught:
             json_bounds.loads(given)
         assert caught.value.line == line
-    with pytest.raises(json_bounds.TooMuch):
+    with pytest.raises(json_bounds.TooLarge):
         json_bounds.loads("1" * 11, 10)
 
 

@@ -122,7 +122,7 @@ def test_a_text_is_refused_with_its_line(case: str) -> None:
     text, line = {**MUCH, **BAD}[case]
     with pytest.raises(yaml_text.YamlError) as caught:
         yaml_text.read(text)
-    much = isinstance(caught.value, yaml_text.TooMuch)
+    much = isinstance(caught.value, yaml_text.TooLarge)
     if yaml_text.LOADER is yaml.SafeLoader and len(text) > yaml_text.SLOW_SIZE:
         line = None  # it is refused as a whole
     assert (much, caught.value.line) == (case in MUCH, line) or (case == "half a character" and not much)
@@ -147,7 +147,7 @@ def test_no_more_is_asked_of_the_parser_than_the_bounds_allow(
             yield event
 
     monkeypatch.setattr(yaml, "parse", counted)
-    with pytest.raises(yaml_text.TooMuch):
+    with pytest.raises(yaml_text.TooLarge):
         reader(MUCH[case][0])
     assert asked < 2 * yaml_text.MOST
     if case != "one alias many times":
@@ -161,7 +161,7 @@ def test_lines_of_values() -> None:
     with pytest.raises(yaml_text.Twice) as caught:
         yaml_text.read_lines("a:\n  b: 1\n  b: 2\n")
     assert (caught.value.path, caught.value.line) == (("a", "b"), 3)
-    with pytest.raises(yaml_text.TooMuch):
+    with pytest.raises(yaml_text.TooLarge):
         yaml_text.read_lines("[" * 21 + "]" * 21)
 
 
