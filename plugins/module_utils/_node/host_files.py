@@ -42,8 +42,11 @@ CUT = 4096  # characters of a message, and of a path; a controller takes no long
 
 
 def cut(text, most=CUT):
-    """A name or a message as it is sent: of a long one the beginning, and how much was cut. Never of what a plan reads."""
-    return text if len(text) <= most else "%s... [%d characters cut]" % (text[: most - 40], len(text) - most + 40)
+    """Shorten a name or a message to be sent: a long one loses its middle, since a path leads and the cause ends. Never what a plan reads."""
+    if len(text) <= most:
+        return text
+    end = most // 4
+    return "%s... [%d characters cut] ...%s" % (text[: most - 40 - end], len(text) - most + 40, text[-end:])
 
 
 def bounded(value):
