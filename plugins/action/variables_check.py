@@ -180,7 +180,7 @@ def wrong_versions(variables: Mapping[str, Any]) -> list[str]:
             value = variables.get(name)
         except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
             continue
-        found += given_values.versions_as_numbers(name, value)
+        found += map(str, given_values.find_versions_as_numbers(name, value))
     return found
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
@@ -60,15 +60,15 @@ def require_versions(values: Mapping[str, object]) -> None:
     """Raise PlanError for the first version that YAML has read as a number."""
     for name, value in values.items():
         if holds_versions(name):
-            for sentence in versions_as_numbers(name, value):
-                raise PlanError(sentence)
+            for error in find_versions_as_numbers(name, value):
+                raise error
 
 
-def versions_as_numbers(name: str, value: object) -> Iterable[str]:
-    """Yield a sentence for each version that is a number: 1.30 is 1.3 by then, which is another version."""
+def find_versions_as_numbers(name: str, value: object) -> Iterator[PlanError]:
+    """Yield an error for each version that is a number: 1.30 is 1.3 by then, which is another version."""
     several = isinstance(value, list | tuple)
     for one in value if isinstance(value, list | tuple) else [value]:
         if isinstance(one, float):
+            what = f"{name} {'has' if several else 'is'} the number {one}, of which YAML drops a last 0"
             example = f'{name}: ["1.30"]' if several else f'{name}: "1.30"'
-            what = f"{name} {'has' if several else 'is'} the number {one}"
-            yield f"{what}, of which YAML drops a last 0. Write the version in quotes: {example}"
+            yield PlanError(what, next=f"Write the version in quotes: {example}")
