@@ -29,8 +29,9 @@ class GateDecision:
     @property
     def sentence(self) -> str:
         """Compare both numbers, in words that are true of either outcome."""
-        joined = "and" if self.ok else "but"
-        return f"{self.lost} of {self.total} hosts failed or were lost, {joined} at most {self.allowed} may fail"
+        if self.ok:
+            return f"{self.lost} of {self.total} hosts failed or were lost, and at most {self.allowed} may fail"
+        return f"{self.lost} of {self.total} hosts failed or were lost, but at most {self.allowed} may fail"
 
 
 def gate(lost: int, total: int, max_failed: int | str) -> GateDecision:
