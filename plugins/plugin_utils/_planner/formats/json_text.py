@@ -177,7 +177,7 @@ def parse(text: str, path: str) -> JsonDocument:
     try:
         json_bounds.require(text)
     except json_bounds.TooLarge as error:
-        why = "it is more than any configuration has"
+        why = "no configuration needs that much, and reading it could take too long"
         raise PlanError(error.problem, where=path, line=error.line, why=why, next="Repair this file first") from None
     reader = _Reader(text, path)
     begin = reader.blank(1 if text.startswith(BOM) else 0)

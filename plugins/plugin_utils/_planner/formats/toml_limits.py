@@ -61,5 +61,5 @@ def require(text: str, path: str) -> None:
 
 
 def _too_much(text: str, path: str, at: int, what: str, step: str) -> TooMuch:
-    why = "no configuration is like that, and it would take too much time to read"
+    why = "no configuration needs that much, and reading it could take too long"
     return TooMuch(what, where=path, line=text.count("\n", 0, at) + 1, why=why, next=f"{step}, or repair this line")
