@@ -128,10 +128,11 @@ CASES = {
         ("CRI-O is installed but not running (crio.service is inactive)", "Start it"),
         "systemctl start crio",
     ),
-    "no engine": Case(
+    # The package is still there, so it isn't a host without an engine: nothing of this collection's may go.
+    "an engine without its program and unit": Case(
         "bad-16",
         f"systemctl stop containerd; mv /usr/bin/containerd {UNIT} /root/; systemctl daemon-reload",
-        ("no container engine found on this host", "Install an engine first"),
+        ("containerd is installed but not running (its unit is not known to systemd)", "install its package again"),
         f"mv /root/containerd /usr/bin/; mv /root/containerd.service {UNIT}; systemctl daemon-reload; {RESTART}",
     ),
     "no GPU where one is demanded": Case(

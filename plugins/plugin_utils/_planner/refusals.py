@@ -37,9 +37,10 @@ def stopped(obs: Observation, title: str, unit: str) -> Refusal:
     states = [known.get("ActiveState") or "not known to systemd"]
     states += [state for state in (known.get("UnitFileState"),) if state in ("disabled", "masked")]
     first = f"Run `systemctl unmask {unit}`, then start it" if "masked" in states else "Start it"
+    lost = "" if known else ". If its unit or its program is gone, install its package again"
     unused = "If this host is not to use it, remove its package and its unit, or list the other engines in gpufleet_engines"
     what = f"{title} is installed but not running ({unit or 'its unit'} is {' and '.join(states)})"
-    return Refusal(what, f"{first} and run again. {unused}", "stopped")
+    return Refusal(what, f"{first} and run again{lost}. {unused}", "stopped")
 
 
 def chosen(policy: Policy, instance: Instance) -> bool:
