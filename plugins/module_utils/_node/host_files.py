@@ -42,7 +42,7 @@ CUT = 4096  # characters of a message, and of a path; a controller takes no long
 
 
 def cut(text, most=CUT):
-    """Shorten a name or a message to be sent: a long one loses its middle, since a path leads and the cause ends. Never what a plan reads."""
+    """Shorten a name or a message, never what a plan reads. A long one loses its middle: paths lead, and causes end."""
     if len(text) <= most:
         return text
     end = most // 4

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Shapes of values from a host: each reads a value of JSON, and raises Broken for one that has another shape.
 
-`read` builds a new value of the parts that the shape names. Keys that the shape does not name are dropped, and no
-reader of the answer sees them. Broken says which rule was broken at which place. Places are names of the tables here, [] for an item of a list, and * for a key that is
+`read` builds a new value of the parts that the shape names. Other keys are dropped, so no reader of the answer sees them.
+Broken says which rule was broken at which place. Places are names of the tables here, [] for an item of a list, and * for a key that is
 not one of these: never a word of the host.
 """
 
