@@ -15,7 +15,7 @@ def run(request):
     try:
         root = host_files.clean_root(request["root"])
         base = journal.place(root, request["journal_dir"])
-        with journal_writer.locked(base, "an acknowledgement", keep=True):
+        with journal_writer.locked(base, "an acknowledgement", keep=True, root=root):
             swept = journal_writer.sweep_beside(root, base, request["strays"])
             journal_writer.acknowledge(base, request["ids"])
     except (host_files.NodeError, OSError) as exc:

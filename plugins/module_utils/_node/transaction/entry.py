@@ -40,5 +40,5 @@ def run(request):
 def recover(root="", journal_dir=executor.DEFAULT_DIR, by="its caller"):
     """Bring every transaction that was cut short to its end: what became of each."""
     base = journal.place(root, journal_dir)
-    with journal_writer.locked(base, "recovery", keep=True, wait=60):
+    with journal_writer.locked(base, "recovery", keep=True, wait=60, root=root):
         return rollback.recover(root, base, by)

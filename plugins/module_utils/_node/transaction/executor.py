@@ -107,7 +107,7 @@ class Transaction(object):
             self.root = host_files.clean_root(self.request.get("root"))
             self.base = journal.place(self.root, self.request["journal_dir"])
             who = "transaction %s (%s)" % (self.request["id"], self.request.get("reason") or "no reason given")
-            with journal_writer.locked(self.base, who, keep=not self.check, token=self.request["id"]):
+            with journal_writer.locked(self.base, who, keep=not self.check, token=self.request["id"], root=self.root):
                 self._recover()
                 self._work()
         except Exception as exc:  # whatever happened, the controller gets an answer that says where things stand

@@ -87,10 +87,11 @@ def unlink(path):
 
 
 @contextlib.contextmanager
-def locked(base, who, keep, wait=0, token=""):
+def locked(base, who, keep, wait=0, token="", root=""):
     """Hold the lock. It is the kernel's: it is free the instant its holder is dead, and a live holder cannot be robbed of it.
 
-    With keep=False (check mode) a directory that was not there before is not there afterwards.
+    root: that of another host, whose units are not started here. With keep=False (check mode) a directory that was not there before is not
+    there afterwards.
     """
     made = make_dirs(base, 0o755)  # the status file in it is for everyone, all else is private by itself
     journal.require_own(base)
@@ -108,7 +109,8 @@ def locked(base, who, keep, wait=0, token=""):
             for directory in reversed(made[:-1]):
                 os.rmdir(directory)
         os.close(fd)
-        waiting.wake(base)
+        if not root:
+            waiting.wake(base)
 
 
 def _lock(path, deadline):

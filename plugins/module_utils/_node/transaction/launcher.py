@@ -21,7 +21,14 @@ import time
 import zlib
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, journal, loader, system
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, executor, health, journal_writer, rollback
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import (
+    deadline,
+    executor,
+    health,
+    journal_writer,
+    rollback,
+    waiting,
+)
 
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils._node"
 # What `transaction` imports, and what that imports.
@@ -263,6 +270,8 @@ def _watch(base, token, name, seconds):
 
 def _recover(base, by, token, wait, booting=False, force=False):
     if not os.path.isdir(os.path.join(base, "open")) or not any(name.endswith(token or "") for name in journal.names(base, "open")):
+        journal.require_own(base)
+        waiting.wake(base)  # one that was killed before it opened its entry may have held the lock, and starts nobody any more
         return 0
     lock = "transaction %s (%s)" % (token, by) if token else by
     for attempt in (1, 2):

@@ -16,6 +16,7 @@ import re
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, journal
 
 _UNIT = re.compile(r"gpufleet-[A-Za-z0-9@-]+\.service\Z")
+_TAKEN = ".taken-"  # before the name of a unit that is being started
 
 
 @contextlib.contextmanager
@@ -46,12 +47,20 @@ def _say(base, **more):
 
 
 def wake(base):
-    """Start the units whose programs found the lock taken, without waiting for them. The lock is free by now."""
+    """Start the units whose programs found the lock taken, without waiting for them. The lock is free by now.
+
+    Each gets another name first, since its program may have to wait again, and that name goes once systemd has been told. So whoever is
+    killed in between, or does not reach systemd, has lost none of them: the next one starts them.
+    """
     place = os.path.join(base, "waiting")
-    names = [name for name in journal.names(base, "waiting") if _UNIT.match(name)]
-    for name in names:  # before it is started: it may have to wait again
-        with contextlib.suppress(OSError):
-            os.unlink(os.path.join(place, name))
-    if names:
-        with contextlib.suppress(host_files.NodeError, OSError):
-            commands.run(["systemctl", "--no-block", "start"] + names, timeout=15)
+    with contextlib.suppress(host_files.NodeError, OSError):
+        names = {name for name in journal.names(base, "waiting") if _UNIT.match(name)}
+        for name in sorted(names):
+            with contextlib.suppress(FileNotFoundError):  # another one starts it
+                os.rename(os.path.join(place, name), os.path.join(place, _TAKEN + name))
+        left = os.listdir(place) if os.path.isdir(place) else []
+        names.update(name[len(_TAKEN) :] for name in left if name.startswith(_TAKEN) and _UNIT.match(name[len(_TAKEN) :]))
+        if names and not commands.run(["systemctl", "--no-block", "start"] + sorted(names), timeout=15)["timed_out"]:
+            for name in sorted(names):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(place, _TAKEN + name))

@@ -9,9 +9,10 @@ import os
 import stat
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, journal
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, journal
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import cdi_guard, device_nodes, modes, mps, programs
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import journal_writer, waiting
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import acknowledge, journal_writer, launcher, waiting
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 
 from .conftest import Node, script, sha
 
@@ -52,7 +53,7 @@ class Host(Node):
         self.file, self.aside = self.etc / "a.yaml", directory / "aside" / "a.yaml"
         self.fact, self.settings = directory / "library", directory / "settings.json"
         self.file.write_text(OLD)
-        self.woken = []
+        self.woken, self.systemd = [], lambda: False
         os.makedirs(self.journal)
         monkeypatch.setattr(programs, "LOCK", os.path.join(self.journal, "lock"))
         monkeypatch.setattr(journal_writer, "PATIENCE", 0)
@@ -62,8 +63,9 @@ class Host(Node):
     def _play(self, run):
         def played(argv, *args, **more):
             if argv[0] == "systemctl":
-                self.woken += argv[3:]
-                return {"rc": 0, "stdout": b"", "stderr": b"", "timed_out": False}
+                late = self.systemd()
+                self.woken += [] if late else argv[3:]
+                return {"rc": 0, "stdout": b"", "stderr": b"", "timed_out": late}
             return run(argv, *args, **more)
 
         return played
@@ -363,6 +365,91 @@ def test_nothing_but_units_of_this_collection_is_started(host):
     with journal_writer.locked(host.journal, "somebody", keep=True):
         pass
     assert host.woken == ["gpufleet-x.service"]
+
+
+def waits(host, unit=UNIT):
+    with journal_writer.locked(host.journal, "somebody", keep=True, root="/of another host"), programs.turn([unit]) as mine:
+        assert not mine
+
+
+def left_waiting(host):
+    return os.listdir(os.path.join(host.journal, "waiting"))
+
+
+def test_whoever_is_killed_at_any_step_of_starting_units_leaves_them_to_the_next_one(tmp_path, monkeypatch):
+    def work(host):
+        waits(host)
+        host.waits = True
+        try:
+            waiting.wake(host.journal)
+        except Killed:
+            pass
+
+    def kill(host):
+        if hasattr(host, "waits"):
+            raise Killed()
+        host.early = True
+
+    hosts = [host for host in every_step(tmp_path, monkeypatch, work, kill) if not hasattr(host, "early")]
+    assert len(hosts) >= 2
+    for host in hosts:
+        monkeypatch.setattr(waiting.commands, "run", host._play(commands.run))
+        waiting.wake(host.journal)
+        assert UNIT in host.woken
+        assert left_waiting(host) == []
+
+
+def unreachable():
+    raise host_files.NodeError("not-found", "systemctl: there is no such program")
+
+
+def slow():
+    return True
+
+
+@pytest.mark.parametrize("systemd", [unreachable, slow])
+def test_units_that_systemd_was_not_told_of_are_started_by_the_next_one(host, systemd):
+    waits(host)
+    host.systemd = systemd
+    waiting.wake(host.journal)
+    assert host.woken == []
+    waits(host, "gpufleet-other.service")
+    host.systemd = lambda: False
+    waiting.wake(host.journal)
+    assert host.woken == ["gpufleet-other.service", UNIT]
+    assert left_waiting(host) == []
+
+
+def test_a_program_that_has_to_wait_again_while_it_is_started_is_started_again(host):
+    waits(host)
+    host.systemd = lambda: waits(host) is not None
+    waiting.wake(host.journal)
+    assert left_waiting(host) == [UNIT]
+    host.systemd = lambda: False
+    waiting.wake(host.journal)
+    assert host.woken == [UNIT, UNIT]
+
+
+def test_whoever_ends_what_was_killed_before_it_began_starts_the_units(host):
+    """It held the lock, and its entry is not there yet."""
+    waits(host)
+    assert launcher.main(["after", host.journal, "0" * 32], "program") == 0
+    assert host.woken == [UNIT]
+
+
+def test_work_on_the_files_of_another_host_starts_no_unit_here(host):
+    tree = host.directory / "tree"
+    for place in ("lib", "etc"):
+        (tree / place).mkdir(parents=True)
+    base = tree / "lib"
+    (base / "waiting").mkdir(0o700)
+    (base / "waiting" / UNIT).write_text("")
+    answer = host.run([{"path": "/etc/a", "op": "write", "content": NEW, "expect": None}], root=str(tree), journal_dir="/lib")
+    assert answer["error"] is None
+    assert (tree / "etc" / "a").read_text() == NEW
+    transaction.recover(str(tree), "/lib")
+    assert acknowledge.run({"root": str(tree), "journal_dir": "/lib", "strays": [], "ids": []})["error"] is None
+    assert host.woken == []
 
 
 def test_a_file_is_left_alone_where_others_may_change_its_directory(host, capsys):
