@@ -161,7 +161,7 @@ def turn(units):
         mine = shared(lock) or awaited(lock, units)
         if not mine and units:
             note(units[0])
-            mine = shared(lock)  # its holder may have looked for notes just before
+            mine = shared(lock) or awaited(lock, units)  # its holder may have looked for notes just before, or begun to wait for this unit
         yield mine
     finally:
         os.close(lock)
@@ -185,12 +185,21 @@ def shared(lock):
 
 
 def awaited(lock, units):
-    """Whether the holder of the lock says in it that it waits for one of these units: then their program works in its place."""
+    """Whether the holder of the lock says in it that it waits for one of these units: then their program works in its place.
+
+    One who was killed has left his words, and the next one has the lock before it writes into it.
+    """
     try:
         said = json.loads(os.pread(lock, 1 << 16, 0).decode("utf-8"))
-        return bool(set(said.get("starts") or []) & set(units))
-    except (ValueError, AttributeError, TypeError):
+        return bool(set(said.get("starts") or []) & set(units)) and began(said["pid"]) == said["start"]
+    except (OSError, ValueError, AttributeError, TypeError, LookupError):
         return False
+
+
+def began(pid):
+    """When a process began, in the kernel's ticks, as those who hold the lock say it of themselves."""
+    with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stream:
+        return int(stream.read().rpartition(")")[2].split()[19])
 
 
 def note(unit):

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Programs that stay on a host, held at every step while a transaction runs, and the other way round. Python 3.6."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -450,6 +451,30 @@ def test_work_on_the_files_of_another_host_starts_no_unit_here(host):
     transaction.recover(str(tree), "/lib")
     assert acknowledge.run({"root": str(tree), "journal_dir": "/lib", "strays": [], "ids": []})["error"] is None
     assert host.woken == []
+
+
+def test_the_words_of_a_holder_who_was_killed_let_no_program_work_beside_the_next_one(host):
+    lock = os.path.join(host.journal, "lock")
+    with open(lock, "w") as stream:
+        json.dump({"pid": 2**22, "start": 1, "starts": [UNIT]}, stream)
+        stream.flush()
+        fcntl.flock(stream.fileno(), fcntl.LOCK_EX)  # whose own words are still to come
+        with programs.turn([UNIT]) as mine:
+            assert not mine
+
+
+def test_a_holder_that_begins_to_wait_for_a_unit_finds_its_program_at_work(host, monkeypatch):
+    """The program was on its way already, and the second start of a unit that starts is none."""
+    note = programs.note
+    with journal_writer.locked(host.journal, "somebody", keep=True), contextlib.ExitStack() as stack:
+
+        def noted(unit):
+            note(unit)
+            stack.enter_context(waiting.units(host.journal, [UNIT]))
+
+        monkeypatch.setattr(programs, "note", noted)
+        with programs.turn([UNIT]) as mine:
+            assert mine
 
 
 def test_a_file_is_left_alone_where_others_may_change_its_directory(host, capsys):
