@@ -37,15 +37,27 @@ def main(arguments):
                 say(LATER.strip())
                 return 0
             if stamp() == before:
-                for entry, false in judged:
-                    settle(entry, settings["aside"], false)
-                return 0
+                return settle_all(judged, settings["aside"])
     return 0
+
+
+def settle_all(judged, aside):
+    """1 where one could not be settled; the others are."""
+    troubled = 0
+    for entry, false in judged:
+        try:
+            settle(entry, aside, false)
+        except (OSError, ValueError) as exc:
+            say(WARNING + "%s: %s" % (entry["path"], exc))
+            troubled = 1
+    return troubled
 
 
 def settle(entry, aside, false):
     """false: the facts that do not hold, as sentences."""
     path, kept = entry["path"], os.path.join(aside, os.path.basename(entry["path"]))
+    if not os.path.isdir(os.path.dirname(path)):
+        return
     why = whose(os.path.dirname(path))
     if why:
         say(WARNING + "%s is left as it is: %s" % (path, why))

@@ -477,6 +477,38 @@ def test_a_holder_that_begins_to_wait_for_a_unit_finds_its_program_at_work(host,
             assert mine
 
 
+# --- the guard's own ------------------------------------------------------------------------------------------------------
+
+
+def broken_rename(host, monkeypatch):
+    """As of a file with `chattr +i`, or of one that is a mount of its own."""
+    rename = os.rename
+
+    def refused(source, target):
+        if source == str(host.etc / "first.yaml"):
+            raise PermissionError(1, os.strerror(1), source)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", refused)
+    (host.etc / "first.yaml").write_text(OLD)
+    return host.etc / "first.yaml", 1
+
+
+def no_directory(host, _monkeypatch):
+    return host.directory / "none" / "first.yaml", 0
+
+
+@pytest.mark.parametrize("first", [broken_rename, no_directory])
+def test_a_file_that_cannot_be_moved_keeps_no_other_in_place(host, monkeypatch, capsys, first):
+    path, status = first(host, monkeypatch)
+    settings = json.loads(host.settings.read_text())
+    settings["files"].insert(0, dict(settings["files"][0], path=str(path)))
+    host.settings.write_text(json.dumps(settings))
+    assert host.guard() == status
+    assert host.now() == [None, OLD]
+    assert (str(path) in capsys.readouterr().out) is bool(status)
+
+
 def test_a_file_is_left_alone_where_others_may_change_its_directory(host, capsys):
     host.etc.chmod(0o777)
     host.guard()
