@@ -78,18 +78,17 @@ def drop_in(name: str) -> str:
     return f"{UNITS}/multi-user.target.d/gpufleet-{name}.conf"
 
 
-def service(name: str, description: str, after: str = "", seconds: int = 0) -> str:
+def service(name: str, description: str, *, seconds: int, after: str = "") -> str:
     """A unit that runs the program once, before anything starts containers.
 
     seconds: after which systemd goes on without it. A unit of this type has no limit of its own, and a program that waits in the kernel,
     for a GPU that does not answer, is ended by no signal: every engine would wait for it at boot.
     """
     later = f" {after}" if after else ""
-    limit = f"TimeoutStartSec={seconds}\nTimeoutStopSec=10\n" if seconds else ""
     return (
         "# Written by gpufleet.nvidia.\n"
         f"[Unit]\nDescription={description}\nAfter=systemd-modules-load.service local-fs.target{later}\nBefore={BEFORE}\n\n"
-        f"[Service]\nType=oneshot\n{limit}ExecStart={exec_start(name)}\n"
+        f"[Service]\nType=oneshot\nTimeoutStartSec={seconds}\nTimeoutStopSec=10\nExecStart={exec_start(name)}\n"
     )
 
 

@@ -15,6 +15,7 @@ lock is taken, since a device that does not answer holds whoever reads of it. No
 """
 
 import contextlib
+import fcntl
 import glob
 import hashlib
 import os
@@ -28,6 +29,35 @@ WARNING = "<4>"  # systemd's mark for the level of a line
 
 
 def main(arguments):
+    with first(instructions(arguments[0]).get("running")) as alone:
+        if alone:
+            return guard(arguments)
+        say(WARNING + "an earlier look has not ended: it may wait for a device that does not answer")
+        return 1
+
+
+@contextlib.contextmanager
+def first(path):
+    """Give whether no other one runs: systemd goes on without one that waits in the kernel, and would start the next beside it each minute.
+
+    path: root's alone, since anybody may lock a file that they can open. None in instructions of earlier releases.
+    """
+    if not path:
+        yield True
+        return
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        alone = True
+    except BlockingIOError:
+        alone = False
+    try:
+        yield alone
+    finally:
+        os.close(fd)
+
+
+def guard(arguments):
     for _try in range(TRIES):
         before = stamp()
         settings = instructions(arguments[0])

@@ -39,6 +39,8 @@ REFRESH_NAME = "cdi-refresh"
 REFRESH_UNITS = (f"gpufleet-{REFRESH_NAME}.path",)
 WATCHES = ((NAME, UNITS), (REFRESH_NAME, REFRESH_UNITS))
 ASIDE = f"{JOURNAL_DIR}/aside"
+RUNNING = f"/run/gpufleet-{NAME}.lock"
+AT_BOOT = 60  # seconds that engines wait for it: a GPU that hangs holds whoever reads of it
 WHY = "the host may change between two runs, and containers must not start with a stale spec"
 # New capability nodes come with MIG instances, a new list of modules with a driver. %v is the running kernel.
 CHANGES = "PathChanged=/dev/nvidia-caps\nPathChanged=/lib/modules/%v/modules.dep\n"
@@ -72,8 +74,10 @@ def plan(policy: Policy, obs: Observation, owner: str, specs: Mapping[str, tuple
     if not specs:
         return Plan()
     files = [{"path": path, "sha256": sha, "mode": 0o644, "facts": facts(policy, obs, spec)} for path, (sha, spec) in sorted(specs.items())]
-    settings = json.dumps({"schema": 1, "aside": ASIDE, "units": [SERVICE], "files": files}, indent=1, sort_keys=True) + "\n"
-    service = host_service.service(NAME, "Set a CDI spec aside that is not true any more", after="gpufleet-device-nodes.service")
+    said = {"schema": 1, "aside": ASIDE, "running": RUNNING, "units": [SERVICE], "files": files}
+    settings = json.dumps(said, indent=1, sort_keys=True) + "\n"
+    about = "Set a CDI spec aside that is not true any more"
+    service = host_service.service(NAME, about, after="gpufleet-device-nodes.service", seconds=AT_BOOT)
     units = {SERVICE: service, PATH: path_unit(SERVICE), TIMER: TIMER_UNIT}
     there = host_service.plan(policy, obs, host_service.Resident(NAME, units, UNITS, WHY, settings, program))
     return merge([without(policy, obs, "this collection writes the spec now", REFRESH_NAME), there])

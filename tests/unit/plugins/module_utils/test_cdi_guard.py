@@ -53,6 +53,22 @@ def test_a_true_file_stays(host, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_one_that_waits_in_the_kernel_gets_no_second_one_beside_it(host, capsys):
+    wanted = settings(host)
+    text = (host / "settings.json").read_text()
+    (host / "settings.json").write_text(json.dumps(dict(json.loads(text), running=str(host / "running"))))
+    assert cdi_guard.main(wanted) == 0
+    assert stat.S_IMODE(os.stat(str(host / "running")).st_mode) == 0o600
+    (host / "library").unlink()
+    with cdi_guard.first(str(host / "running")) as alone:
+        assert alone
+        assert cdi_guard.main(wanted) == 1
+    assert places(host) == IN_PLACE
+    assert "an earlier look has not ended" in capsys.readouterr().out
+    assert cdi_guard.main(wanted) == 0
+    assert places(host) == ASIDE
+
+
 CHANGES = [
     ("one is gone", lambda host: (host / "devices" / "2").unlink(), "the set changed"),
     ("one more", lambda host: (host / "devices" / "3").write_text("Bus: 3\nMinor: 3\n"), "the set changed"),

@@ -59,6 +59,14 @@ def test_ours_is_set_aside_by_facts_that_the_spec_was_made_from() -> None:
     assert (second.changes, second.restarts) == ((), ())
 
 
+def test_a_gpu_that_hangs_keeps_no_engine_from_starting_and_gathers_no_processes() -> None:
+    """Whoever reads of it waits in the kernel, and no signal ends that: systemd goes on, and the next one does not wait beside it."""
+    files = written(planned())
+    unit = files[f"{host_service.UNITS}/{staleness_guard.SERVICE}"].splitlines()
+    assert {"Type=oneshot", "TimeoutStartSec=60", "TimeoutStopSec=10"} <= set(unit)
+    assert json.loads(files[host_service.settings_path(staleness_guard.NAME)])["running"] == "/run/gpufleet-cdi-watch.lock"
+
+
 def test_a_full_spec_is_true_for_its_driver_only() -> None:
     files = written(planned(policy=Policy(cdi_refresh="watch", cdi_profile="hookless")))
     facts = json.loads(files[host_service.settings_path(staleness_guard.NAME)])["files"][0]["facts"]
