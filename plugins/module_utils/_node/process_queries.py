@@ -155,9 +155,11 @@ class _Walk(object):
             if time.monotonic() > half:
                 self._leave(None)
                 continue
-            with contextlib.suppress(OSError):
+            try:
                 user, size = _owner(pid)
                 users.setdefault(user, []).append((size, pid))
+            except OSError as exc:
+                self.closed += exc.errno not in _GONE
         return users
 
     def goes_on(self, user):

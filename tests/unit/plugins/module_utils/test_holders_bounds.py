@@ -129,6 +129,18 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("error, closed", [(errno.ENOENT, 0), (errno.ESRCH, 0), (errno.EACCES, 1), (errno.ENOMEM, 1), (errno.EMFILE, 1)])
+def test_a_process_whose_owner_cannot_be_read_may_hold_a_device_unless_it_has_ended(play, monkeypatch, error, closed):
+    def owner(host, pid):
+        if pid == 11:
+            raise OSError(error, os.strerror(error))
+        return host.processes[pid].user, 3
+
+    monkeypatch.setattr(Host, "owner", owner)
+    answer = play(WORK)[1]
+    assert (answer["pids"], answer["closed"]) == ([12], closed)
+
+
 @pytest.mark.parametrize("others, found, partial, most", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_what_a_look_costs_and_says(play, others, found, partial, most):
     host, answer = play(WORK + others)
