@@ -36,12 +36,6 @@ READ_YAML = tuple(
                  "cluster/test_earlier_files", "images/test_catalogue", "kubernetes/test_cgroup_driver")
 )  # fmt: skip
 
-READ_YAML = tuple(
-    f"{PLANNER}/{name}.py"
-    for name in ("formats/test_yaml_text", "formats/test_bombs", "cdi/test_spec_values", "cdi/test_yaml", "cdi/test_projection",
-                 "cluster/test_earlier_files", "images/test_catalogue", "kubernetes/test_cgroup_driver")
-)  # fmt: skip
-
 # tests of an environment, which the beginning of the name names -> the arguments of pytest; every other name runs the node side's
 TESTS = {
     "core-2-16": ("tests/unit", f"--ignore={NODE_SIDE}", f"--ignore={PLANNER}", f"--ignore={PLAYBOOKS}"),
