@@ -17,6 +17,7 @@ import dataclasses as dc
 import errno
 import fcntl
 import json
+import multiprocessing
 import os
 import re
 import subprocess
@@ -54,6 +55,15 @@ def process(number: int) -> Process | None:
         return None if fields[0] in "ZX" else Process(number, fields[19], machine, boot, os.readlink("/proc/self/ns/pid"))
     except (OSError, IndexError):
         return None
+
+
+def of_this_run() -> Process | None:
+    """The process of ansible-playbook, of which this one is a child. None if it is dead.
+
+    This one then has another parent, the machine's first process for example, which may live until the machine is switched off.
+    """
+    known, now = multiprocessing.parent_process(), os.getppid()
+    return process(now) if known is None or known.pid == now else None
 
 
 def lives(owner: Process) -> bool | None:
@@ -141,7 +151,7 @@ def of_others(directory: Path) -> Earlier:
     unproven: set[str] = set()
     for path in sorted(directory.glob("*.json")):
         claim, owner = _read(path)
-        if owner == process(os.getppid()):
+        if owner == of_this_run():
             continue
         alive = lives(owner)
         if alive is False:
@@ -181,7 +191,7 @@ def take(directory: Path, known: Mapping[str, Sequence[str]], own: Collection[st
     by that; of other hosts it is kept. Returned is which of this run's hosts that keeps from being settled, for people.
     """
     left = {sentence for path in sorted(directory.glob("*.json")) for sentence in _settle(path, known)}
-    mine = process(os.getppid())
+    mine = of_this_run()
     if mine is not None:
         hosts = {identity: host for host in own for identity in known[host]}
         _write(_of(directory, mine), {"hosts": hosts, "ended": [], "begun": begun, "about": about}, mine)
@@ -238,7 +248,7 @@ def give_up(begun: Collection[str]) -> None:
 
 
 def _change(change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    mine = process(os.getppid())
+    mine = of_this_run()
     with alone() as directory:
         path = _of(directory, mine) if mine else None
         if mine and path and path.exists():

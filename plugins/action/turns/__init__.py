@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses as dc
 import hashlib
 import json
-import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,7 @@ def taken(cluster: str, host: str, change: Change) -> dict[str, Any]:
     """Do it while no other server of this cluster is changed from this controller. The answer is the change's, or says who ended it."""
     name = f"servers-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
     with claims.locked(f"{name}.lock") as directory:
-        file, mine = directory / f"{name}.begun", claims.process(os.getppid())
+        file, mine = directory / f"{name}.begun", claims.of_this_run()
         first = begun(file, mine)
         if first not in ("", host):
             return {"changed": False, "error": {"phase": "precheck", **refusal(first)}}

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import dataclasses as dc
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import claims
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
+ROOT = Path(__file__).resolve().parents[4]
 HERE = claims.process(os.getpid())
 assert HERE
 OWNERS: list[tuple[str, dict[str, Any], bool | None]] = [
@@ -37,6 +41,36 @@ def test_a_rollout_has_its_hosts_until_it_is_known_to_be_dead(fields: dict[str, 
     assert ("this machine cannot tell whether it still runs: remove" in found.taken.get("gpu1 b", "")) is (alive is None)
     claims.take(tmp_path, {"gpu1": ("gpu1 b",)}, (), "3", "")
     assert claims._of(tmp_path, owner).exists() is (alive is not False), "what is not known to be dead is left alone"
+
+
+# A run that is killed while one of its children takes its hosts, as the plan of a large fleet does after its computing.
+KILLED = """
+import multiprocessing, os, pathlib, sys
+sys.path.insert(0, sys.argv[1])
+import conftest
+from ansible_collections.gpufleet.nvidia.plugins.action import claims
+
+def child(held, ends):
+    os.close(held)
+    os.read(ends, 1)  # until the parent is dead, which holds the other end
+    before = multiprocessing.parent_process().pid
+    while os.getppid() == before:
+        pass
+    claims.take(pathlib.Path(sys.argv[2]), {"gpu1": ("gpu1 b",)}, ("gpu1",), "2", "")
+    os.write(1, b"taken")
+
+ends, held = os.pipe()
+process = multiprocessing.get_context("fork").Process(target=child, args=(held, ends))
+process.start()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_child_that_outlives_its_run_takes_no_host_in_the_name_of_whoever_is_its_parent_then(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, ROOT, tmp_path], stdout=subprocess.PIPE, check=False)  # until the child has ended
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"taken")
+    assert claims.of_others(tmp_path) == claims.Earlier({}, frozenset(), frozenset())
+    assert list(tmp_path.iterdir()) == []
 
 
 def known(boot: str, name: str = "gpu1", calls_itself: str = "gpu1", **variables: Any) -> tuple[str, ...]:
