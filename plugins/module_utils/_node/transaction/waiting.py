@@ -49,18 +49,27 @@ def _say(base, **more):
 def wake(base):
     """Start the units whose programs found the lock taken, without waiting for them. The lock is free by now.
 
-    Each gets another name first, since its program may have to wait again, and that name goes once systemd has been told. So whoever is
-    killed in between, or does not reach systemd, has lost none of them: the next one starts them.
+    In the order in which they came: systemd lets one wait for another that is to be started, and knows no unit that it gets later. Each
+    gets another name first, since its program may have to wait again, and that name goes once systemd has been told. So whoever is killed
+    in between, or does not reach systemd, has lost none of them: the next one starts them.
     """
     place = os.path.join(base, "waiting")
     with contextlib.suppress(host_files.NodeError, OSError):
-        names = {name for name in journal.names(base, "waiting") if _UNIT.match(name)}
-        for name in sorted(names):
-            with contextlib.suppress(FileNotFoundError):  # another one starts it
-                os.rename(os.path.join(place, name), os.path.join(place, _TAKEN + name))
-        left = os.listdir(place) if os.path.isdir(place) else []
-        names.update(name[len(_TAKEN) :] for name in left if name.startswith(_TAKEN) and _UNIT.match(name[len(_TAKEN) :]))
-        if names and not commands.run(["systemctl", "--no-block", "start"] + sorted(names), timeout=15)["timed_out"]:
-            for name in sorted(names):
+        names = _taken(place) if os.path.isdir(place) else []
+        if names and not commands.run(["systemctl", "--no-block", "start"] + names, timeout=15)["timed_out"]:
+            for name in names:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(os.path.join(place, _TAKEN + name))
+
+
+def _taken(place):
+    """The units that are to be started, as they came: those that wait, and those that somebody else did not come to start."""
+    came = {}
+    for name in os.listdir(place):
+        unit = name[len(_TAKEN) :] if name.startswith(_TAKEN) else name
+        if _UNIT.match(unit):
+            with contextlib.suppress(FileNotFoundError):  # another one starts it
+                came[unit] = os.stat(os.path.join(place, name)).st_mtime_ns
+                if name == unit:
+                    os.rename(os.path.join(place, name), os.path.join(place, _TAKEN + unit))
+    return sorted(came, key=lambda unit: (came[unit], unit))

@@ -417,8 +417,18 @@ def test_units_that_systemd_was_not_told_of_are_started_by_the_next_one(host, sy
     waits(host, "gpufleet-other.service")
     host.systemd = lambda: False
     waiting.wake(host.journal)
-    assert host.woken == ["gpufleet-other.service", UNIT]
+    assert sorted(host.woken) == ["gpufleet-other.service", UNIT]
     assert left_waiting(host) == []
+
+
+@pytest.mark.parametrize("first, second", [(UNIT, "gpufleet-other.service"), ("gpufleet-other.service", UNIT)])
+def test_units_are_started_in_the_order_in_which_they_came(host, first, second):
+    """The watch of specs comes after the device nodes, and would take a spec away whose nodes are about to be made."""
+    for time, unit in enumerate([first, second]):
+        waits(host, unit)
+        os.utime(os.path.join(host.journal, "waiting", unit), (time, time))
+    waiting.wake(host.journal)
+    assert host.woken == [first, second]
 
 
 def test_a_program_that_has_to_wait_again_while_it_is_started_is_started_again(host):
