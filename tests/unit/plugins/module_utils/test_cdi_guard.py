@@ -64,6 +64,8 @@ def test_one_that_waits_in_the_kernel_gets_no_second_one_beside_it(host, capsys)
         assert alone
         assert cdi_guard.main(wanted) == 1
     assert places(host) == IN_PLACE
+    (host / "settings.json").write_text(json.dumps(dict(json.loads(text), running=str(host / "none" / "running"))))
+    assert cdi_guard.main(wanted) == 0
     assert "an earlier look has not ended" in capsys.readouterr().out
     assert cdi_guard.main(wanted) == 0
     assert places(host) == ASIDE
