@@ -189,7 +189,8 @@ def test_no_interpreter_of_a_program_that_stays_is_looked_up_either(there: tuple
     for name in ("local/python3", *there):
         (tmp_path / name).write_text('#!/bin/sh\necho "${0##*/} $*"\n')
         (tmp_path / name).chmod(0o755)
-    unit = host_service.service("x", "X").replace(host_service.PYTHONS, " ".join(str(tmp_path / name) for name in ("other", "own")))
+    pythons = " ".join(str(tmp_path / name) for name in ("other", "own"))
+    unit = host_service.service("x", "X", seconds=60).replace(host_service.PYTHONS, pythons)
     (start,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))
     argv = shlex.split(start.removeprefix("ExecStart=").replace("$$", "$"))
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": f"{tmp_path}/local:/usr/bin:/bin"})
