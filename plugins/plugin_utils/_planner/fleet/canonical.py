@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
-# A host that calls its GPU `runc` gets no word of its plan replaced.
+# A host that calls its GPU `runc`, or its address `4`, gets no word of its plan replaced.
 UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 DYNAMIC = (*range(234, 255), *range(384, 512))  # majors that the kernel hands out (Documentation/admin-guide/devices.txt)
 FIRST_MAJOR = 600  # no driver has it, and it has as many digits as those above, so spans of answers stay right
@@ -99,7 +99,7 @@ def identities(policy: Policy, obs: Observation) -> Identities:
     except (PlanError, NeedMore):
         return NONE
     names: dict[str, str] = {}
-    for at, bus in enumerate(sorted(known)):
+    for at, bus in enumerate(sorted(filter(gpus.BUS_ID.fullmatch, known))):
         names[bus] = f"fffe:{at:02x}:00.0".rjust(len(bus), "f")
         whole, *parts = known[bus]
         names.update({whole: f"GPU-00000000-0000-0000-0000-{at:012x}"} if UUID.fullmatch(whole) else {})

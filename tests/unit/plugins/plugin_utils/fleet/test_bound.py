@@ -152,6 +152,16 @@ def test_what_only_looks_like_the_name_of_hardware_stays(node: Node) -> None:
     assert found[0] == found[1]  # nothing of a driver is planned without a GPU
 
 
+@pytest.mark.parametrize("said", ["4", "c", "a:4"])
+def test_an_address_that_is_none_replaces_no_word(node: Node, said: str) -> None:
+    """A host may have nvidia-smi print any digits in the place of an address."""
+    with running(node) as host:
+        rows = "".join(f"{at}, {USUAL.uuids[at]}, {said}, Default, Disabled\n" for at in (0, 1))
+        host.known.insert(0, ("nvidia-smi --query-gpu=index,uuid,pci.bus_id", 0, rows, ""))
+        odd = host.task("node_info", packages="ignore", **mps(clients=4))["planned"]
+    assert odd == planned(node, mps(clients=4))["planned"]
+
+
 SHOWN = [
     # the limits of an earlier run, the policy that follows, what an approver reads of it
     (
