@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
 from tests.unit.playbooks.test_rollout import changed, fleet, told
 
@@ -45,3 +46,20 @@ def test_a_rollout_that_nothing_was_approved_for_takes_variables_as_they_are(tmp
     status, words = play(tmp_path, fleet(tmp_path), "rollout", *FEW, **ORDER, **other_variables(tmp_path))
     assert status == 0, words
     assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3"]
+
+
+def test_a_tree_is_part_of_an_approval(tmp_path: Path) -> None:
+    """The same change in another tree is another change. That each host has a tree of its own is none."""
+    inventory = fleet(tmp_path)
+    status, words = play(tmp_path, inventory, "plan", *FEW, gpufleet_rollout_plan_file="plan.json")
+    assert status == 0, words
+    assert len(json.loads((tmp_path / "plan.json").read_text())["changes"]) == 1
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("gpu1", "gpu2", "gpu3"):
+        bare.tree(elsewhere / name)
+    root = {"gpufleet_root": f"{elsewhere}/{{{{ inventory_hostname }}}}"}
+    status, words = play(tmp_path, inventory, "rollout", *FEW, **ORDER, **root, gpufleet_rollout_approved="plan.json")
+    assert status == 2, words
+    assert f"work within {elsewhere}/<host>" in " ".join(words.split())
+    assert [path.name for path in elsewhere.glob("*/etc/*")] == ["containerd"] * 3

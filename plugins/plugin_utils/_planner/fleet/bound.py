@@ -18,6 +18,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import canonical
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.change import WITHIN
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -37,7 +38,7 @@ def planned(policy: Policy, obs: Observation, plan: Plan, planner: Callable[[Pol
         return NOTHING
     known = canonical.identities(policy, obs)
     same = twin(policy, obs, known, planner) if known != canonical.NONE else whole
-    return of(whole, same, known, policy.restart)
+    return of(whole, same, known, policy.restart, policy.root)
 
 
 def twin(policy: Policy, obs: Observation, known: canonical.Identities, planner: Callable[[Policy, Observation], Plan]) -> Plan:
@@ -48,9 +49,9 @@ def twin(policy: Policy, obs: Observation, known: canonical.Identities, planner:
         return Plan()
 
 
-def of(whole: Plan, same: Plan, known: canonical.Identities, restart: str) -> Planned:
+def of(whole: Plan, same: Plan, known: canonical.Identities, restart: str, root: str) -> Planned:
     """same: the plan of the canonical host, in which a path, a unit and a word are what `known` makes of them here."""
-    items = [*files(whole, same, known), *programs(whole, known), *units(whole, known, restart)]
+    items = [*within(root), *files(whole, same, known), *programs(whole, known), *units(whole, known, restart)]
     readable = known.readable()
     by_place = {(d.what, d.path, d.key): d for d in same.differences}
     differences = []
@@ -64,6 +65,12 @@ def of(whole: Plan, same: Plan, known: canonical.Identities, restart: str) -> Pl
 
 def ordered(items: Sequence[Item]) -> list[Item]:
     return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
+
+
+def within(root: str) -> Iterator[Item]:
+    """Name the tree in which all of it is done. A host that runs has none."""
+    if root != "/":
+        yield {"do": WITHIN, "path": root}
 
 
 # ---------------------------------------------------------------- files

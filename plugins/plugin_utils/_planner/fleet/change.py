@@ -24,6 +24,7 @@ FIELDS = ("what", "path", "key", "before", "after")
 SCHEMA = 1  # of what a digest is made from
 LENGTH = 64  # hexadecimal digits of a SHA-256
 SHOWN = 16  # digits of it that sentences and tables show
+WITHIN = "work within"  # of an item that names a tree (gpufleet_root)
 
 # In this order: a UUID has runs of digits that would also pass for a time.
 OF_ONE_HOST: Sequence[tuple[re.Pattern[str], str]] = (
@@ -43,8 +44,13 @@ def of(result: Result, host: str) -> dict[str, Any]:
     found: Mapping[str, Any] = planned if planned else {"differences": result.get("differences"), "restarts": restarts(result)}
     differences = [shown(difference, host) for difference in found.get("differences") or ()]
     differences.sort(key=lambda d: json.dumps(d, sort_keys=True))
-    items = sorted(planned.get("bound") or (), key=lambda item: json.dumps(item, sort_keys=True))
+    items = sorted((of_tree(item, host) for item in planned.get("bound") or ()), key=lambda item: json.dumps(item, sort_keys=True))
     return {"bound": items, "differences": differences, "restarts": sorted({str(u) for u in found.get("restarts") or ()})}
+
+
+def of_tree(item: Item, host: str) -> Item:
+    """Give an item as it is, and that of a tree without the host's name, since each host of an inventory may have a tree of its own."""
+    return {**item, "path": common_text(str(item["path"]), host)} if item.get("do") == WITHIN else item
 
 
 def restarts(result: Result) -> Sequence[str]:

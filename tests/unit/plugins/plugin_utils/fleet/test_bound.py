@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, change
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, bound, change
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import mps as mps_unit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import mps_limits
 from hypothesis import given, settings
@@ -160,6 +160,27 @@ def test_an_address_that_is_none_replaces_no_word(node: Node, said: str) -> None
         host.known.insert(0, ("nvidia-smi --query-gpu=index,uuid,pci.bus_id", 0, rows, ""))
         odd = host.task("node_info", packages="ignore", **mps(clients=4))["planned"]
     assert odd == planned(node, mps(clients=4))["planned"]
+
+
+TREES = [
+    # the tree of one run, that of another one
+    ("/mnt/image", "/mnt/other"),
+    ("/mnt/image", "/"),
+    ("/trees/gpu1", "/trees/gpu2"),
+]
+
+
+def in_tree(root: str, host: str) -> str:
+    return change.digest({"planned": {"bound": [*bound.within(root), {"do": "remove", "path": "/x"}]}}, host)
+
+
+@pytest.mark.parametrize(("one", "other"), TREES)
+def test_the_tree_of_a_change_is_part_of_it(one: str, other: str) -> None:
+    assert in_tree(one, "gpu1") != in_tree(other, "gpu1")
+
+
+def test_hosts_that_have_trees_of_their_own_share_a_change() -> None:
+    assert in_tree("/trees/gpu1", "gpu1") == in_tree("/trees/gpu2", "gpu2")
 
 
 SHOWN = [
