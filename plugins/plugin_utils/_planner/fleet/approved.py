@@ -26,6 +26,8 @@ NONE = "none"  # the host had nothing to do when the plan was approved
 DIGEST = re.compile(rf"[0-9a-f]{{{change.LENGTH}}}")
 OLD = re.compile(r"[0-9a-f]{16}")
 AGAIN = "Plan again, and have that plan approved"
+# Which release comes of packages without a version is known once they are there, and what a CDI spec may ask of them follows from it.
+BY_RELEASE = "A plan knows the release that comes by gpufleet_toolkit_version or gpufleet_bundle_file"
 
 
 @dc.dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Approval:
         if not more:
             return {}
         few = names.few([change.subject(item) for item in more], 3, "; ")
-        return refused(f"after its first stage this host plans something else than what was approved: {few}")
+        return refused(f"after its first stage this host plans something else than what was approved: {few}", BY_RELEASE)
 
 
 ANY = Approval()

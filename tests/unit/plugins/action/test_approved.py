@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 from tests.unit import gpus
 from tests.unit.plugins.plugin_utils.fleet.test_bound import mps, running
+from tests.unit.plugins.plugin_utils.resources import test_repository as keys
 from tests.unit.running_host import Host, Node, nodes
 
 PHASE = "approval: "
@@ -191,6 +194,36 @@ def test_a_host_that_changes_between_the_stages_gets_the_first_alone(node: Node)
         assert "write /etc/ansible/facts.d/gpufleet.fact" in result["msg"]
         assert "What was done before stays in place: " in result["msg"]
         assert (len(sent(host)), result["changed"]) == (1, True)
+
+
+LISTS = OFFERED.replace("1.17.8-1", "(none)")
+REPOSITORY = {
+    "packages": "present",
+    "toolkit_repository": "http://mirror.example/deb",
+    "toolkit_key": keys.armor(keys.OLD),
+    "toolkit_key_fingerprint": keys.FINGERPRINT,
+}
+
+
+def probed(argv: list[str]) -> str:
+    """What the programs answer that a look brings: whether the repository is reached, and NVML."""
+    found = {"tried": True, "reached": True, "why": ""} if "proxies" in argv[-1] else gpus.nvml(2)["probe:nvml"]["value"]
+    return json.dumps(found)
+
+
+@pytest.mark.parametrize(("version", "known"), [("1.17.8-1", True), ("", False)])
+def test_a_repository_whose_release_the_plan_knows_brings_what_was_approved(node: Node, version: str, known: bool) -> None:
+    """Without one, the mirror has an older release than the plan reckons with, and another CDI spec would follow."""
+    with running(node) as host:
+        without_packages(host, installed)
+        host.path("/etc/apt/sources.list.d/gpufleet-nvidia.sources").unlink()
+        first: list[Any] = [("apt-cache", 0, LISTS, ""), (f"{sys.executable} -I -S - ", 0, probed, "")]
+        host.known[:] = [*first, *host.known, ("apt-get", 0, "", ""), ("apt-config", 0, "", "")]
+        more = {**REPOSITORY, "toolkit_version": version}
+        result = converge(host, look(host, **more), **more)
+        assert bool(result.get("failed")) is not known, result
+        assert len(sent(host)) == (3 if known else 2)
+        assert known or approved.BY_RELEASE in result["msg"]
 
 
 @pytest.mark.parametrize(("value", "why"), [("5f0c1d2e3a4b5c6d", "older release"), ("yes", "neither a digest"), ("A" * 64, "neither")])
