@@ -12,6 +12,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
@@ -53,7 +54,10 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         began = time.monotonic()
+        variables = task_vars or {}
+        of_rollout = variables.get(registered.ROLLOUT_PLAN) or {}
+        approved.require_same(self._task.args.get(approved.OPTION), of_rollout, str(variables.get("inventory_hostname")))
         of_run = functools.partial(planner, done=not self._task.check_mode)
         result = base.run(self, task_vars, module="node", spec=SPEC, questions=node.questions, planner=of_run, single=False)
-        in_rollout = registered.ROLLOUT_STEP in (task_vars or {})
+        in_rollout = registered.ROLLOUT_STEP in variables
         return {**result, "seconds": round(time.monotonic() - began, 1)} if in_rollout else result

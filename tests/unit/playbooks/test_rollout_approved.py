@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -46,6 +47,25 @@ def test_a_rollout_that_nothing_was_approved_for_takes_variables_as_they_are(tmp
     status, words = play(tmp_path, fleet(tmp_path), "rollout", *FEW, **ORDER, **other_variables(tmp_path))
     assert status == 0, words
     assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3"]
+
+
+PLACES = [
+    # where a variable takes the place of what the rollout has approved
+    {"gpufleet_approved_change": ""},
+    {"gpufleet_rollout_tasks": {"before": "unbound.yml"}},
+]
+
+
+@pytest.mark.parametrize("variables", PLACES, ids=["command line", "task"])
+def test_no_variable_takes_the_place_of_the_approval(variables: dict[str, Any], tmp_path: Path) -> None:
+    inventory = fleet(tmp_path)
+    status, words = play(tmp_path, inventory, "plan", *FEW, gpufleet_rollout_plan_file="plan.json")
+    assert status == 0, words
+    written(tmp_path / "unbound.yml", yaml.safe_dump([{"ansible.builtin.set_fact": {"gpufleet_approved_change": ""}}]))
+    status, words = play(tmp_path, inventory, "rollout", *FEW, **ORDER, **variables, gpufleet_rollout_approved="plan.json")
+    assert status == 2, words
+    assert "Take gpufleet_approved_change out of your variables" in " ".join(words.split())
+    assert changed(tmp_path) == []
 
 
 def test_a_tree_is_part_of_an_approval(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses as dc
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change
@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.bou
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, names
 
-OPTION = "approved_change"
+OPTION, VARIABLE = "approved_change", "gpufleet_approved_change"
 NONE = "none"  # the host had nothing to do when the plan was approved
 DIGEST = re.compile(rf"[0-9a-f]{{{change.LENGTH}}}")
 OLD = re.compile(r"[0-9a-f]{16}")
@@ -71,6 +71,15 @@ def parsed(value: Any) -> Approval:
     if OLD.fullmatch(text):
         why = "it is of an older release, whose digests did not bind the content of files"
     raise PlanError(f"{OPTION} is {text[:80]!r}", why=why, next=AGAIN)
+
+
+def require_same(value: Any, of_rollout: Mapping[str, Any], host: str) -> None:
+    """Raise PlanError where the option is not what the plan of this rollout has for the host: another variable has taken its place."""
+    wanted = str(((of_rollout.get("hosts") or {}).get(host) or {}).get("approved") or "")
+    if wanted and str(value or "") != wanted:
+        given = str(value or "")[: change.SHOWN]
+        what = f"{OPTION} is {given!r}, and by the approval of this rollout {wanted[: change.SHOWN]} for this host"
+        raise PlanError(what, why=f"a variable {VARIABLE} has taken its place", next=f"Take {VARIABLE} out of your variables and tasks")
 
 
 def refused(message: str, state: str = "") -> dict[str, Any]:

@@ -18,7 +18,7 @@ CONVERGED = "gpufleet_node_result"
 # Of a rollout: what kept a host from coming through its batch, and how far the rollout had come then.
 FAILURE = "gpufleet_rollout_failure"
 DRAIN_CHECK, DRAINED, UNDRAINED = "gpufleet_drain_check", "gpufleet_drain_result", "gpufleet_undrain_result"
-ROLLOUT_SETTINGS, ROLLOUT_STEP = "gpufleet_rollout_settings", "gpufleet_rollout_step"
+ROLLOUT_SETTINGS, ROLLOUT_PLAN, ROLLOUT_STEP = "gpufleet_rollout_settings", "gpufleet_rollout_plan", "gpufleet_rollout_step"
 HEALTH_BEFORE, HEALTH, DIAGNOSIS = "gpufleet_rollout_health_before", "gpufleet_rollout_health", "gpufleet_rollout_diagnosis"
 SOAK_COMMAND = "gpufleet_rollout_soak_result"
 
