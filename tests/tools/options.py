@@ -56,7 +56,10 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "key_fingerprint": "toolkit_key_fingerprint",
     },
     "drain": {
-        **{o: f"drain_{o}" for o in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout")},
+        **{
+            o: f"drain_{o}"
+            for o in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout", "unknown")
+        },
         "policy": "drain",
         "rollout": "rollout_id",
         "kubeconfig": "kubernetes_kubeconfig",

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = "gpufleet.nvidia."
@@ -33,7 +34,7 @@ VERIFY = {
 }
 TOOLKIT = {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"}
 DRAIN = {
-    **{o: f"drain_{o}" for o in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout")},
+    **{o: f"drain_{o}" for o in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout", "unknown")},
     "policy": "drain",
     "rollout": "rollout_id",
     "kubeconfig": "kubernetes_kubeconfig",
@@ -139,6 +140,19 @@ def test_variables_in_playbooks_are_known() -> None:
         *variables.OF_HAND_OVER,
         variables.OWN,
     }
+
+
+# A misspelt one as an example, a variable of the user's own as an example, and what a host tells node_exporter.
+NO_VARIABLES = {"gpufleet_isolaton", "gpufleet_site", metrics.DECISION, metrics.STALE, metrics.PENDING, metrics.CHANGED, metrics.BACK}
+
+
+def test_variables_in_words_are_known() -> None:
+    """A page, a fragment or a message may tell people to set a variable only if there is one of that name."""
+    known = {name for role in ROLES for entry in specs(role).values() for name in entry["options"]} | NO_VARIABLES
+    known |= {*variables.RUN, *variables.RESULTS, *variables.OF_HOSTS, *variables.OF_IMAGES, *variables.OF_HAND_OVER, variables.OWN}
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("changelogs/fragments/*.yml"), *ROOT.glob("plugins/**/*.py")]
+    found = {(path.name, name) for path in pages for name in re.findall(r"\bgpufleet_[a-z0-9_]*[a-z0-9]\b(?![.(*{_])", path.read_text())}
+    assert {(path, name) for path, name in found if name not in known} == set()
 
 
 # Options that are handed to a planner beside the policy.
