@@ -294,7 +294,7 @@ class Victim:
 
     def prepare(self) -> None:
         """Bring the tracer and the stand-in for the packages, and keep copies of everything as it is now."""
-        layer = roots.package_layer(roots.base_root(kinds.KINDS[self.kind].suite), ("strace",))
+        layer = roots.package_layer(roots.base_root(kinds.KINDS[self.kind].suite), roots.STRACE)
         root = self.root
         for found in [layer / "usr/bin/strace", *(layer / "usr/lib").rglob("lib*.so*")]:
             target = root / found.relative_to(layer)

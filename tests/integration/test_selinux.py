@@ -26,7 +26,6 @@ from tests.lab.lab import Lab
 from tests.tools import wire
 
 SUITE = "trixie"  # bookworm's policy has no rules for container engines
-POLICY = ("selinux-policy-default", "selinux-utils")
 RULES = "/etc/selinux/default/contexts/files/file_contexts"
 LABELLED = ("/etc", "/usr/local", "/usr/share", "/var/lib", "/run")
 OWN = "/var/lib/gpufleet"  # private to root; the kernel gives what is made there the label of /var/lib, as the policy has it
@@ -63,7 +62,7 @@ def labelled_host() -> Iterator[Path]:
         for name in ("upper", "work", "root"):
             (lab.runtime / name).mkdir()
         base = roots.base_root(SUITE)
-        lower = f"{roots.package_layer(base, POLICY)}:{base}"
+        lower = f"{roots.package_layer(base, roots.SELINUX)}:{base}"
         options = f"lowerdir={lower},upperdir={lab.runtime}/upper,workdir={lab.runtime}/work"
         root = lab.runtime / "root"
         subprocess.run(["mount", "-t", "overlay", "-o", options, "gpufleet-selinux", root], check=True)

@@ -123,7 +123,7 @@ systemctl daemon-reexec"""
 
 def test_a_driver_that_is_loaded_again_gets_its_modes_again(fleet: Fleet) -> None:
     """By Debian's own udev. The kernel's event is a real one, of a driver that this machine has, for which the rule is changed."""
-    layer = roots.package_layer(roots.base_root("trixie"), ("udev",))
+    layer = roots.package_layer(roots.base_root("trixie"), roots.UDEV)
     run(fleet, HOST)
     before = fleet.tree(HOST)
     run(fleet, HOST, sharing={"0": {"dedicated": {"exclusive": True}}})

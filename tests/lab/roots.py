@@ -23,6 +23,9 @@ BASE_PACKAGES = (
     "systemd-sysv", "dbus", "openssh-server", "sudo", "python3", "python3-apt", "iproute2", "procps", "kmod", "iptables", "nftables",
     "ca-certificates", "gpg", "gpgv", "libcap2", "libseccomp2",
 )  # fmt: skip
+# Packages that single tests put on a root, beside what the kinds of host have; built before the tests like those.
+STRACE, UDEV, SELINUX = ("strace",), ("udev",), ("selinux-policy-default", "selinux-utils")
+MORE_LAYERS = {"bookworm": (STRACE,), "trixie": (STRACE, UDEV, SELINUX)}
 MMDEBSTRAP_OPTIONS = (
     "--variant=minbase",
     '--aptopt=Apt::Install-Recommends "false"',

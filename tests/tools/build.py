@@ -27,7 +27,7 @@ sys.path.insert(0, str(environments.ROOT))
 
 from tests import reference  # noqa: E402
 from tests.integration import browser  # noqa: E402
-from tests.lab import artefacts, doctor, progress, userland  # noqa: E402
+from tests.lab import artefacts, doctor, progress, roots, userland  # noqa: E402
 from tests.lab.lab import Lab  # noqa: E402
 
 # What no part of `make test` runs: the targets of the Makefile that need one build it themselves.
@@ -61,8 +61,16 @@ def list_on_lab() -> Iterator[tuple[str, Build]]:
     if not browser.program():
         yield "chromium", lambda: doctor.install(["chromium"])
     yield "hosts", lambda: Lab().build()
+    for suite, sets in roots.MORE_LAYERS.items():
+        for packages in sets:
+            yield f"{packages[0]} on {suite}", functools.partial(build_layer, suite, packages)
     for suite in userland.SUITES:
         yield f"driver of {suite}", functools.partial(userland.layers, suite)
+
+
+def build_layer(suite: str, packages: tuple[str, ...]) -> None:
+    """Build the layer of packages that a single test puts on the root of a suite."""
+    roots.package_layer(roots.base_root(suite), packages)
 
 
 def ensure_environment(group: str) -> None:

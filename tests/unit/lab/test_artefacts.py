@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import aptrepo, artefacts, fakegpu, images
+from tests.lab import aptrepo, artefacts, fakegpu, images, roots
 
 KERNEL = "6.1.0-42-amd64"
 
@@ -233,3 +233,16 @@ def test_packages_want_each_other_as_upstreams_do() -> None:
 @pytest.mark.parametrize("script", sorted(aptrepo.SOURCES.glob("*/DEBIAN/p*")), ids=lambda path: f"{path.parent.parent.name}/{path.name}")
 def test_maintainer_scripts_parse(script: Path) -> None:
     assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
+
+
+def test_every_layer_of_a_single_test_is_built_before_the_tests() -> None:
+    """The step before the parts builds those that roots.MORE_LAYERS names, and a part may build none."""
+    named = {name for name in ("STRACE", "UDEV", "SELINUX") if any(getattr(roots, name) in sets for sets in roots.MORE_LAYERS.values())}
+    calls = [
+        call
+        for folder in ("integration", "faults")
+        for path in (artefacts.REPO / "tests" / folder).rglob("*.py")
+        for call in re.findall(r"package_layer\(.*, ([^)]+)\)", path.read_text())
+    ]
+    assert calls
+    assert {call.removeprefix("roots.") for call in calls} <= named
