@@ -102,7 +102,7 @@ def low_level_runtimes(policy: Policy, obs: Observation) -> tuple[str, ...]:
 def questions(policy: Policy) -> list[queries.Question]:
     """Everything a normal host needs, in one look."""
     own = [*low_level_questions(), queries.which(MODE_BINARIES), owned_file.ORIGINALS]
-    engines = [q for engine in ENGINES.values() for q in engine.questions(policy)]
+    engines = [q for name, engine in ENGINES.items() for q in engine.questions(refusals.read_by(policy, name))]
     every = (
         gpus,
         device_nodes,
@@ -137,7 +137,7 @@ def see(policy: Policy, obs: Observation) -> Seen:
 
 
 def decided(policy: Policy, obs: Observation) -> Seen:
-    instances = tuple(i for engine in ENGINES.values() for i in engine.find(policy, obs))
+    instances = tuple(i for name, engine in ENGINES.items() for i in engine.find(refusals.read_by(policy, name), obs))
     if not podman.counts(policy, [i for i in instances if i.engine != podman.NAME]):
         instances = tuple(i for i in instances if i.engine != podman.NAME)
     kubelet = kubelets.find(policy, obs)

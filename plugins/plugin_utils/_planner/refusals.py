@@ -8,6 +8,7 @@ An engine that is stopped, silent or not verified is not an engine that is gone:
 
 from __future__ import annotations
 
+import dataclasses as dc
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -45,7 +46,14 @@ def stopped(obs: Observation, title: str, unit: str) -> Refusal:
 
 def chosen(policy: Policy, instance: Instance) -> bool:
     """Whether `engines` asks for this one."""
-    return "auto" in policy.engines or instance.engine in policy.engines
+    return bool({"auto", instance.engine} & set(policy.engines))
+
+
+def read_by(policy: Policy, engine: str) -> Policy:
+    """The policy as one engine reads it: where `engines` asks for others alone, the options for places are theirs."""
+    if policy.single or {"auto", engine} & set(policy.engines):
+        return policy
+    return dc.replace(policy, config_path="", socket="", service="")
 
 
 def open_ones(policy: Policy, instances: Iterable[Instance]) -> list[Instance]:

@@ -12,7 +12,7 @@ import dataclasses as dc
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, low_level, originals, owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, low_level, originals, owned_file, refusals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy, Refusal, merge
@@ -62,11 +62,11 @@ def find(policy: Policy, obs: Observation, engines: Engines) -> Search:
     obstacles: dict[str, str] = {}
     for name, engine in engines.items():
         try:
-            there = engine.find(policy, obs)
+            there = engine.find(refusals.read_by(policy, name), obs)
         except PlanError as error:
             there, obstacles[name] = (), str(error)
         if not there:
-            remnant = engine.remnant(policy, obs)
+            remnant = engine.remnant(refusals.read_by(policy, name), obs)
             there = (remnant,) if remnant else ()
         instances.extend(there)
     return Search(tuple(instances), obstacles)
@@ -110,7 +110,8 @@ def of_instances(
             refused.setdefault(instance.engine, str(instance.refusal))
             continue
         try:
-            done = engines[instance.engine].plan_absent(policy, obs, dc.replace(instance, refusal=Refusal()))
+            own = refusals.read_by(policy, instance.engine)
+            done = engines[instance.engine].plan_absent(own, obs, dc.replace(instance, refusal=Refusal()))
             plans[instance.key] = merge([done, unknown(policy, instance, done, found.obstacles.get(instance.engine, ""))])
         except PlanError as error:
             broken[instance.engine] = str(error)
@@ -135,7 +136,9 @@ def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
 def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Plan, broken: Mapping[str, str]) -> None:
     """What is marked as this collection's, or looks like it without a journal, and could not be judged."""
     done = {str(change["path"]) for change in merged.changes} | set(merged.released) | set(owned_file.originals(obs))
-    marked = [(name, path) for name, engine in engines.items() for path in engine.marked(policy, obs) if path not in done]
+    marked = [
+        (name, path) for name, engine in engines.items() for path in engine.marked(refusals.read_by(policy, name), obs) if path not in done
+    ]
     step = "Take it out of the configuration that names it, then remove it"
     left = [f"{path}: this collection wrote this file, and {broken.get(name) or originals.UNKNOWN}. {step}" for name, path in marked]
     lost = "Correct that first: without a journal it is not known which part of the file this collection wrote"

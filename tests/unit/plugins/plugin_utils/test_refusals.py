@@ -140,3 +140,10 @@ def test_only_a_host_that_a_person_can_help_is_refused(engines: tuple[Instance, 
     with pytest.raises(PlanError) as caught:
         refusals.require_engine(Policy(engines=asked), engines)
     assert caught.value.what == cause
+
+
+def test_the_places_of_one_engine_are_no_other_ones() -> None:
+    asked = node.questions(Policy(engines=("docker",), socket="/run/own.sock", config_path="/srv/daemon.json", service="own.service"))
+    assert {q["id"] for q in asked if "own" in q["id"] or "/srv/" in q["id"]} == {"file:/srv/daemon.json", "units:own.service"}
+    places = [q["id"] for q in node.questions(Policy(engines=("crio",), socket="/run/own.sock")) if "own.sock" in q["id"]]
+    assert places == ["cri:Status:/run/own.sock", "cri:Version:/run/own.sock"]
