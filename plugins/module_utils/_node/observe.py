@@ -408,6 +408,7 @@ def _cri(_root, question):
 
 def _http(_root, question):
     path, timeout = question["socket"], question.get("timeout", 5)
+    process_queries.require_running(question.get("daemon"), path)
     answer = look_system.http_get(path, question["path"], timeout)
     peer = trust.answered.get(path)
     if isinstance(question.get("keep"), dict):

@@ -50,6 +50,12 @@ def processes(names, flags=None, environment=None):
     return {"processes": judged, "programs": programs_, "others": others}
 
 
+def require_running(name, asked):
+    """Refuse to ask at a place while no process of this name runs that could be verified. name: None where anybody may answer there."""
+    if name and not any(process.get("verified") for process in processes([name])["processes"]):
+        raise host_files.NodeError("not-found", "%s is not asked: no verified process called %s runs" % (asked, name))
+
+
 def _fits(name, called):
     """A plain name is compared as it is: re takes longer to compile one than to look at all processes."""
     return name == called if name.replace("-", "").isalnum() else re.fullmatch(name, called) is not None

@@ -236,9 +236,13 @@ def sandboxes(socket: str, handlers: Sequence[str], prefixes: Sequence[str] = ()
     return {**q, "handlers": list(handlers), "prefixes": list(prefixes), "annotation": annotation}
 
 
-def http(socket: str, path: str, keep: Keep | None = None, *, timeout: int = 5) -> Question:
-    """What is needed of the answer is listed by path; of one that is a configuration, by `keep`."""
+def http(socket: str, path: str, keep: Keep | None = None, *, timeout: int = 5, daemon: str = "") -> Question:
+    """What is needed of the answer is listed by path; of one that is a configuration, by `keep`.
+
+    daemon: the program that has to run, verified, before anybody connects. Where systemd listens, to connect starts a service.
+    """
     q: Question = {"id": f"http:{socket}{path}", "kind": "http", "socket": socket, "path": path, "timeout": timeout}
+    q = {**q, "daemon": daemon} if daemon else q
     return {**q, "keep": output_places.HTTP[path]} if path in output_places.HTTP else {**q, "keep": _listed(path, keep)}
 
 

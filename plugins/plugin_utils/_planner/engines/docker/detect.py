@@ -58,7 +58,10 @@ def questions(policy: Policy) -> list[queries.Question]:
     if policy.root != "/":
         return asked
     running = queries.processes(["dockerd"], config.READ_FLAGS)
-    return [*asked, running, queries.units([options.service or UNIT]), queries.http(options.socket or SOCKET, "/info")]
+    asked += [running, queries.units([options.service or UNIT])]
+    if processes.declared(options):  # which process is Docker's is seen first: its name alone starts no service that systemd listens for
+        return asked
+    return [*asked, queries.http(options.socket or SOCKET, "/info", daemon="dockerd")]
 
 
 def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
