@@ -204,6 +204,11 @@ def pci_gpus(obs: Observation, p: Paths) -> list[str]:
     return sorted(vendors & classes)
 
 
+def pci_seen(obs: Observation, p: Paths) -> bool:
+    """Whether any PCI device is shown, of whatever vendor."""
+    return bool(obs.glob(p.pci_vendor))
+
+
 def held_by_others(obs: Observation, p: Paths) -> dict[str, str]:
     """Bus id -> the other driver that has the device."""
     held = ((str(entry["name"]), name) for name in FOREIGN_DRIVERS for entry in obs.directory(f"{p.drivers}/{name}"))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -37,6 +38,7 @@ def stray(policy: Policy, obs: Observation, driver: Driver) -> list[str]:
 def require_gone(policy: Policy, obs: Observation, driver: Driver, where: str, names: Iterable[str]) -> None:
     """Raise PlanError where a GPU of these devices may be there. where: the file that names them."""
     lost = f"{where} would lose {', '.join(names)}"
+    require_bus(policy, obs, lost)
     buses = unserved(policy, obs, driver)
     if buses:
         raise PlanError(
@@ -52,3 +54,16 @@ def require_gone(policy: Policy, obs: Observation, driver: Driver, where: str, n
             why=NOT_GONE,
             next=f"{XID}. If the GPU was taken out, reboot the host or remove {nodes[0]}, and run again",
         )
+
+
+def require_bus(policy: Policy, obs: Observation, lost: str) -> None:
+    """A host whose PCI bus cannot be seen says of no GPU that it is gone. Every kernel that the driver runs on shows that directory."""
+    bus = gpus.paths(policy).pci_vendor.rpartition("/*/")[0]
+    if gpus.pci_seen(obs, gpus.paths(policy)) or obs.raw(queries.file(bus, content=False)).get("exists"):
+        return
+    raise PlanError(
+        f"the PCI devices of this host cannot be seen, and {lost}",
+        where=bus,
+        why="where none is shown, nobody knows whether a GPU is gone",
+        next="Mount sysfs (mount -t sysfs sysfs /sys), and run again",
+    )

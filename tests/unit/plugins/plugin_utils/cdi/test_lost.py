@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 from tests.unit.cdi_plans import OURS, RECORD, plan, seen
 from tests.unit.gpus import BUSES, UUIDS, information, nvml
+from tests.unit.gpus import host as gpu_host
 
 SECOND = BUSES[1]
 PCI = {f"/sys/bus/pci/devices/{SECOND}/{name}": None for name in ("vendor", "class")}
@@ -98,3 +99,13 @@ def test_a_spec_goes_to_another_owner_by_a_cause(owner: Any, options: dict[str, 
     text = plan(seen()).changes[0]["content"]
     made = plan(seen({OURS: text}), resource.record_of_options(owner, "1.0.0"), **options)
     assert [(d.path, d.cause) for d in made.differences] == [(OURS, cause)]
+
+
+def test_a_host_that_shows_no_pci_bus_loses_no_device() -> None:
+    """As in a container, or a rescue system, without sysfs and without the driver."""
+    text = plan(seen()).changes[0]["content"]
+    none: dict[str, Any] = dict.fromkeys(path for path in gpu_host() if path.startswith(("/sys/", "/proc/driver/", "/dev/")))
+    with pytest.raises(PlanError, match=r"^/sys/bus/pci/devices: the PCI devices of this host cannot be seen, and .* would lose"):
+        plan(seen({OURS: text, **none}))
+    empty = {"stat:/sys/bus/pci/devices": {"exists": True, "type": "dir"}}
+    assert [d.cause for d in plan(seen({OURS: text, **none}, answers=empty)).differences] == ["hardware_gone"]
