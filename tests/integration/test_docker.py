@@ -200,3 +200,20 @@ def test_the_default_and_back(fleet: Fleet) -> None:
     for default, wanted in (("enabled", "nvidia"), ("disabled", "runc")):
         done = fleet.task("docker_runtime", [OLD], {"set_as_default": default}).of("docker_runtime")[OLD]
         assert (done["status"], done["actions"][-1], info(fleet, OLD)["DefaultRuntime"]) == ("ok", "reload docker.service", wanted)
+
+
+def test_a_stopped_docker_is_refused_and_neither_started_nor_robbed(fleet: Fleet) -> None:
+    """Its socket unit listens, so whoever connects to the socket starts the daemon: no look may."""
+    begin(fleet, NEW, OWN)
+    node(fleet, NEW, restart="force")
+    fleet.shell(NEW, "systemctl stop docker.socket docker.service; systemctl start docker.socket")
+    before = fleet.tree(NEW)
+    try:
+        for arguments in (["--check"], []):
+            run = fleet.task("node", [NEW], {"packages": "ignore"}, arguments=arguments)
+            assert "installed but not running" in run.failed[NEW], run.words
+            assert fleet.shell(NEW, "systemctl is-active docker.service || true").strip() == "inactive"
+            assert differing(before, fleet.tree(NEW)) == {}
+    finally:
+        fleet.shell(NEW, "systemctl start docker.service")
+    assert node(fleet, NEW)["changed"] is False
