@@ -19,7 +19,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import nvidia_smi, nvml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import names, nvidia_smi, nvml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Device, Edits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -33,6 +34,8 @@ DYNAMIC = (*range(234, 255), *range(384, 512))  # majors that the kernel hands o
 FIRST_MAJOR = 600  # no driver has it, and it has as many digits as those above, so spans of answers stay right
 OF_DRIVER = re.compile(r"nvidia[\w-]*")
 MAJOR = re.compile(r'(?m)^(\s*-?\s*"?major"?: )(\d{3})\b')  # of a device node in a CDI spec, YAML or JSON
+DEVICES = re.compile(r"(?m)^(devices:\n)((?:[ -].*\n)*)")  # of a CDI spec in YAML
+DEVICE = re.compile(r"(?m)^ *- name: ")
 LINKS, LINK = queries.directory(device_nodes.LINKS)["id"], re.compile(r"(\d{3}):(\d+)")
 
 
@@ -98,16 +101,16 @@ def identities(policy: Policy, obs: Observation) -> Identities:
         majors = gpus.majors(policy, obs)
     except (PlanError, NeedMore):
         return NONE
-    names: dict[str, str] = {}
+    found: dict[str, str] = {}
     for at, bus in enumerate(sorted(filter(gpus.BUS_ID.fullmatch, known))):
-        names[bus] = f"fffe:{at:02x}:00.0".rjust(len(bus), "f")
+        found[bus] = f"fffe:{at:02x}:00.0".rjust(len(bus), "f")
         whole, *parts = known[bus]
-        names.update({whole: f"GPU-00000000-0000-0000-0000-{at:012x}"} if UUID.fullmatch(whole) else {})
+        found.update({whole: f"GPU-00000000-0000-0000-0000-{at:012x}"} if UUID.fullmatch(whole) else {})
         migs = (uuid for uuid in parts if UUID.fullmatch(uuid))
-        names.update({uuid: f"MIG-00000000-0000-0000-{at:04x}-{n:012x}" for n, uuid in enumerate(migs)})
+        found.update({uuid: f"MIG-00000000-0000-0000-{at:04x}-{n:012x}" for n, uuid in enumerate(migs)})
     dynamic = sorted(name for name, major in majors.items() if OF_DRIVER.fullmatch(name) and major in DYNAMIC)
     numbers = {majors[name]: FIRST_MAJOR + at for at, name in enumerate(dynamic)}
-    return Identities(names, numbers)
+    return Identities(found, numbers)
 
 
 def gpus_of(policy: Policy, obs: Observation) -> dict[str, list[str]]:
@@ -205,9 +208,19 @@ def numbered(value: Any, known: Identities) -> Any:
         if isinstance(found.get("rdev"), list) and found["rdev"]:
             found["rdev"] = [known.majors.get(found["rdev"][0], found["rdev"][0]), *found["rdev"][1:]]
         if isinstance(found.get("content"), str) and "cdiVersion" in found["content"]:
-            found["content"] = MAJOR.sub(lambda at: f"{at[1]}{known.majors.get(int(at[2]), int(at[2]))}", found["content"])
+            spec = MAJOR.sub(lambda at: f"{at[1]}{known.majors.get(int(at[2]), int(at[2]))}", found["content"])
+            found["content"] = DEVICES.sub(lambda at: f"{at[1]}{in_order(at[2])}", spec)
         return found
     return [numbered(of, known) for of in value] if isinstance(value, list) else value
+
+
+def in_order(devices: str) -> str:
+    """Put the devices of a CDI spec in the order of their names: by UUIDs each host has an order of its own."""
+    first, *rows = DEVICE.split(devices)
+    named = [Device(row.partition("\n")[0].strip("\"'"), Edits()) for row in rows]
+    order = sorted(range(len(rows)), key=lambda at: names.order(named[at]))
+    mark = "".join(DEVICE.findall(devices)[:1])
+    return first + "".join(mark + rows[at] for at in order)
 
 
 def device_table(text: str, known: Identities) -> str:

@@ -139,6 +139,18 @@ def test_hosts_whose_hardware_has_other_names_share_a_change(node: Node, wanted:
     assert one == other
 
 
+@pytest.mark.parametrize("wanted", [{"cdi_profile": "devices"}, {"cdi_refresh": "watch"}, {"state": "absent"}])
+def test_hosts_that_have_a_spec_of_other_names_share_what_follows(node: Node, wanted: Options) -> None:
+    """In the spec of an earlier run each host has its GPUs in an order of its own, by their UUIDs."""
+    found = []
+    for there in (USUAL, OTHER, SWAPPED):
+        with running(node, there=there) as host:
+            assert host.task("node", packages="ignore")["changed"]
+            found.append(change.of(host.task("node_info", packages="ignore", **wanted), "gpu1"))
+    assert found[0]["bound"]
+    assert found == found[:1] * len(found)
+
+
 def test_another_release_of_the_driver_is_another_change(node: Node) -> None:
     one, other = (change.digest(planned(node, {}, there=names), "gpu1") for names in (USUAL, Hardware(driver="550.163.02")))
     assert one != other
