@@ -188,9 +188,7 @@ def plain(found: rollout.Rollout, is_bound: bool = False) -> dict[str, Any]:
         "pattern": found.order or NO_HOST,
         "sizes": [len(batch.hosts) for batch in found.batches] or [1],
         "batches": [{"wave": b.wave, "hosts": list(b.hosts)} for b in found.batches],
-        "hosts": {
-            name: {**shown(host), "approved": (host.change or approved.NONE) if is_bound else ""} for name, host in found.hosts.items()
-        },
+        "hosts": {name: {**shown(host), "approved": allowed(host, is_bound)} for name, host in found.hosts.items()},
         "limits": {
             "allowed": dict(found.limits.allowed),
             "groups": {h: found.limits.groups[h] for h in found.order if h in found.limits.groups},
@@ -199,6 +197,7 @@ def plain(found: rollout.Rollout, is_bound: bool = False) -> dict[str, Any]:
 
 
 def allowed(host: rollout.Host, is_bound: bool) -> str:
+    """Give the change that the host may have, '' where nothing has to be approved."""
     return (host.change or approved.NONE) if is_bound else ""
 
 
