@@ -9,13 +9,13 @@ A component that is stopped, masked or silent, and a question that failed, are n
 from __future__ import annotations
 
 import dataclasses as dc
-import json
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import SAFETY_CORRECTION, Cause, Difference, Plan, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cause, Difference, Plan, PlanError
 
 CODE = "lowering-without-cause"
 BACK = "the content from before"
@@ -118,8 +118,8 @@ def of_records(plan: Plan) -> Iterator[Lowering]:
 
 def _record(text: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(text or "{}")
-    except (ValueError, RecursionError):
+        found = json_bounds.loads(text or "{}")
+    except ValueError:
         return {}
     return found if isinstance(found, dict) and isinstance(found.get("engines"), list) else {}
 
@@ -166,8 +166,7 @@ def resolved(plan: Plan, decided: Decided) -> Plan:
         return plan
     cause = decided()
     pairs = zip(plan.differences, open_, strict=True)
-    causes = (("safety" if d.why.startswith(SAFETY_CORRECTION) else cause) if lacks else d.cause for d, lacks in pairs)
-    return dc.replace(plan, differences=tuple(dc.replace(d, cause=one) for d, one in zip(plan.differences, causes, strict=True)))
+    return dc.replace(plan, differences=tuple(dc.replace(d, cause=cause) if lacks else d for d, lacks in pairs))
 
 
 def without_cause(plan: Plan) -> list[Lowering]:

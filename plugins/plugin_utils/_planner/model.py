@@ -303,7 +303,7 @@ class HostDecision:
     plugin_source: str = ""  # declared | seen | default; "" where no kubelet is
 
 
-# How the `why` of a difference begins that takes back what containers could do without having asked for it.
+# How the `why` of a difference begins whose cause is `safety`: for people, and programs read the cause.
 SAFETY_CORRECTION = "safety-correction"
 
 

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devic
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import SAFETY_CORRECTION, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 VENDOR = KIND.partition("/")[0]
@@ -88,7 +88,7 @@ def advice(policy: Policy, obs: Observation, plan: Plan) -> tuple[str, ...]:
 
     On each HGX there are NVSwitches that no container has a use for, so they alone are not worth a word.
     """
-    corrected = any(SAFETY_CORRECTION in d.why for d in plan.differences)
+    corrected = any(d.cause == "safety" for d in plan.differences)
     offers_none = plan.changes and layouts.CHANNELS in not_asked(policy) and gpus.channels(gpus.nodes(obs, gpus.dev_root(policy)))
     return (ADVICE,) if corrected or offers_none else ()
 

@@ -20,7 +20,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import missing
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import Decided, caused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    SAFETY_CORRECTION,
     Cause,
     Driver,
     Plan,
@@ -62,9 +61,7 @@ def explained(
     if not planned.changes or not file.exists:
         return planned
     why = cause(policy, obs, driver, file, spec, layout, decided) if own else "adoption"
-    if why is None and any(d.why.startswith(SAFETY_CORRECTION) for d in planned.differences):
-        why = "safety"
-    return dc.replace(planned, differences=tuple(dc.replace(d, cause=why) for d in planned.differences))
+    return dc.replace(planned, differences=tuple(d if d.cause else dc.replace(d, cause=why) for d in planned.differences))
 
 
 def handed_over(policy: Policy, owner: str, gone: Plan, decided: Decided) -> Plan:

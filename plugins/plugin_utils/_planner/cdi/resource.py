@@ -371,10 +371,12 @@ def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Cal
     why = f"devices according to {source}; no consumer on this host is too old for CDI {spec.version}"
     if found and found.reasons:
         why = f"stale: the spec {found.sentence}"
-    why = "; ".join(filter(None, (safety_correction.why(is_own(file), file, spec), why)))
+    unasked = safety_correction.why(is_own(file), file, spec)
+    why = "; ".join(filter(None, (unasked, why)))
     text = render.render(spec)
     before, after = described.before(file, spec, MODE), f"{described.describe(spec)} ({owned_file.content(text)})"
-    return owned_file.write(file, text, why=why, key=spec.kind, before=before, after=after, mode=MODE)
+    planned = owned_file.write(file, text, why=why, key=spec.kind, before=before, after=after, mode=MODE)
+    return dc.replace(planned, differences=tuple(dc.replace(d, cause="safety") for d in planned.differences)) if unasked else planned
 
 
 def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:

@@ -149,7 +149,7 @@ def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
     without = functools.reduce(toml.remove, (key for key, value in wrong.items() if value is None), document)
     changed = toml.set_values(without, [(key, value) for key, value in wrong.items() if value is not None])
     before = {key: toml.lookup(document.data, key) for key in wrong}
-    differences = tuple(Difference("file", path, toml.dotted(k), before[k], v, why(k, before[k], v)) for k, v in wrong.items())
+    differences = tuple(difference(path, k, before[k], v) for k, v in wrong.items())
     return Plan(
         differences=differences,
         changes=(change(file, changed),),
@@ -158,9 +158,10 @@ def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
     )
 
 
-def why(key: tuple[str, ...], before: Any, after: Any) -> str:
-    """Of one difference. What is taken from containers has a cause of its own."""
-    return NO_MOUNTS if (key, before, after) == (BY_MOUNT, True, False) else WHY.get(key, "")
+def difference(path: str, key: tuple[str, ...], before: Any, after: Any) -> Difference:
+    """Return the difference for one key. What containers lose has a cause of its own; lowering.py finds the causes of the rest."""
+    why = NO_MOUNTS if (key, before, after) == (BY_MOUNT, True, False) else WHY.get(key, "")
+    return Difference("file", path, toml.dotted(key), before, after, why, "safety" if why in (NO_MOUNTS, WHY[IGNORE_CHANNELS]) else None)
 
 
 def accepts_mounts(obs: Observation, differences: Iterable[Difference]) -> bool:

@@ -212,6 +212,7 @@ def test_the_watch_holds_such_a_spec_against_its_nodes_alone() -> None:
 def test_what_containers_got_unasked_is_taken_back_with_a_cause_of_its_own() -> None:
     made = plan({**FABRIC, SPEC: EARLIER})
     (difference,) = (d for d in made.differences if d.path == SPEC)
+    assert difference.cause == "safety"
     assert difference.why.startswith(f"{SAFETY_CORRECTION}: every container with a GPU got /dev/nvidia-nvswitch0, ")
     assert "and 2 more without asking; containers that run keep them" in difference.why
     assert fabric_kinds.ADVICE in made.advice
@@ -220,7 +221,7 @@ def test_what_containers_got_unasked_is_taken_back_with_a_cause_of_its_own() -> 
 
 def test_other_changes_do_not_carry_that_cause() -> None:
     calm = plan({**host(1), SPEC: EARLIER.replace("\n".join(f"  - path: {p}" for p in (*SWITCHES, *CHANNELS)) + "\n", "")})
-    assert [SAFETY_CORRECTION in d.why for d in calm.differences] == [False]
+    assert [(d.cause, SAFETY_CORRECTION in d.why) for d in calm.differences] == [(None, False)]
     assert fabric_kinds.ADVICE not in calm.advice
 
 

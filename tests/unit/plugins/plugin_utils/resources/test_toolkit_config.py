@@ -136,6 +136,7 @@ def test_mounts_and_channels_by_variable(policy: Policy, before: str, changed: d
     assert {key: (d.before, d.after) for key, d in found.items()} == changed
     lowered = {key for key, (then, now) in changed.items() if (then, now) in ((True, False), (None, True))}
     assert {key for key, d in found.items() if d.why.startswith(SAFETY_CORRECTION)} == lowered
+    assert {key for key, d in found.items() if d.cause == "safety"} == lowered
     assert toolkit_config.accepts_mounts(obs(files={toolkit_config.PATH: text}), plan.differences) is (policy is BY_MOUNTS)
 
 
