@@ -108,5 +108,5 @@ def read(name: str) -> Any:
         return kept.require(json_bounds.loads(text(Path(name).expanduser()), LARGEST), name)
     except OSError as error:
         raise PlanError("this file cannot be read", where=name, why=error.strerror or "", next=kept.STEP) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise PlanError("this file is no JSON", where=name, why=str(error), next=kept.STEP) from None

@@ -243,7 +243,7 @@ def _why(error: Exception) -> str:
 def _parsed(body: bytes) -> Any:
     try:
         return json_bounds.loads(body, LARGEST)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise Odd("it answers with something that is no JSON") from None
 
 
@@ -267,7 +267,7 @@ def _auths(named: str) -> tuple[Any, str]:
                 raise PlanError(
                     "there is no such file of credentials", where=named, next="Name one that podman login has written"
                 ) from None
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             why = getattr(error, "strerror", "") or "it is no JSON"
             raise PlanError(
                 "this file of credentials cannot be read", where=str(path), why=why, next="Log in again, or name another"

@@ -153,7 +153,7 @@ def parsed(file: File) -> dict[str, Any]:
     """{} for anything that is no record; it is then replaced."""
     try:
         value = json_bounds.loads(file.content or "{}")
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses as dc
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Cause, Difference, Plan, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
@@ -73,8 +73,8 @@ def write_values(file: File, text: str, *, why: str, shows: Sequence[str] = (), 
 def values(text: str | None) -> dict[str, Any]:
     """Give the values of a JSON text by their dotted places; {} of one that has none."""
     try:
-        data = json.loads(text or "{}")
-    except (ValueError, RecursionError):
+        data = json_bounds.loads(text or "{}")
+    except ValueError:
         return {}
     return dict(leaves(data)) if isinstance(data, dict) else {}
 

@@ -115,7 +115,7 @@ def parsed(data: str) -> Manifest:
     """The manifest of an archive; ValueError with a sentence where it is none."""
     try:
         plain = json_bounds.loads(data)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise ValueError(f"its {NAME} is not JSON") from None
     top = _table(plain, NAME)
     if top.get("schema") != SCHEMA:

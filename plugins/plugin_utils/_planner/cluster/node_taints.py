@@ -119,7 +119,7 @@ def noted(thing: Object) -> list[dict[str, str]]:
     """The note of a node or of the ConfigMap."""
     try:
         found = json_bounds.loads(owners.metadata(thing, "annotations").get(objects.TAINTS, ""))
-    except (ValueError, RecursionError):
+    except ValueError:
         return []
     return [t for t in found if isinstance(t, dict)] if isinstance(found, list) else []
 

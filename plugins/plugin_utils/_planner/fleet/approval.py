@@ -50,7 +50,7 @@ def _data(value: Any) -> Any:
         return value
     try:
         return json_bounds.loads(value)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 

@@ -107,7 +107,7 @@ def _locks(text: str) -> list[Mapping[str, Any]]:
     """One lock, or those of a kured with --concurrency. What is no lock of kured's holds no node."""
     try:
         value = json_bounds.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return []
     locks = value.get("locks") if isinstance(value, dict) and "locks" in value else [value]
     return [lock for lock in locks if isinstance(lock, dict)] if isinstance(locks, list) else []

@@ -162,7 +162,7 @@ def expecting(file: File, plan: Plan) -> Plan:
 def parsed(file: File) -> Any:
     try:
         return json_bounds.loads(file.content or "null") if file.exists else None
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 

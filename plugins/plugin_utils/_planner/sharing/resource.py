@@ -285,7 +285,7 @@ def kept_settings(obs: Observation) -> Mapping[str, Any]:
         return {}
     try:
         found = json_bounds.loads(file.content or "")
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         line = getattr(error, "lineno", 0)
         raise broken(f"line {line} is no JSON" if line else "it is no JSON") from None
     if not isinstance(found, dict) or "before" not in found:

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
@@ -134,3 +136,14 @@ def test_json_beyond_a_bound_is_refused_with_its_line(case: str) -> None:
 def test_json_within_the_bounds_is_what_python_reads() -> None:
     text = '{"a": [1, -2.5e3, true, null, "[\\"{\\\\"], "b": {"c": "' + "[" * 500 + '"}}'
     assert json_bounds.loads(text) == {"a": [1, -2500.0, True, None, '["{\\'], "b": {"c": "[" * 500}}
+
+
+# Texts that this collection has made itself in the same run: handlers for a table of places, and pieces that json_text has measured.
+OWN_TEXTS = {"projections/containerd_places.py", "projections/crio_places.py", "formats/json_text.py", "formats/json_bounds.py"}
+
+
+def test_planners_read_json_within_bounds_alone() -> None:
+    planner = Path(__file__).parents[5] / "plugins/plugin_utils/_planner"
+    unbounded = re.compile(r"json\.loads\((?!json\.dumps)")
+    found = {str(path.relative_to(planner)) for path in planner.rglob("*.py") if unbounded.search(path.read_text())}
+    assert found == OWN_TEXTS
