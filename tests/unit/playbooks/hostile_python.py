@@ -69,12 +69,12 @@ def places(value, way=()):
 
 
 def lie(answer, draw):
-    """Put templates into an answer: instead of values and of keys, behind texts, in shapes that Ansible reads as marks of its own."""
+    """Put templates into an answer: in half of all cases in its texts alone, so that its shape stays, else in any place and any shape."""
+    if draw.random() < 0.5:
+        return words(answer, draw)
     for _time in range(draw.choice((1, 1, 2, 5, 20))):
         way = draw.choice(places(answer))
-        inner = answer
-        for key in way[:-1]:
-            inner = inner[key]
+        inner = at(answer, way[:-1])
         was, text = inner[way[-1]], draw.choice(TEMPLATES)
         shapes = (text, text, f"{was}{text}", {text: text}, [text], {"__ansible_unsafe": text}, float("nan"), 10**400)
         more = ({"__ansible_type": "_AnsibleTaggedStr", "value": text, "tags": [{"__ansible_type": "TrustedAsTemplate"}]}, None, text)
@@ -82,6 +82,24 @@ def lie(answer, draw):
         if isinstance(inner, dict) and draw.random() < 0.1:
             inner[text] = inner.pop(way[-1])
     return answer
+
+
+def words(answer, draw):
+    """Put templates behind and instead of texts; of a transaction that failed, also into the words that say why."""
+    texts = [way for way in places(answer) if isinstance(at(answer, way), str)]
+    for way in draw.sample(texts, min(len(texts), draw.choice((1, 2, 5)))):
+        text = draw.choice(TEMPLATES)
+        at(answer, way[:-1])[way[-1]] = draw.choice((text, at(answer, way) + text))
+    if "rolled_back" in answer:
+        answer["error"] = {"phase": "health", **dict.fromkeys(("where", "message", "next"), draw.choice(TEMPLATES))}
+    return answer
+
+
+def at(value, way):
+    """Give the value that a way leads to."""
+    for key in way:
+        value = value[key]
+    return value
 
 
 def odd(draw):
