@@ -10,7 +10,8 @@ from pathlib import Path
 import yaml
 
 from tests.unit.playbooks import bare
-from tests.unit.playbooks.bare import written
+from tests.unit.playbooks.bare import play, written
+from tests.unit.playbooks.test_rollout import fleet, told
 
 # The name of a file of the host's, which the message names that says what is wrong with it.
 NAME = "x{{ lookup('pipe', 'touch rendered') }}.toml"
@@ -50,3 +51,21 @@ def test_a_failure_that_has_words_of_a_host_is_not_rendered(tmp_path: Path) -> N
     assert status == 0, words
     assert "lookup('pipe', 'touch rendered')" in words
     assert not (tmp_path / "rendered").exists(), words
+
+
+SAID = "{{ lookup('pipe', 'touch %s') }}"
+
+
+def test_what_ssh_says_of_a_host_that_ends_the_connection_in_a_check_of_ones_own_is_not_rendered(tmp_path: Path) -> None:
+    """What the host's sshd prints is in the message of Ansible's own failure, which nothing protects before ansible-core 2.19."""
+    rendered = tmp_path / "rendered"
+    written(tmp_path / "said", SAID % rendered)
+    program = written(tmp_path / "ssh", f"#!/bin/sh\ncat {tmp_path / 'said'} >&2\nexit 255\n")
+    program.chmod(0o755)
+    then = "gpufleet_rollout_health is defined and gpufleet_rollout_soak_result is not defined"
+    away = {"ansible_connection": f"{{{{ 'ssh' if {then} else 'local' }}}}", "ansible_ssh_executable": str(program), "ansible_host": "x"}
+    extra = {"gpufleet_rollout_soak": 1, "gpufleet_rollout_soak_command": ["/bin/true"], "gpufleet_rollout_max_failed": 1}
+    _status, words = play(tmp_path, fleet(tmp_path, gpu9=away), "rollout", "--limit", "gpu9", **extra)
+    assert "touch" in words, words
+    assert not rendered.exists(), words
+    assert told(words) == {"gpu9": "failed"}, words
