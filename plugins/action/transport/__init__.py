@@ -138,7 +138,8 @@ def _depth(data: bytes) -> int:
 def _values(data: bytes) -> int:
     """How many values a text of JSON has at most, without any being made."""
     bare = _bare(data)
-    return bare.count(b",") + bare.count(b"[") + bare.count(b"{")
+    # Brackets that close nothing as well: each is a step of `_depth`.
+    return bare.count(b",") + max(bare.count(b"[") + bare.count(b"{"), bare.count(b"]") + bare.count(b"}"))
 
 
 def answered(text: str) -> dict[str, Any]:

@@ -368,3 +368,8 @@ def test_what_stays_on_a_host_is_one_file(tmp_path: Path) -> None:
         )
         assert (done.returncode, done.stderr) == (1 if said[name] else 0, ""), name
         assert said[name] in done.stdout
+
+
+def test_brackets_that_close_nothing_are_counted_before_they_are_walked() -> None:
+    with pytest.raises(AnsibleActionFail, match="has more than 1048576 values"):
+        transport.answered(packed(b"[" * 66 + b"]" * (transport.MOST_VALUES + 1)))
