@@ -19,7 +19,8 @@ NOT_PERMITTED = re.compile(r"Access/permission denied|Invalid user id")
 # slurm_node_state_string() puts these behind the state; `*` is an older release's NOT_RESPONDING.
 # A field begins a line after three spaces, and a further line of a reason has more (slurm_sprint_node_table(), src/api/node_info.c).
 STATE = re.compile(r"(?m)^ {3}State=(\S+)")
-REASON = re.compile(r"(?m)^ {3}Reason=(.*?)(?: \[(\S+)@[\dT:-]+\])?\s*$")
+REASON = re.compile(r"(?m)^ {3}Reason=(.*)$")
+BY = re.compile(r" \[(\S+)@[\dT:-]+\]$")
 NAME = re.compile(r"(?m)^NodeName=(\S+)")
 BROKEN = {"DOWN", "ERROR", "FAIL", "FAILING", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "INVALID", "INVALID_REG"}
 SUFFIXES = {"*": "NOT_RESPONDING", "$": "MAINT", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN", "@": "REBOOT_REQUESTED"}
@@ -61,7 +62,9 @@ def parse(text: str) -> SlurmNode:
         found.add(SUFFIXES.get(words[-1], ""))
         words = words[:-1]
     states = frozenset({*words.split("+"), *found} - {""})
-    return SlurmNode(name[1], states, reason[1] if reason else "", (reason[2] or "") if reason else "")
+    why = reason[1].rstrip() if reason else ""
+    by = BY.search(why)
+    return SlurmNode(name[1], states, why[: by.start()] if by else why, by[1] if by else "")
 
 
 def _only(field: str, pattern: re.Pattern[str], text: str) -> re.Match[str] | None:

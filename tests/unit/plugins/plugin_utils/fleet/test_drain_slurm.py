@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_slurm
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
@@ -109,3 +111,10 @@ def test_what_is_written_is_recognised_by_its_own_rollout_only(text: str, rollou
     node = drain_slurm.parse(shown("IDLE+DRAIN", drain_slurm.reason(rollout, text, "why")))
     assert drain_slurm.is_held(node, rollout)
     assert not drain_slurm.is_held(node, f"{rollout}x")
+
+
+def test_a_reason_of_many_spaces_is_read_in_one_pass() -> None:
+    before = time.process_time()
+    found = drain_slurm.parse(shown("IDLE+DRAIN", " " * 200_000 + "x"))
+    assert time.process_time() - before < 1
+    assert (found.reason.strip(), found.by) == ("x", "root")
