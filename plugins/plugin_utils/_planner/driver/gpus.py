@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses as dc
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
@@ -39,6 +40,7 @@ PLATFORMS = {
 CHANNELS = "/dev/nvidia-caps-imex-channels/channel"
 CHANNEL = re.compile(CHANNELS + r"(\d{1,9})")
 SWITCH = re.compile(r"/dev/nvidia-nvswitch(?:ctl|\d{1,9})")
+OF_GPU = re.compile(r"/gpu([0-9]{1,9})/mig/")
 BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
@@ -144,7 +146,8 @@ def parse(policy: Policy, obs: Observation) -> Driver:
     if not version:
         return Driver("broken", "", (), f"The NVIDIA module is loaded, but {where} contains no version")
     gpus, complaint = read_gpus(obs, p)
-    gpus = tuple(dc.replace(g, migs=migs(policy, obs, g.minor)) for g in gpus)
+    parts = migs(policy, obs)
+    gpus = tuple(dc.replace(g, migs=parts.get(g.minor, 0)) for g in gpus)
     if any(TEGRA_MODEL.search(g.model) for g in gpus):
         return Driver("none", version, (), PLATFORMS["tegra"], platform="tegra")
     if complaint:
@@ -310,9 +313,10 @@ def mig_instances(policy: Policy, obs: Observation) -> tuple[str, ...]:
     return tuple(f.path for f in mig_files(policy, obs))
 
 
-def migs(policy: Policy, obs: Observation, minor: int) -> int:
-    """How many MIG devices a GPU has: compute instances, by the driver's capability files, which count GPUs by minor."""
-    return sum(1 for path in mig_instances(policy, obs) if f"/gpu{minor}/mig/" in path and "/ci" in path)
+def migs(policy: Policy, obs: Observation) -> Mapping[int, int]:
+    """How many MIG devices each GPU has: compute instances, by the driver's capability files, which count GPUs by minor."""
+    found = (OF_GPU.search(path) for path in mig_instances(policy, obs) if "/ci" in path)
+    return collections.Counter(int(minor[1]) for minor in found if minor)
 
 
 def text(f: File) -> str:

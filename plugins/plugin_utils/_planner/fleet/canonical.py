@@ -30,6 +30,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole imp
 
 # A host that calls its GPU `runc`, or its address `4`, gets no word of its plan replaced.
 UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+# Of any host: a pattern of one host's own names takes a step for each of them at each character, and a host may tell thousands.
+IDENTITY = re.compile(rf"{UUID.pattern}|[0-9a-f]{{1,8}}:[0-9a-f]{{2}}:[0-9a-f]{{2}}\.[0-9a-f]", re.IGNORECASE)
 DYNAMIC = (*range(234, 255), *range(384, 512))  # majors that the kernel hands out (Documentation/admin-guide/devices.txt)
 FIRST_MAJOR = 600  # no driver has it, and it has as many digits as those above, so spans of answers stay right
 OF_DRIVER = re.compile(r"nvidia[\w-]*")
@@ -46,14 +48,15 @@ class Identities:
     names: Mapping[str, str] = dc.field(default_factory=dict)
     majors: Mapping[int, int] = dc.field(default_factory=dict)
 
-    @functools.cached_property
-    def _pattern(self) -> re.Pattern[str] | None:
-        longest_first = sorted(self.names, key=len, reverse=True)
-        return re.compile("|".join(map(re.escape, longest_first)), re.IGNORECASE) if self.names else None
-
     def text(self, text: str) -> str:
-        """Replace the identities in a text of this host."""
-        return self._pattern.sub(lambda found: self._folded[found[0].lower()], text) if self._pattern else text
+        """Replace the identities in a text of this host, in one pass however many it has."""
+        return IDENTITY.sub(self._replaced, text) if self.names else text
+
+    def _replaced(self, found: re.Match[str]) -> str:
+        """Give what stands for an identity. The domain of a PCI address may have more zeros than that of the name."""
+        word = found[0].lower()
+        at = next((at for at in range(len(word.partition(":")[0]) if ":" in word else 1) if word[at:] in self._folded), None)
+        return found[0] if at is None else found[0][:at] + self._folded[word[at:]]
 
     @functools.cached_property
     def _folded(self) -> Mapping[str, str]:
