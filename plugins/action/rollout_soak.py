@@ -11,7 +11,7 @@ from ansible.plugins.action.command import ActionModule as Command
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 
 
-class ActionModule(Command):  # type: ignore[misc]
+class ActionModule(Command):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         found: dict[str, Any] = super().run(tmp, task_vars)
