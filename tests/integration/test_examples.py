@@ -73,6 +73,7 @@ NEEDS: dict[str, Needs] = {
     "host_program": Needs(),
     "image_report": Needs(options={**CATALOGUE, "directory": "directory_of_the_lab"}),
     "image_select": Needs(options=CATALOGUE),
+    "keep_failure": Needs(),
     "node": Needs(options=MIRROR),
     "node_check": Needs(options=MIRROR),
     "node_info": Needs(options=MIRROR),
@@ -84,6 +85,7 @@ NEEDS: dict[str, Needs] = {
     "rollout_plan": Needs(before=(INFO, SETTINGS), options=MIRROR),
     "rollout_report": Needs(before=(INFO, SETTINGS, PLAN), options=MIRROR),
     "rollout_settings": Needs(),
+    "rollout_soak": Needs(),
     "toolkit_config": Needs(),
     # The example shows upstream's key; the lab has one of its own.
     "toolkit_repository": Needs(options={name.removeprefix("toolkit_"): variable for name, variable in OF_LAB.items()}),

@@ -66,6 +66,8 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     # runs
     (("results",), ("drain", "fleet_table", "rollout_asked", "rollout_cluster", "rollout_gate", "rollout_plan")),
     (("fleet_policy",), ("rollout_gate", "rollout_plan")),
+    (("fact", "joined_by", "otherwise"), ("keep_failure",)),
+    (("argv",), ("rollout_soak",)),
     (("max_failed",), ("rollout_gate", "rollout_settings")),
     (("settings",), ("rollout_plan", "rollout_batch", "rollout_cluster", "rollout_report")),
     (("plan",), ("rollout_batch", "rollout_cluster", "rollout_report")),

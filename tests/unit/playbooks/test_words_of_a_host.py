@@ -69,3 +69,38 @@ def test_what_ssh_says_of_a_host_that_ends_the_connection_in_a_check_of_ones_own
     assert "touch" in words, words
     assert not rendered.exists(), words
     assert told(words) == {"gpu9": "failed"}, words
+
+
+RAISES = """from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        raise AnsibleActionFail("no room: {words}")
+"""
+
+
+def test_what_a_task_of_a_users_own_raised_is_kept_and_not_rendered(tmp_path: Path) -> None:
+    """An action that raises AnsibleActionFail hands its words over unprotected before ansible-core 2.19."""
+    rendered = tmp_path / "rendered"
+    (tmp_path / "action_plugins").mkdir()
+    written(tmp_path / "action_plugins/raises.py", RAISES.replace("{words}", (SAID % rendered).replace('"', "'")))
+    keep = {"gpufleet.nvidia.keep_failure": {"fact": "gpufleet_hand_over_failure", "joined_by": "; then: "}}
+    show = {"debug": {"msg": ["{{ gpufleet_hand_over_failure.msg }}", "{{ gpufleet_hand_over_failure }}"]}}
+    inner = {"block": [{"raises": None}], "rescue": [keep, show]}
+    tasks = [{"block": [{"raises": None}], "rescue": [keep, inner]}]
+    book = written(tmp_path / "play.yml", yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    status, words = bare.run(tmp_path, "ansible-playbook", "-i", "localhost,", book)
+    assert status == 0, words
+    assert words.count("no room: ") >= 4, words
+    assert "; then: no room: " in words
+    assert not rendered.exists(), words
+
+
+def test_no_playbook_reads_a_failure_by_a_template() -> None:
+    """keep_failure does, as an action reads variables without rendering them."""
+    root = Path(bare.__file__).parents[3]
+    files = [path for folder in ("playbooks", "roles", "examples") for path in (root / folder).rglob("*.yml")]
+    assert files
+    assert [str(path) for path in files if "ansible_failed_result" in path.read_text()] == []

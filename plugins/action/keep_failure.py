@@ -1,0 +1,44 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keep the message of a failed task as a fact, and render nothing of it.
+
+Ansible has the failure in the variable `ansible_failed_result`. ansible-core before 2.19 doesn't protect it if the task's action raised
+AnsibleActionFail (executor/task_executor.py returns the error's own result), and a template that reads it renders what a host has said.
+An action gets the variables as they are, and the facts that it returns are protected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+
+SPEC = arguments.spec("keep_failure")
+FAILED = "ansible_failed_result"
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+    _requires_connection = False
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = arguments.of_task(self, SPEC)
+        variables = task_vars or {}
+        failed = read_mapping(variables, FAILED)
+        message = str(failed.get("msg") or args["otherwise"])
+        earlier = read_mapping(variables, args["fact"]).get("msg") if args["joined_by"] else None
+        whole = f"{earlier}{args['joined_by']}{message}" if earlier else message
+        kept = {"failed": True, "timedout": dict(read_mapping(failed, "timedout")), "msg": whole}
+        return {"changed": False, "ansible_facts": {args["fact"]: kept}}
+
+
+def read_mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the mapping of that name, {} if there is none."""
+    found = values.get(name)
+    return found if isinstance(found, Mapping) else {}
