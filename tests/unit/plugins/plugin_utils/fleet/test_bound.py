@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, bound, change
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, bound, canonical, change
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import mps as mps_unit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import mps_limits
 from hypothesis import given, settings
@@ -262,3 +262,20 @@ def test_two_policies_have_one_change_only_if_they_do_the_same(node: Node) -> No
         assert known.setdefault(digest, deed) == deed
 
     holds()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("0000:3b:00.0", "<P>"),
+        ("00000000:3B:00.0", "0000<P>"),
+        ("x0000:3b:00.0.1", "x<P>.1"),
+        ("3b:00.0", "3b:00.0"),
+        ("0000:3c:00.0", "0000:3c:00.0"),
+        ("GPU-00000000-0000-0000-0000-00000000000A", "<U>"),
+        ("GPU-00000000-0000-0000-0000-00000000000b", "GPU-00000000-0000-0000-0000-00000000000b"),
+    ],
+)
+def test_an_identity_is_replaced_as_a_whole_and_by_its_own_name(text: str, shown: str) -> None:
+    names = {"0000:3b:00.0": "<P>", "GPU-00000000-0000-0000-0000-00000000000a": "<U>"}
+    assert canonical.Identities(names).text(f"a {text} b") == f"a {shown} b"

@@ -244,3 +244,10 @@ def test_a_diagnosis_that_could_not_be_made_is_not_known(answer: dict[str, Any],
     assert (found["known"], found["failed"]) == (False, [])
     assert health.diagnosis_notes({"diagnosis": found}) == [f"the GPUs were not diagnosed while the host was out of service: {why}"]
     assert health.diagnosis_notes({"diagnosis": answered({"rc": 0, "stdout": DCGM_3.format("Pass")})}) == health.diagnosis_notes({}) == []
+
+
+def test_of_a_thousand_failed_diagnoses_the_first_are_named() -> None:
+    """DCGM has some thirty tests; a host that tells more doesn't make the message longer."""
+    table = "".join(f"| test {number} | Fail |\n" for number in range(1000))
+    found, _verdicts = gpu_health.failed_tests(table)
+    assert found == [f"test {number}" for number in range(gpu_health.MOST_TESTS)]
