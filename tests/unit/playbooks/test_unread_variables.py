@@ -59,6 +59,6 @@ def row(words: str, host: str) -> str:
     """Give what the last table says of one host, in one line."""
     lines = words[words.rindex("\nHOST") :].splitlines()
     start = next(n for n, line in enumerate(lines) if line.startswith(f"{host} "))
-    more = [line for line in lines[start + 1 :]]
+    more = lines[start + 1 :]
     end = next((n for n, line in enumerate(more) if not line.startswith("    ")), len(more))
     return " ".join([lines[start] + " ", *(line.strip() for line in more[:end])])
