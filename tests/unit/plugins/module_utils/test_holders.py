@@ -22,10 +22,14 @@ from .conftest import ask
 
 @pytest.fixture
 def device():
-    """A device that nobody else holds: (a pattern for it, its descriptor)."""
-    master, slave = os.openpty()
+    """A device that nobody else holds: (a pattern for it, its descriptor).
+
+    Containers on this machine have terminals of their own, which are called /dev/pts/0 and up there: the one with a high number is taken.
+    """
+    pairs = [os.openpty() for _number in range(40)]
+    slave = max((pair[1] for pair in pairs), key=lambda fd: int(os.path.basename(os.ttyname(fd))))
     yield r"(/.*)?/%s$" % os.ttyname(slave)[1:], slave
-    for fd in (master, slave):
+    for fd in [fd for pair in pairs for fd in pair]:
         os.close(fd)
 
 
