@@ -28,7 +28,7 @@ OURS, THEIRS = cdi_plans.OURS, cdi_plans.THEIRS
 IMEX, SWITCHES = "/etc/cdi/nvidia.com-imex-channel.yaml", "/etc/cdi/nvidia.com-nvswitch.yaml"
 CHANNEL = "/dev/nvidia-caps-imex-channels/channel"
 SWITCH = {f"/dev/nvidia-nvswitch{name}": device(234, minor) for name, minor in (("0", 0), ("ctl", 255))}
-SECOND = BUSES[1]
+SECOND, NETWORK = BUSES[1], "0000:00:03.0"
 UNSERVED: dict[str, Any] = {f"/proc/driver/nvidia/gpus/{SECOND}/information": None, "/dev/nvidia1": None}
 GPUS = {"0", "1", *UUIDS[:2], "all"}
 FORMER = next(str(c["content"]) for c in cdi_plans.plan(cdi_plans.seen()).changes if c["op"] == "write")
@@ -147,6 +147,27 @@ def test_what_is_not_there_is_told_and_nothing_goes(row: Host) -> None:
         cdi_plans.plan(cdi_plans.seen(files, answers=nvml(1) if OURS in files else {}), **options)
     assert right in str(caught.value)
     assert caught.value.next
+
+
+def test_a_fabric_stays_where_virtual_machines_have_the_gpus() -> None:
+    """NVIDIA/gpu-operator/pull/2045: the host's driver serves the switches, Fabric Manager shares them, and the GPUs are vfio-pci's."""
+    made = cdi_plans.plan(cdi_plans.seen(SWITCH), cdi_nvswitch=True)
+    before = {c["path"]: c["content"] for c in made.changes if c["op"] == "write"}
+    without = {f"/proc/driver/nvidia/gpus/{bus}/information": None for bus in BUSES[:2]}
+    given = {
+        **without,
+        "/dev/nvidia0": None,
+        "/dev/nvidia1": None,
+        **{f"/sys/bus/pci/drivers/vfio-pci/{bus}": "" for bus in (NETWORK, *BUSES[:2])},
+    }
+    for switches, gone in ((SWITCH, [OURS]), ({}, [OURS, SWITCHES])):
+        there = cdi_plans.seen({**before, **given, **switches}, answers=nvml(0))
+        found = cdi_plans.plan(there, cdi_nvswitch=True)
+        assert cdi_plans.paths(found) == [("remove", path) for path in gone]
+        assert [d.cause for d in found.differences] == ["hardware_gone"] * len(gone)
+        assert f"it serves no GPU. GPU {BUSES[0]}: it is passed through to virtual machines" in found.advice[0]
+    unasked = cdi_plans.plan(cdi_plans.seen({**before, **given, **SWITCH}, answers=nvml(0)))
+    assert cdi_plans.paths(unasked) == [("remove", OURS), ("remove", SWITCHES)]
 
 
 # ---------------------------------------------------------------- an engine that is stopped

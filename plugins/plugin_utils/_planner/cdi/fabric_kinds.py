@@ -55,6 +55,12 @@ def withdrawn(policy: Policy, going: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(layout for layout in going if layout not in layouts.FABRIC or not asked(policy, layout))
 
 
+def stays(policy: Policy, obs: Observation, layout: str) -> bool:
+    """Tell whether the options ask for a kind whose nodes are there, as those of switches are where virtual machines have the GPUs."""
+    found = {layouts.CHANNELS: gpus.channels, layouts.SWITCHES: gpus.switches}
+    return layout in found and asked(policy, layout) and bool(found[layout](gpus.nodes(obs, gpus.dev_root(policy))))
+
+
 def not_asked(policy: Policy) -> tuple[str, ...]:
     return tuple(layout for layout in layouts.FABRIC if not asked(policy, layout))
 

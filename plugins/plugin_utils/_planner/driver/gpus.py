@@ -157,7 +157,8 @@ def parse(policy: Policy, obs: Observation) -> Driver:
     if finding.broken:
         return Driver("broken", version, gpus, f"{finding.text[0].upper()}{finding.text[1:]}", remedy=finding.remedy)
     note = (f"driver {version}: {finding.text}. {finding.remedy}",) if finding.text else ()
-    return dc.replace(with_module(version, where, gpus, usable, user), notes=note)
+    taken = [f"GPU {bus}: {FOREIGN_DRIVERS[held[bus]]}" for bus in pci if bus in held]
+    return dc.replace(with_module(version, where, gpus, usable, user, taken), notes=note)
 
 
 def without_module(obs: Observation, p: Paths, pci: list[str], usable: list[str], held: dict[str, str], disk: mismatch.Modules) -> Driver:
@@ -187,13 +188,17 @@ def not_loaded(buses: list[str], held: dict[str, str], disk: mismatch.Modules) -
     return Driver("not-loaded", "", (), f"{text}: {finding.text}" if finding.text else text, remedy=finding.remedy)
 
 
-def with_module(version: str, where: str, gpus: tuple[Gpu, ...], usable: list[str], user: dict[str, str]) -> Driver:
-    """The module is loaded, its files are whole, and the libraries are of its version: does it serve the GPUs?"""
+def with_module(version: str, where: str, gpus: tuple[Gpu, ...], usable: list[str], user: dict[str, str], taken: list[str]) -> Driver:
+    """The module is loaded, its files are whole, and the libraries are of its version: does it serve the GPUs?
+
+    taken: what is said of each GPU that another driver has.
+    """
     if not gpus and usable:
         text = f"The NVIDIA module {version} is loaded, but does not drive GPU {usable[0]}; the kernel log says why"
         return Driver("broken", version, (), text)
     if not gpus:
-        return Driver("none", version, (), f"The NVIDIA module {version} is loaded, but there is no GPU")
+        lacks = f"it serves no GPU. {taken[0]}" if taken else "there is no GPU"
+        return Driver("none", version, (), f"The NVIDIA module {version} is loaded, but {lacks}")
     lost = sorted(set(usable) - {g.bus_id for g in gpus})
     text = f"Kernel module {version} ({where}), {len(gpus)} GPU{'s' if len(gpus) > 1 else ''}"
     text += f", user-space driver {version}" if user else ", no user-space driver in the usual folders"
