@@ -81,7 +81,7 @@ def test_the_examples_of_the_module_run(tmp_path: Path) -> None:
     status, words = play(tmp_path, inventory(tmp_path, "gpu1"), str(hosts))
     assert status == 0, words
     assert sorted(read(tmp_path / "gpu-fleet")["hosts"]) == ["gpu1"]
-    assert sorted(read(tmp_path / "fleet")["hosts"]) == ["north", "south"]
+    assert sorted(read(tmp_path / "fleet")["hosts"]) == ["north/north", "south/south"]
 
 
 def test_a_report_that_cannot_be_published_does_not_hide_how_the_run_ended(tmp_path: Path) -> None:
