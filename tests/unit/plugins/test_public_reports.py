@@ -196,7 +196,7 @@ CHOKED: list[Choked] = [
     (f"{GITHUB}/NVIDIA/nvidia-docker/issues/761", "two objects, one after the other", "docker", "26.1.5",
      b'{"runtimes": {}}\n{"dns": ["192.0.2.1"]}\n', "daemon.json"),
     (f"{GITHUB}/NVIDIA/nvidia-docker/issues/761", "typographic quotation marks", "docker", "26.1.5",
-     "{\n  “dns”: [“192.0.2.1”]\n}\n".encode(), "daemon.json"),
+     "{\n  \u201cdns\u201d: [\u201c192.0.2.1\u201d]\n}\n".encode(), "daemon.json"),
     (f"{GITHUB}/NVIDIA/NemoClaw/issues/1875", "no comma between two keys", "docker", "28.5.2",
      b'{\n  "default-runtime": "nvidia"\n  "runtimes": {}\n}\n', "daemon.json"),
     (f"{GITHUB}/rnanosaur/nanosaur/pull/47", "a page of a web server", "docker", "26.1.5",
