@@ -61,7 +61,7 @@ def asked(written: Mapping[str, Any]) -> Iterable[str]:
 
 
 def constant(value: Any) -> bool:
-    """Whether a value is what it says: no template, and nothing to be decrypted."""
+    """Tell whether a value is what it says: no template, and nothing to be decrypted."""
     if isinstance(value, str):
         return "{{" not in value and "{%" not in value
     return value is None or isinstance(value, bool | int | float)

@@ -46,7 +46,7 @@ def replaced(before: Any, after: Any) -> bool:
 
 
 def another_default(before: Any, after: Any) -> bool:
-    """Whether a handler that somebody has chosen stops being the default one. A plain low-level runtime is what engines come with."""
+    """Tell whether a handler that somebody has chosen stops being the default one. A plain low-level runtime is what engines come with."""
     return bool(before) and before not in low_level.KNOWN and before != after
 
 
@@ -55,7 +55,7 @@ def switched_off(before: Any, after: Any) -> bool:
 
 
 def fewer(before: Any, after: Any) -> bool:
-    """Whether items of a list go."""
+    """Tell whether items of a list go."""
     return isinstance(before, (list, tuple)) and not set(map(str, before)) <= set(map(str, after or ()))
 
 
@@ -69,7 +69,7 @@ def gone(before: Any, after: Any) -> bool:
 
 
 def older(before: Any, after: Any) -> bool:
-    """Whether a package gets an older release, or goes."""
+    """Tell whether a package gets an older release, or goes."""
     was, will = (versions.parse(str(v).rpartition(":")[2]) if v else None for v in (before, after))
     return bool(was and (not after or (will and will < was)))
 
@@ -125,7 +125,7 @@ def _record(text: str) -> Mapping[str, Any]:
 
 
 def lost(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether a record has fewer engines or strategies than the one before, or a default handler less."""
+    """Tell whether a record has fewer engines or strategies than the one before, or a default handler less."""
     now = {str(e.get("instance")): e for e in after.get("engines") or () if isinstance(e, dict)}
     for engine in (e for e in before.get("engines") or () if isinstance(e, dict)):
         same = now.get(str(engine.get("instance")), {})
@@ -176,7 +176,7 @@ def without_cause(plan: Plan) -> list[Lowering]:
 
 
 def explains(difference: Difference, low: Lowering) -> bool:
-    """Whether a difference is about this lowering: the same thing, a directory with it in it, or the file of the unit."""
+    """Tell whether a difference is about this lowering: the same thing, a directory with it in it, or the file of the unit."""
     if low.key and low.key != difference.key:
         return False
     inside = low.path.startswith(f"{difference.path}/")

@@ -45,7 +45,7 @@ def stopped(obs: Observation, title: str, unit: str) -> Refusal:
 
 
 def chosen(policy: Policy, instance: Instance) -> bool:
-    """Whether `engines` asks for this one."""
+    """Tell whether `engines` asks for this one."""
     return bool({"auto", instance.engine} & set(policy.engines))
 
 
@@ -103,5 +103,5 @@ def for_a_person(policy: Policy, instances: tuple[Instance, ...]) -> Instance | 
 
 
 def left_alone(record: HostDecision) -> bool:
-    """Whether every engine of this host is someone else's to configure: it is not managed, which is not the same as being right."""
+    """Tell whether every engine of this host is someone else's to configure: it is not managed, which is not the same as being right."""
     return bool(record.refused) and not record.decisions and not record.skipped

@@ -185,7 +185,7 @@ def shared(lock):
 
 
 def awaited(lock, units):
-    """Whether the holder of the lock says in it that it waits for one of these units: then their program works in its place.
+    """Tell whether the holder of the lock says in it that it waits for one of these units: then their program works in its place.
 
     One who was killed has left his words, and the next one has the lock before it writes into it.
     """

@@ -138,7 +138,7 @@ def _lock(path, deadline):
 
 
 def _lives(data):
-    """Whether who is named in the lock is still there: one who died has left his name."""
+    """Tell whether who is named in the lock is still there: one who died has left his name."""
     try:
         held = json.loads(data.decode("utf-8"))
         return system.started(held["pid"]) == held["start"]

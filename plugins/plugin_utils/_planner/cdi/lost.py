@@ -86,7 +86,7 @@ def later(version: str, than: str) -> bool:
 
 
 def named(policy: Policy, name: str) -> bool:
-    """Whether the policy asks for devices with names of this form."""
+    """Tell whether the policy asks for devices with names of this form."""
     style = "index" if INDEX.fullmatch(name) else "uuid" if UUID.fullmatch(name) else ""
     return not style or style in policy.cdi_device_names
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a spec may say "no devices" to the NVIDIA runtime by a mount, as nvidia-ctk's specs do from 1.20.2 on.
+"""Tell whether a spec may say "no devices" to the NVIDIA runtime by a mount, as nvidia-ctk's specs do from 1.20.2 on.
 
 The mount is for hosts on which the runtime accepts requests by mounts: there it keeps the runtime from adding GPUs to those that the engine
 has given by CDI. As the releases read it (internal/config/image/cuda_image.go; tests/integration/test_void_mount.py runs them):

@@ -213,7 +213,7 @@ def pci_gpus(obs: Observation, p: Paths) -> list[str]:
 
 
 def pci_seen(obs: Observation, p: Paths) -> bool:
-    """Whether any PCI device is shown, of whatever vendor."""
+    """Tell whether any PCI device is shown, of whatever vendor."""
     return bool(obs.glob(p.pci_vendor))
 
 

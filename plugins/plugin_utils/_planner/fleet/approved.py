@@ -100,5 +100,5 @@ def surplus(planned: Planned, before: Planned) -> Iterator[Item]:
 
 
 def same_keys(item: Item, wanted: Sequence[Any]) -> bool:
-    """Whether an edit sets only keys that were to be set in this file, each to the same value."""
+    """Tell whether an edit sets only keys that were to be set in this file, each to the same value."""
     return item["do"] == "edit" and bool(item["keys"]) and all(key in wanted for key in item["keys"])

@@ -112,7 +112,7 @@ def wanted(
 
 
 def concerns(record: HostDecision) -> bool:
-    """Whether something on the host runs NVIDIA's runtime or hook by this collection's configuration."""
+    """Tell whether something on the host runs NVIDIA's runtime or hook by this collection's configuration."""
     return not record.skipped and any(d.handler or d.hook for d in record.decisions)
 
 
@@ -165,7 +165,7 @@ def difference(path: str, key: tuple[str, ...], before: Any, after: Any) -> Diff
 
 
 def accepts_mounts(obs: Observation, differences: Iterable[Difference]) -> bool:
-    """Whether containers may ask by mounts after a plan with these differences."""
+    """Tell whether containers may ask by mounts after a plan with these differences."""
     file = obs.file(PATH, KEEP)
     now = toml.lookup(toml_file.read(file).data, BY_MOUNT) if file.exists and not file.error else None
     planned = [d.after for d in differences if (d.path, d.key) == (PATH, toml.dotted(BY_MOUNT))]

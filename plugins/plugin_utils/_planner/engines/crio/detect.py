@@ -146,7 +146,7 @@ def packaged(obs: Observation) -> str:
 
 
 def has_unit(policy: Policy, obs: Observation) -> bool:
-    """Whether systemd knows its unit, which is there also where its program and its package are not seen."""
+    """Tell whether systemd knows its unit, which is there also where its program and its package are not seen."""
     return policy.root == "/" and bool(obs.unit(policy.service or releases.UNIT))
 
 
