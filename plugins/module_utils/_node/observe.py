@@ -74,16 +74,17 @@ def _with_list(question, keeps):
 
 
 def host(root):
+    """Describe the host. The kernel, the boot and the name of the machine on which a tree lies are not the tree's."""
     system = os.uname()
     return {
         "python": list(sys.version_info[:3]),
         "system": system.sysname,
-        "kernel": system.release,
+        "kernel": "" if root else system.release,
         "machine": system.machine,
-        "hostname": system.nodename,
+        "hostname": "" if root else system.nodename,
         "uid": os.getuid(),
         "root": os.path.isdir(root or "/"),
-        "boot_id": (host_files.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip(),
+        "boot_id": "" if root else (host_files.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip(),
         "epoch": time.time(),
         "os_release": _os_release(root),
     }

@@ -38,7 +38,7 @@ RELOAD = "modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia && modprobe nv
 class Modules:
     """The kernel modules on disk: version -> file where the version is known, for the running kernel; and the kernels that have one."""
 
-    kernel: str
+    kernel: str  # "" in a tree, where none runs
     built: Mapping[str, str]
     kernels: frozenset[str]
 
@@ -85,7 +85,7 @@ def compare(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules
         version, path = newest(disk.built)
         text = f"works until the next reboot, which loads the kernel module {version} ({path}) under libraries of {loaded}"
         return Mismatch(text=text, remedy=f"Bring libraries and module to one version before that reboot: {version} or {loaded}")
-    if disk.kernels and disk.kernel and disk.kernel not in disk.kernels:
+    if lacks_module(disk):
         return Mismatch(text=f"works until the next reboot: {no_module(disk)}", remedy=rebuild(disk, loaded))
     return Mismatch()
 
@@ -101,17 +101,23 @@ def apart(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) 
         found, path = newest(disk.built)
         text += f"; the module on disk is {found} ({path}), so a reboot alone does not help"
         return Mismatch(True, text, f"{rebuild(disk, version)}, or bring the libraries back to {found}; then reboot")
-    if disk.kernels and disk.kernel not in disk.kernels:
+    if lacks_module(disk):
         return Mismatch(True, f"{text}; {no_module(disk)}", f"{rebuild(disk, version)}; then reboot")
-    step = f"Reboot, or reload the module. If they still differ then, there is no module {version} for kernel {disk.kernel or 'in use'}"
+    named = f"kernel {disk.kernel}" if disk.kernel else "the kernel in use"
+    step = f"Reboot, or reload the module. If they still differ then, there is no module {version} for {named}"
     return Mismatch(True, text, f"{step}: install it")
 
 
 def missing(disk: Modules) -> Mismatch:
     """For a module that is not loaded: whether there is one for the running kernel at all."""
-    if disk.kernel and disk.kernels and disk.kernel not in disk.kernels:
+    if lacks_module(disk):
         return Mismatch(True, no_module(disk), rebuild(disk, ""))
     return Mismatch()
+
+
+def lacks_module(disk: Modules) -> bool:
+    """Tell whether other kernels have a module and the running one has none."""
+    return bool(disk.kernel and disk.kernels) and disk.kernel not in disk.kernels
 
 
 def no_module(disk: Modules) -> str:

@@ -177,6 +177,12 @@ def test_the_host(tmp_path):
     assert host["os_release"] == {"ID": "debian", "NAME": "Debian GNU/Linux", "BROKEN": '"x'}
     assert host["python"] == list(sys.version_info[:3])
     assert host["uid"] == os.getuid()
+    assert (host["kernel"], host["hostname"], host["boot_id"]) == ("", "", ""), "a tree has none of the machine on which it lies"
+
+
+def test_the_machine_itself():
+    host, system = observe.run({"schema": 1, "root": "/", "questions": []})["host"], os.uname()
+    assert (host["kernel"], host["hostname"]) == (system.release, system.nodename)
     assert host["boot_id"] == (host_files.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip()
 
 

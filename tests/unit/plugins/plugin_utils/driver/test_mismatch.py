@@ -26,8 +26,8 @@ def installed(kernel: str, folder: str = "updates/dkms") -> dict[str, str]:
     return {f"/lib/modules/{kernel}/{folder}/nvidia.ko": ""}
 
 
-def driver(files: dict[str, Any], loaded: str = OLD, user: str = OLD) -> Driver:
-    return gpus.parse(Policy(), obs(files={**host(version=loaded, user=user), **files}, host={"kernel": KERNEL, "os_release": {}}))
+def driver(files: dict[str, Any], loaded: str = OLD, user: str = OLD, kernel: str = KERNEL) -> Driver:
+    return gpus.parse(Policy(), obs(files={**host(version=loaded, user=user), **files}, host={"kernel": kernel, "os_release": {}}))
 
 
 Case = tuple[str, dict[str, Any], str, str, str, list[str]]
@@ -62,6 +62,13 @@ def test_the_decision_table(files: dict[str, Any], loaded: str, user: str, state
     told = " ".join((found.evidence, found.remedy) if state == "broken" else found.notes)
     assert [text for text in says if text not in told] == []
     assert bool(told) == bool(says)
+
+
+@pytest.mark.parametrize(("files", "loaded", "user", "state", "says"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_a_tree_is_told_of_no_kernel_that_runs(files: dict[str, Any], loaded: str, user: str, state: str, says: list[str]) -> None:
+    found = driver(files, loaded, user, kernel="")
+    told = " ".join((found.evidence, found.remedy, *found.notes))
+    assert (found.state, [word for word in (KERNEL, "for kernel ", "running kernel", "next reboot") if word in told]) == (state, [])
 
 
 def test_a_module_that_is_not_loaded_and_not_there() -> None:
