@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import discover as driver_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch, platforms
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import leaves as containerd_leaves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -70,7 +70,11 @@ class Answers(dict[str, Any]):
         if kind == "glob":
             return {"files": [{"path": p, **spec_answer(p, t)} for p, t in sorted(self.files.items()) if self._matches(p, rest)]}
         if kind == "paths":
-            known = {"DRM": ["/dev/dri/by-path/pci-*"], mismatch.NAME: [*mismatch.BUILDS, *mismatch.INSTALLED]}
+            known = {
+                "DRM": ["/dev/dri/by-path/pci-*"],
+                mismatch.NAME: [*mismatch.BUILDS, *mismatch.INSTALLED],
+                platforms.NAME: platforms.CUDA,
+            }
             named = (listed for name, listed in known.items() if rest.startswith(name))
             listed = next(named, None) or driver_files.patterns(Policy(cdi_compat32="32-bit" in rest))
             return {"files": [self._entry(p) for pattern in listed for p in self._like(pattern)]}

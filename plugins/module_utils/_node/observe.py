@@ -74,8 +74,7 @@ def _with_list(question, keeps):
 
 
 def host(root):
-    """Describe the host. The kernel, the boot and the name of the machine on which a tree lies are not the tree's."""
-    system = os.uname()
+    system = os.uname()  # the kernel, the boot and the name of the machine on which a tree lies are not the tree's
     return {
         "python": list(sys.version_info[:3]),
         "system": system.sysname,

@@ -234,7 +234,7 @@ class Driver:
     version: str
     gpus: tuple[Gpu, ...]
     evidence: str
-    platform: Literal["", "wsl", "tegra", "vfio"] = ""  # of a GPU that is there and that no spec is made for
+    platform: Literal["", "wsl", "tegra", "vfio", "vgpu"] = ""  # of a GPU that is there and that no spec is made for
     remedy: str = ""  # what mends a driver that is broken or not loaded, where that is known
     notes: tuple[str, ...] = ()  # what a person should know of a driver that works
 

@@ -175,6 +175,8 @@ def without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
     if driver.platform and policy.single:
         raise PlanError("no CDI spec can be made here", why=driver.evidence, next="Nothing was changed")
     advice = f"No CDI spec: {driver.evidence}. The first run that finds a usable GPU writes it"
+    if driver.platform == "vgpu":  # a spec from before lists GPUs that are there
+        return Plan(advice=(advice,))
     stay = frozenset(name for name, layout in kinds(policy) if fabric_kinds.stays(policy, obs, layout))
     gone = withdraw(policy, obs, "there is no GPU", but=stay)
     return merge([lost.with_hardware(policy, obs, driver, gone), Plan(advice=(advice,))])

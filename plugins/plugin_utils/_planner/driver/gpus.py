@@ -9,10 +9,10 @@ import collections
 import dataclasses as dc
 import re
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch, platforms
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
@@ -30,13 +30,6 @@ LIBRARY_GLOBS = (
 )
 VERSION = re.compile(r"\b\d{1,9}\.\d{1,9}(?:\.\d{1,9})?\b")
 LIBRARY_VERSION = re.compile(r"\.so\.(\d{1,9}\.\d{1,9}(?:\.\d{1,9})?)$")
-WSL_NODE, TEGRA_FILE = "/dev/dxg", "/etc/nv_tegra_release"
-# What upstream takes for a GPU that is part of a system on a chip, by the name that NVML gives it.
-TEGRA_MODEL = re.compile(r"\(nvgpu\)|NVIDIA Thor")
-PLATFORMS = {
-    "wsl": "This is WSL, whose driver is on the Windows side; its GPU has no CDI spec here, `nvidia-ctk cdi generate --mode=wsl` makes one",
-    "tegra": "This is a Jetson, whose GPU is part of the chip; it has no CDI spec here, `nvidia-ctk cdi generate --mode=csv` makes one",
-}
 CHANNELS = "/dev/nvidia-caps-imex-channels/channel"
 CHANNEL = re.compile(CHANNELS + r"(\d{1,9})")
 SWITCH = re.compile(r"/dev/nvidia-nvswitch(?:ctl|\d{1,9})")
@@ -103,9 +96,7 @@ def questions(policy: Policy) -> list[queries.Question]:
         *(queries.glob(pattern, max=1 << 10, keep=WHOLE) for pattern in p.mig),
         queries.glob(p.drm, content=False),
         queries.file(p.module_version, keep=WHOLE),
-        queries.file(p.tegra_family, max=1 << 10, keep=WHOLE),
-        queries.file(WSL_NODE, content=False),
-        queries.file(TEGRA_FILE, content=False),
+        *platforms.questions(p.tegra_family),
         queries.glob(p.pci_vendor, max=64, keep=WHOLE),
         queries.glob(p.pci_class, max=64, keep=WHOLE),
         *(queries.directory(f"{p.drivers}/{name}") for name in FOREIGN_DRIVERS),
@@ -148,8 +139,9 @@ def parse(policy: Policy, obs: Observation) -> Driver:
     gpus, complaint = read_gpus(obs, p)
     parts = migs(policy, obs)
     gpus = tuple(dc.replace(g, migs=parts.get(g.minor, 0)) for g in gpus)
-    if any(TEGRA_MODEL.search(g.model) for g in gpus):
-        return Driver("none", version, (), PLATFORMS["tegra"], platform="tegra")
+    elsewhere = of_platform(policy, obs, p, version, [*usable, *gpus], [g.model for g in gpus])
+    if elsewhere:
+        return elsewhere
     if complaint:
         return Driver("broken", version, gpus, complaint)
     user = user_space(obs, policy.cdi_driver_root)
@@ -161,23 +153,25 @@ def parse(policy: Policy, obs: Observation) -> Driver:
     return dc.replace(with_module(version, where, gpus, usable, user, taken), notes=note)
 
 
+def of_platform(policy: Policy, obs: Observation, p: Paths, version: str, there: list[Any], models: list[str]) -> Driver | None:
+    """Describe a platform that has the module loaded and whose GPUs get no spec. there: the GPUs of PCI and of the driver."""
+    if not there:
+        found = platforms.without_pci(obs, p.tegra_family)
+        return dc.replace(found, version=version) if found else None
+    names = list(nodes(obs, dev_root(policy)))
+    on_chip = platforms.of_model(version, models)
+    return on_chip or platforms.of_vgpu_manager(obs, version, names, majors(policy, obs), policy.cdi_driver_root)
+
+
 def without_module(obs: Observation, p: Paths, pci: list[str], usable: list[str], held: dict[str, str], disk: mismatch.Modules) -> Driver:
-    platform: Literal["wsl", "tegra"] | None = "wsl" if exists(obs, WSL_NODE) else "tegra" if tegra(obs, p) else None
-    if platform and not usable:
-        return Driver("none", "", (), PLATFORMS[platform], platform=platform)
+    platform = None if usable else platforms.without_pci(obs, p.tegra_family)
+    if platform:
+        return platform
     if not pci:
         return Driver("none", "", (), f"No NVIDIA GPU among the PCI devices of {p.pci_vendor.rsplit('/', 2)[0]}")
     if all(held.get(bus) == "vfio-pci" for bus in pci):
         return Driver("none", "", (), f"GPU {pci[0]}: {FOREIGN_DRIVERS['vfio-pci']}", platform="vfio")
     return not_loaded(usable or pci, held, disk)
-
-
-def exists(obs: Observation, path: str) -> bool:
-    return bool(obs.raw(queries.file(path, content=False)).get("exists"))
-
-
-def tegra(obs: Observation, p: Paths) -> bool:
-    return exists(obs, TEGRA_FILE) or text(obs.file(p.tegra_family)).lower().startswith("tegra")
 
 
 def not_loaded(buses: list[str], held: dict[str, str], disk: mismatch.Modules) -> Driver:

@@ -27,7 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.builders import obs
-from tests.unit.gpus import UUIDS, cap_minor, host, instances, mig, node, nvml
+from tests.unit.gpus import NVRM, UUIDS, cap_minor, host, instances, mig, node, nvml
 
 PAIRS = ((1, 0), (2, 0), (2, 1))
 MIGS = [mig(index, gi, ci) for index, (gi, ci) in enumerate(PAIRS)]
@@ -291,11 +291,13 @@ def test_a_driver_container_needs_host_paths_and_so_0_5_0() -> None:
 
 # ---------------------------------------------------------------- platforms that have no spec here
 
-THOR = "/proc/driver/nvidia/gpus/0000:17:00.0/information"
+TEGRA, THOR = "/etc/nv_tegra_release", "/proc/driver/nvidia/gpus/0000:17:00.0/information"
 PLATFORMS = [
     ("WSL", {"/dev/dxg": node(10, 125)}, "This is WSL"),
-    ("Jetson", {"/etc/nv_tegra_release": "# R35"}, "This is a Jetson"),
+    ("Jetson", {TEGRA: "# R35"}, "This is a Jetson"),
     ("Jetson by its chip", {"/sys/devices/soc0/family": "Tegra\n"}, "This is a Jetson"),
+    ("Jetson with the module loaded", {"/proc/driver/nvidia/version": NVRM.format("540.4"), TEGRA: ""}, "This is a Jetson"),
+    ("vGPU manager", {**{p: t for p, t in host(1).items() if "libcuda" not in p}, "/dev/nvidia-vgpuctl": node(235, 0)}, "vGPU manager"),
     ("Thor", {**host(1), THOR: host(1)[THOR].replace("NVIDIA H100 80GB HBM3", "NVIDIA Thor")}, "This is a Jetson"),
     (
         "all GPUs given away",
@@ -312,6 +314,13 @@ def test_platforms_are_refused_with_the_reason(files: dict[str, Any], sentence: 
     calm = Policy()
     seen, record = look(files, {}), resource.record_of_options("collection", "1.0.0")
     assert sentence in resource.plan(calm, seen, record, gpus.parse(calm, seen), "").advice[0]
+
+
+def test_a_spec_stays_where_the_vgpu_manager_has_taken_the_gpus() -> None:
+    (first,) = plan(look(host(1), nvml(1))).changes
+    taken = {**{p: t for p, t in host(1).items() if "libcuda" not in p}, "/dev/nvidia-vgpuctl": node(235, 0)}
+    seen, record = look({**taken, first["path"]: first["content"]}, {}), resource.record_of_options("collection", "1.0.0")
+    assert not resource.plan(Policy(), seen, record, gpus.parse(Policy(), seen), "").changes
 
 
 # ---------------------------------------------------------------- whatever the hardware

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus, platforms
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Policy
 
 from tests.unit.builders import obs
@@ -17,6 +17,13 @@ from tests.unit.gpus import BUSES, LIBRARIES, NVRM, UUIDS, host, information, li
 
 INFORMATION = f"/proc/driver/nvidia/gpus/{BUSES[0]}/information"
 UNUSED = "GPU-????????-????-????-????-????????????"
+
+
+FAMILY, JETPACK = "/sys/devices/soc0/family", {"/etc/nv_tegra_release": "# R36"}
+LOADED = {"/proc/driver/nvidia/version": NVRM.format("540.4.0"), "/sys/module/nvidia/version": "540.4.0\n"}
+# What the vGPU manager's packages have: NVML, nvidia-smi and their own, and no library of CUDA.
+MANAGER = {path: there for path, there in host(1).items() if "libcuda" not in path}
+VGPU = {"/dev/nvidia-vgpuctl": node(235, 0)}
 
 
 def parse(files: dict[str, Any], **policy: Any) -> Driver:
@@ -150,3 +157,30 @@ def test_mig_instances_are_seen() -> None:
 
 def test_library_of_another_version_alone() -> None:
     assert "570.1.2" in parse({**{p: t for p, t in host().items() if "libnvidia" not in p}, **library("570.1.2")}).evidence
+
+
+PLATFORMS: list[tuple[str, str, dict[str, Any], str, str]] = [
+    # where it was told, what the host is like, its files, state, platform
+    ("NVIDIA-ISAAC-ROS/isaac_ros_common#163", "JetPack 6 has the module loaded", {**LOADED, **JETPACK}, "none", "tegra"),
+    ("dusty-nv/jetson-containers#825", "JetPack 6 by its chip", {**LOADED, FAMILY: "Tegra\n"}, "none", "tegra"),
+    ("", "a Jetson with a GPU on PCI beside its own", {**host(1), **JETPACK}, "ok", ""),
+    ("", "a Jetson whose GPU on PCI the driver does not serve", {**LOADED, **pci(1), **JETPACK}, "broken", ""),
+    ("", "the module without a GPU, and no Jetson", {**LOADED, FAMILY: "Snapdragon\n"}, "none", ""),
+    ("NVIDIA/gpu-operator#568", "the vGPU manager", {**MANAGER, **VGPU}, "none", "vgpu"),
+    ("NVIDIA/gpu-driver-container#979", "its virtual GPU", {**MANAGER, "/dev/nvidia-vgpu1": node(235, 1)}, "none", "vgpu"),
+    ("", "its module alone", {**MANAGER, "/proc/devices": "Character devices:\n195 nvidia\n235 nvidia-vgpuctl\n"}, "none", "vgpu"),
+    ("", "it and CUDA's library beside it", {**host(1), **VGPU}, "ok", ""),
+    ("", "a driver without CUDA's library", MANAGER, "ok", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "state", "platform"), [row[2:] for row in PLATFORMS], ids=[row[1] for row in PLATFORMS])
+def test_platforms_whose_gpus_get_no_spec(files: dict[str, Any], state: str, platform: str) -> None:
+    driver = parse(files)
+    assert (driver.state, driver.platform) == (state, platform), driver.evidence
+    assert not platform or not driver.gpus
+
+
+def test_only_a_host_of_the_vgpu_manager_is_asked_for_the_library_of_cuda() -> None:
+    question = queries.paths(platforms.NAME, list(platforms.CUDA))
+    assert question["id"] not in {q["id"] for q in gpus.questions(Policy())}

@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Platforms whose GPUs are there and get no CDI spec from this collection: WSL, Jetson, hosts that give their GPUs to virtual machines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
+
+Name = Literal["wsl", "tegra"]
+WSL_NODE, TEGRA_FILE = "/dev/dxg", "/etc/nv_tegra_release"
+# What upstream takes for a GPU that is part of a system on a chip, by the name that NVML gives it.
+TEGRA_MODEL = re.compile(r"\(nvgpu\)|NVIDIA Thor")
+SENTENCES: Mapping[Name, str] = {
+    "wsl": "This is WSL, whose driver is on the Windows side; its GPU has no CDI spec here, `nvidia-ctk cdi generate --mode=wsl` makes one",
+    "tegra": "This is a Jetson, whose GPU is part of the chip; it has no CDI spec here, `nvidia-ctk cdi generate --mode=csv` makes one",
+}
+# What the module nvidia-vgpu-vfio registers: in /proc/devices, and as nodes. A guest's driver has none of it.
+VGPU_DEVICE = "nvidia-vgpuctl"
+VGPU_NODE = re.compile(r"/dev/nvidia-vgpu(?:ctl|\d{1,9})")
+# Where a driver that serves CUDA has its library. The vGPU manager's packages have NVML and nvidia-smi, and no libcuda.
+NAME = "libcuda"
+CUDA = ("/usr/lib/*-linux-gnu/libcuda.so*", "/usr/lib/*-linux-gnu/nvidia/current/libcuda.so*", "/usr/lib64/libcuda.so*")
+
+
+def questions(tegra_family: str) -> list[queries.Question]:
+    return [
+        queries.file(tegra_family, max=1 << 10, keep=WHOLE),
+        queries.file(WSL_NODE, content=False),
+        queries.file(TEGRA_FILE, content=False),
+    ]
+
+
+def without_pci(obs: Observation, tegra_family: str) -> Driver | None:
+    """Describe a platform whose GPU is no PCI device; None where nothing shows one.
+
+    A Jetson of JetPack 6 and newer has the module nvidia loaded, which then lists no GPU below /proc.
+    """
+    name: Name | None = "wsl" if _exists(obs, WSL_NODE) else "tegra" if _is_tegra(obs, tegra_family) else None
+    return Driver("none", "", (), SENTENCES[name], platform=name) if name else None
+
+
+def of_model(version: str, models: Iterable[str]) -> Driver | None:
+    """Describe a system on a chip by what NVML or /proc call its GPU."""
+    on_chip = any(TEGRA_MODEL.search(model) for model in models)
+    return Driver("none", version, (), SENTENCES["tegra"], platform="tegra") if on_chip else None
+
+
+def of_vgpu_manager(obs: Observation, version: str, nodes: Iterable[str], devices: Iterable[str], driver_root: str) -> Driver | None:
+    """Describe a host whose driver serves virtual machines alone: it has what the vGPU manager registers, and no libcuda.
+
+    Where libcuda is installed as well, containers use the GPUs beside the manager, and the driver counts as any other.
+    """
+    marks = [*filter(VGPU_NODE.fullmatch, nodes), *(f"{name} in /proc/devices" for name in devices if name == VGPU_DEVICE)]
+    if not marks or obs.raw(queries.paths(NAME, list(CUDA), driver_root)).get("files"):
+        return None
+    text = (
+        f"The driver {version} of this host is NVIDIA's vGPU manager ({marks[0]}, and no libcuda), which gives its GPUs to virtual machines"
+    )
+    return Driver("none", version, (), f"{text}; containers use a GPU inside such a machine", platform="vgpu")
+
+
+def _exists(obs: Observation, path: str) -> bool:
+    return bool(obs.raw(queries.file(path, content=False)).get("exists"))
+
+
+def _is_tegra(obs: Observation, family: str) -> bool:
+    return _exists(obs, TEGRA_FILE) or obs.file(family).text.strip().lower().startswith("tegra")
