@@ -299,31 +299,6 @@ options:
     default: stop
 """
 
-    # What the devices of a CDI spec are called and what is recorded of their nodes.
-    CDI_DEVICES = r"""
-options:
-  cdi_device_names:
-    description:
-      - How the devices of the CDI spec are named, with the values of C(nvidia-ctk cdi generate --device-name-strategy). Each value adds one
-        name to every device.
-      - V(index) is C(0) for a GPU and C(0:1) for a MIG device, as C(nvidia-smi) counts them. V(type-index) is C(gpu0) and C(mig0:1).
-        V(uuid) is C(GPU-...) and C(MIG-...).
-      - An index can change at a reboot, a UUID does not.
-    type: list
-    elements: str
-    choices: [index, uuid, type-index]
-    default: [index, uuid]
-  cdi_node_attributes:
-    description:
-      - What the CDI spec records of a device node. A recorded number wins over the live node when a container starts.
-      - V(static) records the numbers that cannot change, those of the major 195. V(none) records none. V(all) records type, numbers, mode
-        and group, so a container gets a node even if the host lacks it. Such a spec is valid until the next boot only, since the
-        kernel assigns the major numbers of C(nvidia-uvm) and C(nvidia-caps) when the modules are loaded.
-    type: str
-    choices: [none, static, all]
-    default: static
-"""
-
     # Who writes the CDI spec.
     CDI_OWNER = r"""
 options:

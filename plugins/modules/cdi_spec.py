@@ -40,7 +40,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.adopt
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_refresh
-  - gpufleet.nvidia.common.cdi_devices
+  - gpufleet.nvidia.cdi_devices
   - gpufleet.nvidia.cdi_fabric
   - gpufleet.nvidia.common.cdi_roots
   - gpufleet.nvidia.common.cdi_files
@@ -93,12 +93,6 @@ options:
       - Empty makes none. A file that was made before is removed by O(state=absent) with the same class.
     type: str
     default: ""
-  cdi_group_ids:
-    description:
-      - Whether the processes of a container get the groups of nodes that not everyone may open, C(video) and C(render) for C(/dev/dri) on
-        most hosts. Needs version 0.7.0.
-    type: bool
-    default: false
   cdi_missing_nodes:
     description:
       - What to do where a device node is missing on the host, without which a container would start with a GPU that does not work.

@@ -48,7 +48,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.device_nodes
   - gpufleet.nvidia.sharing
   - gpufleet.nvidia.common.metrics_dir
-  - gpufleet.nvidia.common.cdi_devices
+  - gpufleet.nvidia.cdi_devices
   - gpufleet.nvidia.cdi_fabric
   - gpufleet.nvidia.common.cdi_roots
   - gpufleet.nvidia.common.cdi_files

@@ -58,8 +58,8 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("cdi_owner",), (*PROOF, "cdi_spec")),
     (("cdi_version",), ("cdi_spec", "cdi_spec_info")),
     (("cdi_compat32", "cdi_features", "cdi_profile", "cdi_refresh", "cdi_sockets"), (*HOST, "cdi_spec")),
-    (("cdi_device_names", "cdi_imex_channels", "cdi_node_attributes", "cdi_nvswitch"), (*HOST, "cdi_spec")),
-    (("cdi_above_cap", "cdi_class", "cdi_group_ids", "cdi_layout", "cdi_missing_nodes", "cdi_model_class", "cdi_vendor"), ("cdi_spec",)),
+    (("cdi_device_names", "cdi_group_ids", "cdi_imex_channels", "cdi_node_attributes", "cdi_nvswitch"), (*HOST, "cdi_spec")),
+    (("cdi_above_cap", "cdi_class", "cdi_layout", "cdi_missing_nodes", "cdi_model_class", "cdi_vendor"), ("cdi_spec",)),
     # proofs
     (("image", "image_environment", "node_result"), ("node_check",)),
     (("timeout",), ("node_check", "drain")),

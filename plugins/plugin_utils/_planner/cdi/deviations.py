@@ -35,8 +35,8 @@ DEVIATIONS = (
         "group ids",
         "`additionalGids` for nodes that not everyone may open, since 1.19.1, which takes version 0.7.0",
         "none, unless `cdi_group_ids` asks for them",
-        "CUDA's nodes are open to everyone; Podman 4, containerd before 1.7.16 and Docker before 26.1 lose the file, and rootless Podman "
-        "warns of ids that it cannot map",
+        "most hosts open CUDA's nodes to everyone, and a host that does not, as SUSE, gets advice; Podman 4, containerd before 1.7.16 and "
+        "Docker before 26.1 lose the file, and rootless Podman warns of ids that it cannot map",
         (f"{TOOLKIT}#1860", f"{TOOLKIT}#1909"),
     ),
     Deviation(

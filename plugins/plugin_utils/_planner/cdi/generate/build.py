@@ -16,7 +16,7 @@ from typing import Literal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Hardware
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import closed_nodes, layouts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import (
     KIND,
@@ -213,6 +213,7 @@ def notes(seen: Hardware, options: Options) -> tuple[str, ...]:
     needless = options.assume_nodes or not layouts.LAYOUTS[options.layout].driver
     lacking = () if needless else tuple(path for path in layouts.OPTIONAL if path not in seen.nodes)
     found = [f"{path} does not exist; containers start without it" for path in lacking]
+    found += closed_nodes.advice(seen, options.layout, names.allowed(options.names, options.cap), group_ids=options.group_ids)
     wanted = names.allowed(options.names, options.cap)
     if names.INDEX in options.names and names.INDEX not in wanted and options.layout not in layouts.FABRIC:
         found.append(f"The oldest consumer accepts CDI {options.cap}, so the devices are called gpu0 and so on instead of 0 and so on")

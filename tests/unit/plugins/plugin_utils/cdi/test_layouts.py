@@ -282,6 +282,51 @@ def test_group_ids_can_be_insisted_on() -> None:
         plan(there, "0.6.0", cdi_group_ids=True, cdi_above_cap="refuse")
 
 
+def modes(mode: int, gid: int, *paths: str) -> dict[str, DeviceFile]:
+    return {path: dc.replace(HARDWARE.nodes[path], mode=mode, gid=gid) for path in paths or HARDWARE.nodes}
+
+
+NVIDIA = [path for path in HARDWARE.nodes if not path.startswith("/dev/dri")]
+# Where it was told, the nodes of the host, the option, and what is said: for whom, how many nodes, and the step.
+CLOSED = [
+    ("all are open to everyone", {}, False, []),
+    (
+        "NVIDIA/nvidia-docker#657: root:video",
+        modes(0o660, 33, *NVIDIA),
+        False,
+        [("root and the group 33", "and 2 more", "gpufleet_cdi_group_ids")],
+    ),
+    ("NVIDIA/nvidia-docker#1608: the spec has the group", modes(0o660, 33, *NVIDIA), True, []),
+    ("one node alone", modes(0o660, 33, "/dev/nvidia0"), False, [("root and the group 33", "/dev/nvidia0 can", "gpufleet_cdi_group_ids")]),
+    ("root's alone", modes(0o600, 0, "/dev/nvidia0"), True, [("only by root (mode 0600)", "/dev/nvidia0", "NVreg_DeviceFileMode")]),
+    (
+        "a group that may not write",
+        modes(0o640, 33, "/dev/nvidia0"),
+        True,
+        [("only by root (mode 0640)", "/dev/nvidia0", "NVreg_DeviceFileMode")],
+    ),
+    (
+        "two groups",
+        {**modes(0o660, 33, "/dev/nvidia0"), **modes(0o660, 44, "/dev/nvidia-uvm")},
+        False,
+        [("group 33", "/dev/nvidia0", "group_ids"), ("group 44", "/dev/nvidia-uvm", "group_ids")],
+    ),
+    ("those of DRM, as most hosts have them", modes(0o660, 44, "/dev/dri/renderD128"), False, []),
+]
+
+
+@pytest.mark.parametrize(("there", "group_ids", "said"), [row[1:] for row in CLOSED], ids=[row[0] for row in CLOSED])
+def test_nodes_that_not_everyone_may_open(there: dict[str, DeviceFile], group_ids: bool, said: list[tuple[str, ...]]) -> None:
+    found = made(dc.replace(WHOLE, nodes={**WHOLE.nodes, **there}), cap="1.0.0", group_ids=group_ids).notes
+    assert len(found) == len(said)
+    assert [[word for word in words if word not in text] for words, text in zip(said, found, strict=True)] == [[] for _ in said]
+
+
+def test_a_node_for_reading_capabilities_is_not_counted() -> None:
+    cap = DeviceFile("/dev/nvidia-caps/nvidia-cap12", (510, 12), 0o444)
+    assert made(dc.replace(HARDWARE, nodes={**HARDWARE.nodes, cap.path: cap}), cap="1.0.0").notes == ()
+
+
 def test_a_driver_container_needs_host_paths_and_so_0_5_0() -> None:
     moved = {(f"/run/nvidia/driver{path}" if path.startswith("/dev") else path): text for path, text in host(1).items()}
     found = one(plan(look(moved, nvml(1)), cdi_driver_root="/run/nvidia/driver", cdi_device_names=("type-index",)))
