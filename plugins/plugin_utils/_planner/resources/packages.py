@@ -79,10 +79,10 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     """Install what is missing, in the version that the rest has; never more than the decision needs."""
     wrong = missing(policy, obs, record)
     if not wrong:
-        return Plan()
+        return Plan(advice=mixed_advice(policy, obs, record))
     wanted = {name: obs.package(name) for name in record.packages}
     if policy.packages == "ignore" or policy.root != "/":
-        return Plan(advice=missing_advice(policy, obs, wrong))
+        return Plan(advice=(*missing_advice(policy, obs, wrong), *mixed_advice(policy, obs, record)))
     installer = installers.INSTALLERS.get(manager(obs))
     if installer is None:
         return Plan(advice=(f"no supported package manager found; install {', '.join(wrong)} by hand",))
@@ -93,7 +93,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     return Plan(
         differences=tuple(
             Difference("package", n, "version", now, version or "the repository's", WHY.get(n, ""), lowered(now, version))
-            for n, now in ((n, obs.package(n)) for n in (*wrong, *moved))
+            for n, now in ((n, obs.package(n)) for n in dict.fromkeys((*wrong, *moved)))
         ),
         commands=(
             *refresh(manager(obs), [n for n in (*wrong, *moved) if not known(obs, wrong).get(n)]),
@@ -125,11 +125,12 @@ def installation(
 
 
 def missing(policy: Policy, obs: Observation, record: HostDecision) -> list[str]:
-    """What the decision needs and the host lacks, or has in another version than was asked for."""
-    if record.skipped:
+    """What the decision needs and the host lacks, or has in another version than was asked for. The rest of the family moves with it."""
+    if record.skipped or not record.packages:
         return []
-    wanted = {name: obs.package(name) for name in record.packages}
-    return [name for name, installed in wanted.items() if not (installed and fits(installed, policy.toolkit_version))]
+    there = {name: obs.package(name) for name in (*record.packages, *FAMILY)}
+    needed = {name: version for name, version in there.items() if version or name in record.packages}
+    return [name for name, version in needed.items() if not (version and fits(version, policy.toolkit_version))]
 
 
 def offered(obs: Observation, names: list[str]) -> bool:
@@ -242,6 +243,17 @@ def missing_advice(policy: Policy, obs: Observation, wrong: list[str]) -> tuple[
         return ()
     why = "gpufleet_packages: ignore" if policy.root == "/" else "packages are not installed in another root directory"
     return (f"{', '.join(absent)} is not installed and stays so ({why}), but {posixpath.basename(RUNTIME_BINARY)} is needed",)
+
+
+def mixed_advice(policy: Policy, obs: Observation, record: HostDecision) -> tuple[str, ...]:
+    """Packages of several releases, which a held one or two repositories leave behind: they are built and tested as one."""
+    there = {name: version for name in FAMILY if (version := obs.package(name))}
+    if len({version.partition("-")[0] for version in there.values()}) < 2:
+        return ()
+    shown = ", ".join(f"{name} {version}" for name, version in there.items())
+    brings = record.packages and policy.packages == "present" and policy.root == "/"
+    step = "Set gpufleet_toolkit_version to one of them" if brings else "Bring them to one version with the package manager"
+    return (f"the packages of the NVIDIA Container Toolkit have different versions: {shown}. {step}",)
 
 
 def reload_advice(obs: Observation) -> tuple[str, ...]:

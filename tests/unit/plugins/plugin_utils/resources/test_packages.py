@@ -48,6 +48,7 @@ def planned(
         ("a version that no list has yet", Policy(toolkit_version="1.21.0"), {BASE: OLD}, [f"{BASE}=1.21.0-*"]),
         ("all that is installed moves together", Policy(toolkit_version=NEW), {BASE: OLD, HOOK: OLD}, [f"{BASE}={NEW}", f"{HOOK}={NEW}"]),
         ("the user's version is there", Policy(toolkit_version="1.20.1"), {BASE: NEW}, None),
+        ("one of the family is behind", Policy(toolkit_version="1.20.1"), {BASE: NEW, HOOK: OLD}, [f"{BASE}={NEW}", f"{HOOK}={NEW}"]),
     ],
 )
 def test_apt(case: str, policy: Policy, installed: dict[str, str], exact: list[str] | None) -> None:
@@ -61,6 +62,25 @@ def test_apt(case: str, policy: Policy, installed: dict[str, str], exact: list[s
     assert {"-y", "--no-install-recommends", "Dpkg::Options::=--force-confold"} <= set(argv)
     assert ("--allow-downgrades" in argv) == bool(policy.toolkit_version)
     assert all(d.what == "package" and d.why for d in plan.differences)
+
+
+MIXED: list[tuple[str, Policy, dict[str, str], str]] = [
+    # where it was told, the policy, what is installed, the next step
+    ("NVIDIA/nvidia-container-toolkit#1091", LEGACY, {**dict.fromkeys(ALL, NEW), HOOK: OLD}, "gpufleet_toolkit_version"),
+    ("NVIDIA/nvidia-docker#1355: one more than is needed", CDI, {BASE: NEW, LIBRARY: OLD}, "gpufleet_toolkit_version"),
+    ("packages are left alone", Policy(packages="ignore"), {BASE: NEW, HOOK: OLD}, "package manager"),
+    ("in a tree", Policy(root="/srv/tree"), {BASE: NEW, HOOK: OLD}, "package manager"),
+    ("two builds of one release", CDI, {BASE: "1.20.1-1", HOOK: "1.20.1-2"}, ""),
+    ("one release", LEGACY, dict.fromkeys(ALL, NEW), ""),
+]
+
+
+@pytest.mark.parametrize(("policy", "installed", "step"), [row[1:] for row in MIXED], ids=[row[0] for row in MIXED])
+def test_packages_of_two_releases_are_named(policy: Policy, installed: dict[str, str], step: str) -> None:
+    plan = planned(policy, installed)
+    assert not plan.acts
+    found = [a for a in plan.advice if all(f"{name} {version}" in a for name, version in installed.items())]
+    assert (len(found), step in " ".join(found)) == (bool(step), True)
 
 
 @pytest.mark.parametrize(
