@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -31,12 +32,13 @@ class ActionModule(ActionBase):
                 return base.Outcome(originals.taken_back(obs, (toolkit_config.PATH,), lambda: toolkit_config.plan_absent(policy, obs)))
             runtimes = tuple(args["low_level_runtimes"]) or node.low_level_runtimes(policy, obs)
             keys = toolkit_config.wanted(args["mode"], args["isolation"], tuple(args["annotation_prefixes"]), runtimes, ())
-            return base.Outcome(toolkit_config.plan_keys(obs, toolkit_config.PATH, keys))
+            plan = toolkit_config.plan_keys(obs, toolkit_config.PATH, keys)
+            return base.Outcome(dc.replace(plan, advice=toolkit_config.advice(obs, (args["mode"],))))
 
         wanted = arguments.policy(args, single=True)
         way = str(args["transport"])
 
         def questions(policy: Policy) -> list[dict[str, Any]]:
-            return [*toolkit_config.questions(policy), *node.low_level_questions(), owned_file.ORIGINALS]
+            return [*toolkit_config.questions(policy, str(args["mode"])), *node.low_level_questions(), owned_file.ORIGINALS]
 
         return base.converge(self, task_vars or {}, wanted, questions, planner, reason="gpufleet.nvidia.toolkit_config", way=way)

@@ -38,7 +38,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.d
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import other_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import table as known_bad_table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, owners_settings, repository
 from page_table import code, table
 
 from tests.lab.kinds import KINDS, Kind
@@ -340,6 +340,16 @@ def named(link: str) -> str:
     return f"{parts[-3]}#{parts[-1]}" if parts[-2] in ("issues", "pull") else parts[-1]
 
 
+def settings_of_the_owner() -> str:
+    """One row for each way in which a setting of NVIDIA's config.toml may be wrong."""
+
+    def modes(setting: owners_settings.Setting) -> str:
+        return "all" if setting.modes >= owners_settings.EVERY else code(sorted(setting.modes & owners_settings.EVERY))
+
+    rows = [[code([s.name]), s.condition, modes(s), s.effect, s.step] for s in owners_settings.SETTINGS]
+    return table(["key", "wrong if", "modes", "then", "what to do"], rows)
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "caps": caps, "packaged": packaged, "needs": needs, "differences": differences, "checks": checks,
     "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds, "images": adoption_tables.images,
@@ -347,6 +357,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "by-hand": adoption_tables.by_hand, "docker-before": adoption_tables.of_docker, "speed": speed, "variables": variables,
     "rollout-settings": rollout_settings, "other-owners": other_owners_,
     "answers": answer_tables.queries, "answers-of-programs": answer_tables.others,
+    "owners-settings": settings_of_the_owner,
     "known-bad-stops": lambda: known_bad(True), "known-bad-said": lambda: known_bad(False),
 }  # fmt: skip
 

@@ -225,7 +225,7 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
     installing = bundle.installing(pinned, obs, packages.plan(pinned, obs, record))
     nodes = functools.cache(lambda: device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_nodes", "")))
     others = functools.cache(lambda: other_writers.plan(policy, obs, record))
-    config = functools.partial(toolkit_config.plan, policy, obs, record)
+    config = functools.partial(toolkit_config.plan, policy, obs, record, installing=bool(installing.commands))
     decides = functools.partial(decided_by, policy, obs, seen)
     parts = together(
         [

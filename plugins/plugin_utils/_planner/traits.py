@@ -40,6 +40,7 @@ class Traits:
     asks_handler: str = ""  # the command line by which a person asks for a handler
     asks_device: str = ""  # the one by which a person asks for a CDI device
     asks_variable: str = ""  # its words for NVIDIA_VISIBLE_DEVICES, for which it calls the prestart hook by itself
+    variable_by_cdi: str = ""  # the first release that takes CDI for that instead of the hook
     first_cdi: str = ""  # its first release that resolves CDI devices, for people
     first_field: str = ""  # its first release that takes CDI devices from a kubelet (the CRI field CDIDevices)
     pod_note: str = ""  # the annotation in which it keeps a pod's handler, which its list of pods leaves empty
@@ -64,7 +65,7 @@ TRAITS = {
     ),
     DOCKER: Traits(
         "Docker", kubernetes=False, handlers=True, hooks=False, proof="api", first_cdi="25.0",
-        asks_handler="docker run --runtime", asks_variable="docker run --gpus and --runtime",
+        asks_handler="docker run --runtime", asks_variable="docker run --gpus and --runtime", variable_by_cdi="29.2",
         load_image="docker load --input FILE.tar",
     ),
     PODMAN: Traits(

@@ -17,11 +17,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     queries,
     traits,
     transaction,
+    versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import runtime_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    HOOK_BINARY,
     SAFETY_CORRECTION,
+    Decision,
     Difference,
     HostDecision,
     Plan,
@@ -29,6 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import owners_settings
 
 PATH = "/etc/nvidia-container-runtime/config.toml"
 DEFAULT_KIND = "nvidia.com/gpu"
@@ -60,15 +64,19 @@ NO_MOUNTS = (
     "by CDI"
 )
 
-# What of this file may leave a host.
-KEEP = file_places.keep("toml", {
+# What of this file may leave a host, of our own keys.
+OURS: file_places.Places = {
     BY_ENV: "bool", BY_MOUNT: "bool", SKIP: "bool", IGNORE_CHANNELS: "bool", (*RUNTIME, "mode"): "name", RUNTIMES: "programs",
     (*CDI, "annotation-prefixes"): "annotations", (*CDI, "default-kind"): "annotation", (*CDI, "spec-dirs"): "paths",
-})  # fmt: skip
+}  # fmt: skip
+KEEP = file_places.keep("toml", {**OURS, **owners_settings.places(())})
 
 
-def questions(policy: Policy) -> list[queries.Question]:
-    return [queries.file(PATH, KEEP)]
+def questions(policy: Policy, mode: str = "") -> list[queries.Question]:
+    """mode: the one that is asked for by name; else those count that the policy can lead to."""
+    modes = frozenset((mode,)) if mode else owners_settings.possible_modes(policy)
+    keep = file_places.keep("toml", {**OURS, **owners_settings.places(modes)}) if modes else KEEP
+    return [queries.file(PATH, keep), *owners_settings.questions(modes)]
 
 
 def keys(policy: Policy, record: HostDecision) -> dict[tuple[str, ...], Any]:
@@ -116,8 +124,11 @@ def concerns(record: HostDecision) -> bool:
     return not record.skipped and any(d.handler or d.hook for d in record.decisions)
 
 
-def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
-    """The host's file by the host's decision; a host where nothing runs NVIDIA's runtime or hook has no use for one."""
+def plan(policy: Policy, obs: Observation, record: HostDecision, *, installing: bool = False) -> Plan:
+    """The host's file by the host's decision; a host where nothing runs NVIDIA's runtime or hook has no use for one.
+
+    installing: packages come first, with programs that the file may name, and the host is planned once more after them.
+    """
     if not concerns(record):
         return Plan()
     wanted = keys(policy, record)
@@ -126,7 +137,29 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         wanted[RUNTIMES] = with_earlier(obs, wanted[RUNTIMES])
     planned = plan_keys(obs, PATH, wanted)
     first = policy.adopt == "auto" and not written  # later on, other values are most often our own from before
-    return dc.replace(planned, leftovers=runtime_config.changed(PATH, planned.differences) if first else ())
+    modes: set[str] = {record.runtime_mode, *(d.runtime_mode for d in record.decisions if d.handler or d.hook)}
+    if any(calls_hook(obs, d) for d in record.decisions):
+        modes.add(owners_settings.BY_ENGINE)
+    return dc.replace(
+        planned,
+        leftovers=runtime_config.changed(PATH, planned.differences) if first else (),
+        advice=() if installing else advice(obs, modes),
+    )
+
+
+def calls_hook(obs: Observation, decision: Decision) -> bool:
+    """Tell whether this engine calls the prestart hook by itself: a release before it takes CDI for that, where the hook is there."""
+    engine, version = traits.of(decision.engine), versions.parse(decision.engine_version)
+    first = versions.parse(engine.variable_by_cdi)
+    hook = queries.file(HOOK_BINARY, content=False)
+    there = obs.asked(hook) and bool(obs.attempt(hook).get("exists"))
+    return there and bool(engine.asks_variable) and (first is None or version is None or version < first)
+
+
+def advice(obs: Observation, modes: Iterable[str]) -> tuple[str, ...]:
+    """What the owner's settings in this file break in these modes of the runtime."""
+    file = owned_file.readable(obs.file(PATH, KEEP))
+    return owners_settings.advice(obs, toml_file.read(file), modes) if file.exists else ()
 
 
 def with_earlier(obs: Observation, runtimes: list[str]) -> list[str]:

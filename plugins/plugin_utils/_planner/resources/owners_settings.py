@@ -1,0 +1,231 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings of NVIDIA's config.toml by which containers get no GPU in the mode that a host has: named, and never edited.
+
+They are the owner's: `no-cgroups = true` is right for rootless engines, for example. A row says in which modes of the runtime a key is
+read, when it is wrong, and what then happens (cmd/nvidia-container-runtime-hook, api/config/v1 and internal/modifier of the toolkit;
+src/nvc_ldcache.c of libnvidia-container). docs/support.md has the table.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import functools
+import posixpath
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+
+Key = tuple[str, ...]
+LEGACY, IN_MEMORY = "legacy", "jit-cdi"
+BY_ENGINE = "hook"  # beside a mode: an engine calls the prestart hook by itself, as Docker before 29.2 does for `--gpus`
+HOOK, SPEC, EVERY = frozenset((LEGACY,)), frozenset((LEGACY, IN_MEMORY)), frozenset(("auto", "cdi", "csv", LEGACY, IN_MEMORY))
+CLI = "nvidia-container-cli"
+LDCONFIG: Key = (CLI, "ldconfig")
+FROM_CONTAINER: Key = ("features", "allow-ldconfig-from-container")
+CAPABILITIES = frozenset(("all", "compat32", "compute", "display", "graphics", "ngx", "utility", "video"))
+# The programs that packaged files name, so that an ordinary host is asked for nothing more.
+USUAL = ("/sbin/ldconfig", "/sbin/ldconfig.real", "/usr/bin/nvidia-container-cli")
+
+
+@dc.dataclass(frozen=True)
+class Seen:
+    """The file's data, and whether there is anything at a path of the host."""
+
+    data: Mapping[str, Any]
+    exists: Callable[[str], bool]
+
+
+@dc.dataclass(frozen=True)
+class Setting:
+    """One key that may be wrong. wrong: what is said of it, or '' where it is right; condition: the same for any value, for the page."""
+
+    key: Key
+    shape: str
+    modes: frozenset[str]
+    condition: str
+    wrong: Callable[[Any, Seen], str]
+    effect: str
+    step: str
+
+    @property
+    def name(self) -> str:
+        return toml.dotted(self.key)
+
+
+def _is_true(value: Any, _seen: Seen) -> str:
+    return "is true" if value is True else ""
+
+
+def _in_container(value: Any, seen: Seen) -> str:
+    """A path without @ is one of the container, which takes a feature from 1.17.3 on (nvidia-container-toolkit#812)."""
+    if not isinstance(value, str) or value.startswith("@") or toml.lookup(seen.data, FROM_CONTAINER) is True:
+        return ""
+    return f"is {value or 'empty'}, without an @ in front"
+
+
+def _no_host_program(value: Any, seen: Seen) -> str:
+    """The toolkit takes the program with .real at its end where there is one, and else the one without."""
+    if not isinstance(value, str) or not value.startswith("@/"):
+        return ""
+    plain = value[1:].removesuffix(".real")
+    there = [seen.exists(path) for path in (plain, f"{plain}.real")]
+    return "" if any(there) else f"names {plain}, which is not there"
+
+
+def _not_there(value: Any, seen: Seen) -> str:
+    absolute = isinstance(value, str) and value.startswith("/")
+    return f"names {value}, which is not there" if absolute and not seen.exists(value) else ""
+
+
+def _cannot_be_run(value: Any, seen: Seen) -> str:
+    """The hook looks for the program in PATH only where the value is empty."""
+    if isinstance(value, str) and value and not value.startswith("/"):
+        return f"is {value}, which is not a full path"
+    return _not_there(value, seen)
+
+
+def _no_directory(value: Any, seen: Seen) -> str:
+    return _not_there(posixpath.dirname(value), seen) if isinstance(value, str) and value.startswith("/") else ""
+
+
+def _unknown(value: Any, _seen: Seen) -> str:
+    if not isinstance(value, str):
+        return ""
+    strange = sorted({name for name in value.split(",") if name} - CAPABILITIES)
+    return f"has {', '.join(strange)}, which the toolkit does not know" if strange else ""
+
+
+NO_START = "no container with a GPU starts"
+REMOVE = "Remove the line"
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        (CLI, "no-cgroups"),
+        "bool",
+        HOOK | {BY_ENGINE},
+        "it is true",
+        _is_true,
+        "containers that get GPUs by the prestart hook may not open them (Failed to initialize NVML: Unknown Error)",
+        "Remove the line, unless a rootless engine reads this file",
+    ),
+    Setting(
+        LDCONFIG,
+        "pattern",
+        EVERY,
+        f"it does not begin with @, and {toml.dotted(FROM_CONTAINER)} is not true",
+        _in_container,
+        "no container starts with NVIDIA's runtime or hook from toolkit 1.17.3 on",
+        'Write "@/sbin/ldconfig", the program of the host',
+    ),
+    Setting(
+        LDCONFIG, "pattern", HOOK, "the program is not there", _no_host_program, NO_START, 'Write "@" and the path of ldconfig on this host'
+    ),
+    Setting(
+        (CLI, "path"),
+        "program",
+        HOOK,
+        "it is not a full path, or nothing is there",
+        _cannot_be_run,
+        NO_START,
+        f"{REMOVE}, and the hook looks for the program in PATH",
+    ),
+    Setting(
+        (CLI, "root"),
+        "path",
+        SPEC,
+        "the directory is not there",
+        _not_there,
+        "the driver is not found and " + NO_START,
+        f"{REMOVE} if the driver is installed on the host itself",
+    ),
+    Setting((CLI, "ldcache"), "path", HOOK, "the file is not there", _not_there, NO_START, REMOVE),
+    Setting(("nvidia-container-runtime-hook", "path"), "program", HOOK, "the program is not there", _not_there, NO_START, REMOVE),
+    Setting(
+        ("nvidia-ctk", "path"),
+        "program",
+        SPEC,
+        "the program is not there",
+        _not_there,
+        "hooks of containers fail, so a container with a GPU may not start",
+        REMOVE,
+    ),
+    Setting(
+        ("supported-driver-capabilities",),
+        "pattern",
+        HOOK,
+        "it has a capability that the toolkit does not know",
+        _unknown,
+        NO_START,
+        f"{REMOVE}, or take the word out",
+    ),
+    Setting(
+        ("disable-require",),
+        "bool",
+        HOOK,
+        "it is true",
+        _is_true,
+        "an image starts on a driver that is too old for it, and fails when it first uses a GPU",
+        f"{REMOVE}, unless that is wanted",
+    ),
+    Setting(
+        (CLI, "debug"),
+        "path",
+        HOOK,
+        "its directory is not there",
+        _no_directory,
+        "nvidia-container-cli writes no log",
+        "Make the directory, or remove the line",
+    ),
+)
+
+
+def possible_modes(policy: Policy) -> frozenset[str]:
+    """Give the modes of NVIDIA's runtime that this policy can lead to, as far as they need more of the file than every mode."""
+    if policy.cdi == "disabled" or policy.injection in (LEGACY, "oci-hook"):
+        return HOOK
+    return frozenset((policy.injection,)) & SPEC
+
+
+def places(modes: Iterable[str]) -> file_places.Places:
+    """Give what is asked of the file for hosts of these modes, and what may count on any host."""
+    read = {*modes, "cdi", BY_ENGINE}
+    wanted = {setting.key: setting.shape for setting in SETTINGS if setting.modes & read}
+    return {**wanted, FROM_CONTAINER: "bool"}
+
+
+def questions(modes: Iterable[str]) -> list[queries.Question]:
+    return [queries.file(path, content=False) for path in USUAL] if LEGACY in modes else []
+
+
+def advice(obs: Observation, document: toml.TomlDocument, modes: Iterable[str]) -> tuple[str, ...]:
+    """Name each setting that is wrong for a host of these modes. Raises NeedMore for paths that the look did not ask for, all at once."""
+    read, seen = frozenset(modes), Seen(document.data, functools.partial(_exists, obs))
+    found, unanswered = [], []
+    for setting in SETTINGS:
+        value = toml.lookup(document.data, setting.key)
+        if value is None or file_places.hidden(value) or not setting.modes & read:
+            continue
+        try:
+            found += _sentence(document, setting, setting.wrong(value, seen))
+        except NeedMore as need:
+            unanswered += need.questions
+    if unanswered:
+        raise NeedMore(unanswered)
+    return tuple(found)
+
+
+def _sentence(document: toml.TomlDocument, setting: Setting, wrong: str) -> list[str]:
+    line = toml.line_of(document, setting.key) or 1
+    return [f"{document.path}:{line}: {setting.name} {wrong}, so {setting.effect}. {setting.step}"] if wrong else []
+
+
+def _exists(obs: Observation, path: str) -> bool:
+    """What could not be looked at counts as there: this is advice, and no cause to refuse a plan."""
+    answer = obs.attempt(queries.file(path, content=False))
+    return "error" in answer or bool(answer.get("exists"))
