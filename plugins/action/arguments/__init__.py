@@ -97,7 +97,7 @@ def of_task(action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = Fals
     # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses that tomlkit does not know.
     plain: dict[str, Any] = {**json.loads(json.dumps(validated.validated_parameters)), **imitated()}
     _judge(action, plain, lambda: options.check(plain, docker=docker))
-    return plain
+    return options.with_clean_paths(plain)
 
 
 def _judge(action: ActionBase, names: Mapping[str, Any], check: Callable[[], Any]) -> None:

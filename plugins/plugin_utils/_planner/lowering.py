@@ -13,7 +13,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, low_level, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cause, Difference, Plan, PlanError
 
@@ -59,6 +59,12 @@ def fewer(before: Any, after: Any) -> bool:
     return isinstance(before, (list, tuple)) and not set(map(str, before)) <= set(map(str, after or ()))
 
 
+def fewer_directories(before: Any, after: Any) -> bool:
+    """Tell whether directories of a list go, whichever way they are spelled."""
+    was, will = (host_paths.clean_directories(map(str, paths)) if isinstance(paths, list | tuple) else () for paths in (before, after))
+    return fewer(was, will)
+
+
 def another_mode(before: Any, after: Any) -> bool:
     """`auto` is what the package brings, which nobody has chosen."""
     return before not in (None, "auto") and before != after
@@ -79,7 +85,7 @@ SETTINGS: tuple[tuple[str, tuple[str, ...], Callable[[Any, Any], bool]], ...] = 
     ("default handler", ("default_runtime_name", "default-runtime", "default_runtime", "default handler"), another_default),
     ("handler", ("BinaryName", "runtime_path", ".path"), gone),
     ("CDI switch", ("enable_cdi", "features.cdi"), switched_off),
-    ("CDI directories", ("cdi_spec_dirs", "cdi-spec-dirs", "spec-dirs"), fewer),
+    ("CDI directories", ("cdi_spec_dirs", "cdi-spec-dirs", "spec-dirs"), fewer_directories),
     ("cgroup driver", ("SystemdCgroup", "systemd_cgroup", "monitor_cgroup"), replaced),
     ("isolation", ("devices-envvar-when-unprivileged", "devices-as-volume-mounts"), switched_off),
     ("annotations", ("annotation-prefixes", "container_annotations", "pod_annotations", "allowed_annotations"), fewer),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted as sharing
 
@@ -58,7 +58,7 @@ def _path(value: Any) -> bool:
 
 
 def _file(value: Any) -> bool:
-    return _path(value) and not value.endswith("/")
+    return _path(value) and not value.endswith(("/", "/."))
 
 
 def _word(value: Any) -> bool:
@@ -124,7 +124,7 @@ LITERAL = OptionRule(
     "Give the full path, starting with /",
 )
 ITEMS: Mapping[str, OptionRule] = {
-    "cdi_spec_dirs": OptionRule(lambda v: _path(v) and v != "/", PATH.why, PATH.next),
+    "cdi_spec_dirs": OptionRule(lambda v: _path(v) and host_paths.clean(v) != "/", PATH.why, PATH.next),
     "annotation_prefixes": OptionRule(
         _matches(PREFIX), "which is not a prefix of annotations", "Write it like nvidia.cdi.k8s.io/, with the / at its end"
     ),
@@ -155,6 +155,24 @@ def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
     for name, value in (options.get("handlers") or {}).items():
         check_name(str(name), docker or _without_kubernetes(options.get("engines") or ()))
         check_handler(str(name), value or {})
+
+
+def with_clean_paths(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return checked options with each path of a host in its one spelling."""
+    found = {name: _cleaned(value) if name in HOST_PATHS else value for name, value in options.items()}
+    if options.get("handlers"):
+        found["handlers"] = {name: _with_clean_binary(value) for name, value in options["handlers"].items()}
+    return found
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(host_paths.clean_directories(value))
+    return host_paths.clean(value) if isinstance(value, str) else value
+
+
+def _with_clean_binary(handler: Any) -> Any:
+    return {**handler, "binary": host_paths.clean(handler["binary"])} if handler and handler.get("binary") else handler
 
 
 def check_classes(options: Mapping[str, Any]) -> None:

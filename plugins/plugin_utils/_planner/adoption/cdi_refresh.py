@@ -10,7 +10,14 @@ import posixpath
 import re
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, originals, owned_file, queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
+    decision_file,
+    host_paths,
+    originals,
+    owned_file,
+    queries,
+    transaction,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Difference,
@@ -68,7 +75,7 @@ def refresh(policy: Policy, obs: Observation) -> Refresh:
     masked = is_mask(obs.file(MASKS[SERVICE]))
     enabled = not masked and any(obs.exists(link) for link in LINKS.values())
     output = OUTPUT.findall(obs.text(REFRESH_ENV))
-    where = output[-1] if output else REFRESH_FILE
+    where = host_paths.as_opened(output[-1]) if output else REFRESH_FILE
     found = CDI_VERSION.search(obs.text(where, file_places.SPEC_VERSION))
     return Refresh(present, enabled, masked, where, found.group(1) if found else "")
 

@@ -18,7 +18,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, originals, owned_file, processes, queries, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
+    host_paths,
+    low_level,
+    originals,
+    owned_file,
+    processes,
+    queries,
+    traits,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -138,7 +146,7 @@ def _unit(obs: Observation) -> str:
 def _root(obs: Observation) -> str:
     process = cgroup_driver.process(obs)
     argv = [str(a) for a in process.get("argv") or ()] if process else []
-    return processes.flag(argv, "--root-dir").rstrip("/") or KUBELET_ROOT
+    return host_paths.as_opened(processes.flag(argv, "--root-dir")) or KUBELET_ROOT
 
 
 def _kept_pods(obs: Observation) -> queries.Question:

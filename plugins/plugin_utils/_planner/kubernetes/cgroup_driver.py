@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, cast
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds, yaml_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation, failed
@@ -105,7 +105,7 @@ def version(obs: Observation) -> str:
 
 def same_socket(endpoint: str, socket: str) -> bool:
     """kubelet writes unix:///run/...; /var/run is a link to /run on every systemd host."""
-    plain = [p.removeprefix("unix://").replace("/var/run/", "/run/", 1) for p in (endpoint, socket)]
+    plain = [host_paths.as_opened(p.removeprefix("unix://")).replace("/var/run/", "/run/", 1) for p in (endpoint, socket)]
     return plain[0] == plain[1]
 
 
@@ -180,9 +180,9 @@ def _said(obs: Observation, argv: list[str], key: str) -> Iterator[tuple[str, An
 
 def _files(obs: Observation, argv: list[str]) -> Iterator[File]:
     """The kubelet's files, the one that counts first: drop-ins (`*.conf`, the last in filepath.Walk's order wins), then the file."""
-    folder, main = processes.flag(argv, "--config-dir"), processes.flag(argv, "--config")
+    folder, main = (host_paths.as_opened(processes.flag(argv, name)) for name in ("--config-dir", "--config"))
     if folder.startswith("/"):
-        patterns = [f"{folder.rstrip('/')}/{below}" for below in ("*.conf", "*/*.conf")]
+        patterns = [f"{folder}/{below}" for below in ("*.conf", "*/*.conf")]
         found = [file for pattern in patterns for file in obs.glob(pattern, file_places.KUBELET_CONFIG)]
         yield from sorted(found, key=lambda file: file.path.split("/"), reverse=True)
     if main.startswith("/"):

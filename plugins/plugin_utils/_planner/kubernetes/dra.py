@@ -14,7 +14,7 @@ import dataclasses as dc
 import posixpath
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, traits, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, queries, traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Decision,
@@ -156,7 +156,7 @@ def of_field(instance: Instance) -> Need:
 def of_directories(policy: Policy, instance: Instance, *, after: bool) -> Need:
     what = f"CDI specs of the DRA driver in /var{SPECS}"
     dirs = (policy.cdi_spec_dirs if after else ()) or instance.cdi.dirs
-    read = SPECS in (posixpath.normpath(d).replace("/var/run/", "/run/", 1) for d in dirs)
+    read = SPECS in (host_paths.clean(d).replace("/var/run/", "/run/", 1) for d in dirs)
     said = ", ".join(dirs) or "no directory"
     return Need(
         what,

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     decision_file,
+    host_paths,
     originals,
     owned_file,
     queries,
@@ -41,6 +42,7 @@ BY_MOUNT = ("accept-nvidia-visible-devices-as-volume-mounts",)
 RUNTIME = ("nvidia-container-runtime",)
 RUNTIMES = (*RUNTIME, "runtimes")
 CDI = (*RUNTIME, "modes", "cdi")
+SPEC_DIRS = (*CDI, "spec-dirs")
 # In `[features]`, known from 1.17 on; older releases pass over it.
 IGNORE_CHANNELS = ("features", "ignore-imex-channel-requests")
 MOUNTS = "volume-mounts"  # the strategy of a device plugin that asks by mounts
@@ -52,7 +54,7 @@ WHY: Mapping[tuple[str, ...], str] = {
     (*RUNTIME, "mode"): "how the NVIDIA runtime injects on this host",
     (*CDI, "annotation-prefixes"): "cdi.k8s.io/ is the engine's own prefix; the NVIDIA runtime must not handle it too",
     (*CDI, "default-kind"): "what a device name without a kind refers to",
-    (*CDI, "spec-dirs"): "set by gpufleet_cdi_spec_dirs",
+    SPEC_DIRS: "set by gpufleet_cdi_spec_dirs",
     RUNTIMES: "the low-level runtimes of this host, by full path where they are not on PATH",
     BY_ENV: "isolation: whether an unprivileged container may ask for GPUs by NVIDIA_VISIBLE_DEVICES",
     BY_MOUNT: "whether a container may ask for GPUs by mounts, as pods of a device plugin with the strategy volume-mounts do",
@@ -67,7 +69,7 @@ NO_MOUNTS = (
 # What of this file may leave a host, of our own keys.
 OURS: file_places.Places = {
     BY_ENV: "bool", BY_MOUNT: "bool", SKIP: "bool", IGNORE_CHANNELS: "bool", (*RUNTIME, "mode"): "name", RUNTIMES: "programs",
-    (*CDI, "annotation-prefixes"): "annotations", (*CDI, "default-kind"): "annotation", (*CDI, "spec-dirs"): "paths",
+    (*CDI, "annotation-prefixes"): "annotations", (*CDI, "default-kind"): "annotation", SPEC_DIRS: "paths",
 }  # fmt: skip
 KEEP = file_places.keep("toml", {**OURS, **owners_settings.places(())})
 
@@ -115,7 +117,7 @@ def wanted(
     if strict and not by_mounts:
         found[IGNORE_CHANNELS] = True
     if spec_dirs:
-        found[(*CDI, "spec-dirs")] = list(spec_dirs)
+        found[SPEC_DIRS] = list(spec_dirs)
     return found
 
 
@@ -135,7 +137,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision, *, installing: 
     written = PATH in owned_file.originals(obs)
     if written:
         wanted[RUNTIMES] = with_earlier(obs, wanted[RUNTIMES])
-    planned = plan_keys(obs, PATH, wanted)
+    planned = plan_keys(obs, PATH, as_spelled(obs, wanted))
     first = policy.adopt == "auto" and not written  # later on, other values are most often our own from before
     modes: set[str] = {record.runtime_mode, *(d.runtime_mode for d in record.decisions if d.handler or d.hook)}
     if any(calls_hook(obs, d) for d in record.decisions):
@@ -160,6 +162,14 @@ def advice(obs: Observation, modes: Iterable[str]) -> tuple[str, ...]:
     """What the owner's settings in this file break in these modes of the runtime."""
     file = owned_file.readable(obs.file(PATH, KEEP))
     return owners_settings.advice(obs, toml_file.read(file), modes) if file.exists else ()
+
+
+def as_spelled(obs: Observation, wanted: dict[tuple[str, ...], Any]) -> dict[tuple[str, ...], Any]:
+    """Keep the file's spelling of directories that are the wanted ones: the runtime reads them by the CDI library, which cleans them."""
+    file = owned_file.readable(obs.file(PATH, KEEP))
+    there = toml.lookup(toml_file.read(file).data, SPEC_DIRS) if file.exists and SPEC_DIRS in wanted else None
+    same = isinstance(there, list) and list(host_paths.clean_directories(map(str, there))) == wanted[SPEC_DIRS]
+    return {**wanted, SPEC_DIRS: there} if same else wanted
 
 
 def with_earlier(obs: Observation, runtimes: list[str]) -> list[str]:

@@ -9,8 +9,8 @@ A root ends where a component of a path ends: /driver is not a part of /driver-b
 from __future__ import annotations
 
 import dataclasses as dc
-import posixpath
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import DeviceNode, Edits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
@@ -22,7 +22,7 @@ def given(policy: Policy) -> tuple[str, ...]:
 
 def clean(root: str) -> str:
     """Without doubled and trailing slashes; '/' for none."""
-    return "/" + posixpath.normpath(f"/{root}").lstrip("/")
+    return host_paths.clean(f"/{root}")
 
 
 def within(root: str, path: str) -> bool:

@@ -13,7 +13,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import options, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file, toml_types
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -159,7 +159,8 @@ def imports(file: ConfigFile) -> list[str]:
 
 
 def absolute(file: ConfigFile, pattern: str) -> str:
-    return pattern if pattern.startswith("/") else posixpath.normpath(posixpath.join(posixpath.dirname(file.path), pattern))
+    """Return an import as the daemon reads it: cleaned, and beside the file that names it unless it is absolute."""
+    return host_paths.clean(posixpath.join(posixpath.dirname(file.path), pattern))
 
 
 def covers(pattern: str, path: str) -> bool:
@@ -376,5 +377,5 @@ def socket(files: FileSet) -> str:
         path = containerd_places.GRPC_V4 if (file.declared or files.schema) >= 4 else ("grpc", "address")
         address = toml.lookup(file.doc.data, path)
         if isinstance(address, str) and address:
-            return address
+            return host_paths.as_opened(address)
     return ""

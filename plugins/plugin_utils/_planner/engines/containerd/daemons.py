@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
@@ -75,11 +75,11 @@ def _all(policy: Policy, obs: Observation) -> list[Daemon]:
 
 def _running(policy: Policy, obs: Observation, process: Mapping[str, Any], binary: str, itself: bool) -> Daemon:
     argv = process.get("argv") or ()
-    config = processes.flag(argv, *CONFIG) or releases.CONFIG
+    config = host_paths.as_opened(processes.flag(argv, *CONFIG)) or releases.CONFIG
     manager = known.of_process(obs, process, config)
     return Daemon(
         known.main_file(manager, config),
-        processes.flag(argv, *ADDRESS),
+        host_paths.as_opened(processes.flag(argv, *ADDRESS)),
         binary,
         _unit(policy, obs, process, manager),
         True,

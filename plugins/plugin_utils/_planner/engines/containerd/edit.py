@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases, watched
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
@@ -192,7 +192,8 @@ def _cdi(policy: Policy, decision: Decision, cri: Mapping[str, Any], version: Ve
     if decision.enable_cdi and (kind == "off" or (kind == "on" and cri.get("enable_cdi") is False)):
         why = "CDI is off by default in containerd 1.7" if kind == "off" else "an explicit false switches CDI off"
         found.append(Setting(("enable_cdi",), True, why))
-    if policy.cdi_spec_dirs and kind != "none" and tuple(cri.get("cdi_spec_dirs") or CDI_DIRS) != policy.cdi_spec_dirs:
+    dirs = host_paths.clean_directories(cri.get("cdi_spec_dirs") or CDI_DIRS)
+    if policy.cdi_spec_dirs and kind != "none" and dirs != policy.cdi_spec_dirs:
         found.append(Setting(("cdi_spec_dirs",), list(policy.cdi_spec_dirs), "set by gpufleet_cdi_spec_dirs"))
     return found
 

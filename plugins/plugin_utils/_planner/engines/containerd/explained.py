@@ -14,7 +14,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, low_level
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
@@ -41,6 +41,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 NEXT = "Run `{command}` again, which copies {root} again, or move the differing settings to {root}; then run again"
+CDI_SPEC_DIRS = ("cdi_spec_dirs",)
 NAMED = 3  # differences in a sentence
 
 
@@ -124,7 +125,9 @@ def _same(path: Path, now: Leaf | None, then: Leaf | None) -> bool:
     one, other = now.value if now else None, then.value if then else None
     if path[:2] == RUNTIMES:
         return nvidia_ctk.same(path[3:], one, other)
-    usual = {DEFAULT: "runc", ("cdi_spec_dirs",): list(CDI_DIRS), ("systemd_cgroup",): False}.get(path)
+    if path == CDI_SPEC_DIRS:
+        one, other = (list(host_paths.clean_directories(value)) if isinstance(value, list) else value for value in (one, other))
+    usual = {DEFAULT: "runc", CDI_SPEC_DIRS: list(CDI_DIRS), ("systemd_cgroup",): False}.get(path)
     return one == other or (one in (None, "", usual) and other in (None, "", usual))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, daemons, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
@@ -35,7 +35,7 @@ def reads(policy: Policy, obs: Observation, files: FileSet, instance: Instance, 
 
 def _of_daemons(policy: Policy, obs: Observation, files: FileSet, instance: Instance, path: str) -> Iterator[str]:
     for process in (*obs.processes(), *obs.unverified()) if policy.root == "/" else ():
-        root = processes.flag(process.get("argv") or (), *daemons.CONFIG) or releases.CONFIG
+        root = host_paths.as_opened(processes.flag(process.get("argv") or (), *daemons.CONFIG)) or releases.CONFIG
         if processes.program(process) != "containerd" or process.get("pid") == instance.pid or root == files.root_path:
             continue
         if not root.startswith("/"):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file, toml_types
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, PlanError, Policy
@@ -108,10 +108,10 @@ def pid(obs: Observation) -> int:
 
 def places(policy: Policy, obs: Observation) -> Paths:
     argv = (process(obs).get("argv") or [])[1:]
-    config = policy.config_path or processes.flag(argv, "--config", "-config", "-c") or releases.CONFIG
+    config = policy.config_path or host_paths.as_opened(processes.flag(argv, "--config", "-config", "-c")) or releases.CONFIG
     # A main file of one's own has its drop-ins next to it, as the default one has.
-    directory = processes.flag(argv, "--config-dir", "-config-dir", "-d") or f"{config}.d"
-    socket = policy.socket or processes.flag(argv, "--listen", "-listen") or releases.SOCKET
+    directory = host_paths.as_opened(processes.flag(argv, "--config-dir", "-config-dir", "-d")) or f"{config}.d"
+    socket = policy.socket or host_paths.as_opened(processes.flag(argv, "--listen", "-listen")) or releases.SOCKET
     drop_in = policy.drop_in_path or posixpath.join(directory, releases.DROP_IN)
     return Paths(config, directory, socket, drop_in, crio_places.keep(policy.handlers))
 
@@ -200,8 +200,8 @@ def from_status(status: Mapping[str, Any]) -> Effective | None:
     return Effective(
         str(crio.get("DefaultRuntime") or ""),
         handlers,
-        tuple(crio.get("HooksDir") or ()),
-        tuple(crio.get("CDISpecDirs") or ()),
+        host_paths.opened_directories(crio.get("HooksDir") or ()),
+        host_paths.clean_directories(crio.get("CDISpecDirs") or ()),
         "cri-status",
     )
 
@@ -217,13 +217,15 @@ def hidden(value: Any) -> bool:
 
 def from_tables(documents: Iterable[Mapping[str, Any]], version: tuple[int, int], source: str) -> Effective:
     """What files add up to: scalars and arrays override, a handler that is named again is replaced as a whole."""
-    default, hooks, cdi = releases.default_runtime(version), releases.HOOKS_DIRS, CDI_DIRS
+    default = releases.default_runtime(version)
+    hooks: tuple[str, ...] = releases.HOOKS_DIRS
+    cdi: tuple[str, ...] = CDI_DIRS
     handlers: dict[str, Mapping[str, Any]] = {default: releases.built_in(version)}
     for document in documents:
         runtime = section(document, "crio", "runtime")
         default = str(runtime.get("default_runtime") or default)
-        hooks = tuple(runtime["hooks_dir"]) if "hooks_dir" in runtime else hooks
-        cdi = tuple(runtime["cdi_spec_dirs"]) if "cdi_spec_dirs" in runtime else cdi
+        hooks = host_paths.opened_directories(runtime["hooks_dir"]) if "hooks_dir" in runtime else hooks
+        cdi = host_paths.clean_directories(runtime["cdi_spec_dirs"]) if "cdi_spec_dirs" in runtime else cdi
         handlers.update({name: table for name, table in section(runtime, "runtimes").items() if isinstance(table, Mapping)})
     return Effective(default, handlers, hooks, cdi, source)
 

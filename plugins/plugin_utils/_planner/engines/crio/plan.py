@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, queries, traits, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, low_level, queries, traits, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import base as crio_base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
@@ -145,7 +145,7 @@ def check_shadow(where: config.Paths, layers: tuple[config.Layer, ...], desired:
         default = layer.runtime.get("default_runtime")
         if desired.default and default not in (None, desired.default):
             names.append(f"default_runtime = {default!r}")
-        if desired.cdi_dirs and tuple(layer.runtime.get("cdi_spec_dirs", desired.cdi_dirs)) != desired.cdi_dirs:
+        if desired.cdi_dirs and host_paths.clean_directories(layer.runtime.get("cdi_spec_dirs", desired.cdi_dirs)) != desired.cdi_dirs:
             names.append("cdi_spec_dirs")
         if names:
             raise PlanError(

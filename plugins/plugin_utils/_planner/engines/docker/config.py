@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, NeedMore, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
@@ -66,8 +66,10 @@ def question(path: str, handlers: Iterable[Handler] = ()) -> queries.Question:
 def places(policy: Policy, obs: Observation) -> Paths:
     options = policy if named(policy) else Policy()
     argv = flags(process(obs)) if policy.root == "/" else ()
-    config = options.config_path or (values(argv, "--config-file") or [""])[-1] or CONFIG
-    hosts = [h.removeprefix("unix://") for h in (*values(argv, "--host"), *values(argv, "-H")) if h.startswith("unix:///")]
+    config = options.config_path or host_paths.as_opened((values(argv, "--config-file") or [""])[-1]) or CONFIG
+    hosts = [
+        host_paths.as_opened(h.removeprefix("unix://")) for h in (*values(argv, "--host"), *values(argv, "-H")) if h.startswith("unix:///")
+    ]
     unit = options.service or str(process(obs).get("unit") or "") if policy.root == "/" else ""
     return Paths(config, options.socket or (hosts or [SOCKET])[0], unit or (UNIT if not process(obs) or policy.root != "/" else ""))
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
+    host_paths,
     low_level,
     owned_file,
     processes,
@@ -179,7 +180,7 @@ def cdi(version: str, info: Mapping[str, Any], on: bool | None) -> Cdi:
     able = series >= CDI_SINCE
     newest = cdi_versions.max_cdi(traits.DOCKER, version)
     if "CDISpecDirs" in info:
-        dirs = tuple(info["CDISpecDirs"] or ())
+        dirs = host_paths.clean_directories(info["CDISpecDirs"] or ())
         return Cdi(able, bool(dirs), dirs, newest, Evidence("dump", f"/info of Docker {version} lists {list(dirs)}"))
     enabled = able and (on if on is not None else series >= CDI_ON_SINCE)
     text = f"Docker {version}" + ("" if on is None else f", features.cdi is {str(on).lower()}")

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, traits, transaction, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, low_level, traits, transaction, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -197,7 +197,10 @@ def wanted_dirs(policy: Policy, instance: Instance, doc: json_text.JsonDocument,
     if not policy.cdi_spec_dirs or series(instance) < CDI_SINCE:
         return ()
     given = tuple(config.by_flag(flags, "cdi-spec-dirs"))
-    if given and given != policy.cdi_spec_dirs:
+    there = given or tuple(json_text.lookup(doc, ("cdi-spec-dirs",)) or ())
+    if host_paths.clean_directories(there) == policy.cdi_spec_dirs:
+        return there  # dockerd reports them as they are spelled
+    if given:
         raise both("cdi-spec-dirs", doc.path, ", ".join(given), ", ".join(policy.cdi_spec_dirs))
     return policy.cdi_spec_dirs
 

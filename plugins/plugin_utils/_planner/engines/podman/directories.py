@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Iterator, Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import hook_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError
@@ -78,7 +78,7 @@ def of_file(file: File, key: tuple[str, str]) -> Iterator[Directories]:
 def advice(obs: Observation, version: str, used: Sequence[str]) -> tuple[str, ...]:
     """used: the directories in which the host's specs are."""
     found = configured(obs, version)
-    if found is None or set(used) & {name.rstrip("/") for name in found.names}:
+    if found is None or set(used) & set(host_paths.clean_directories(found.names)):
         return ()
     why = f"Podman looks for CDI specs in {', '.join(found.names)} only ({found.where}), and this host's are in {' and '.join(used)}"
     return (f"{why}: remove {KEY[1]} there, or set gpufleet_cdi_spec_dirs to these directories",)
@@ -87,7 +87,7 @@ def advice(obs: Observation, version: str, used: Sequence[str]) -> tuple[str, ..
 def hooked(obs: Observation) -> tuple[str, ...]:
     """NVIDIA's hook in a directory that only Podman's own setting names: it would inject GPUs besides the CDI spec."""
     found = last(obs, HOOKS)
-    names = [name.rstrip("/") for name in found.names] if found else []
+    names = host_paths.opened_directories(found.names) if found else ()
     paths = [f"{name}/{hook_files.NAME}" for name in names if name not in hook_files.USUAL]
     wanted = [queries.file(path, content=False) for path in paths]
     if unasked := [question for question in wanted if not obs.asked(question)]:
