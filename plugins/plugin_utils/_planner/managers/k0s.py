@@ -32,6 +32,7 @@ K0S = Manager(
         units=UNITS,
         drop_ins=("containerd.d",),
         main_edited=False,
+        made_of="the files in /etc/k0s/containerd.d",
         not_imported=(
             "Update k0s to 1.36 or later, whose containerd reads /etc/k0s/containerd.d by its own imports, and run again; until then put "
             "the handler there by hand, in a file of version 2 that you remove before that update"

@@ -116,6 +116,13 @@ def filled_in(config: str) -> Mapping[str, str]:
     return manager.place.filled_in if manager and manager.place else {}
 
 
+def makes(config: str, path: str) -> bool:
+    """Tell whether the manager of this main file makes the other one, which the main file imports, when it starts."""
+    manager = of_config(config)
+    name = manager.place.merges if manager and manager.place else ""
+    return bool(name) and posixpath.basename(path) == name
+
+
 def confinements() -> list[queries.Question]:
     return [confinement(m.place.confined) for m in MANAGERS if m.place and m.place.confined]
 

@@ -43,6 +43,7 @@ class Place:
     units: tuple[str, ...]  # of the daemon, or of the program that starts it: what is restarted
     drop_ins: tuple[str, ...] = ("conf.d",)  # directories next to the main file that are looked at; the first is made where none is read
     main_edited: bool = True  # False: the main file is rendered again at each start, so a drop-in has to be imported already
+    made_of: str = ""  # what of a person's goes into the main file, or into one that it imports, as a person reads it
     not_imported: str = ""  # what to do where that file imports no such directory
     executable: str = ""  # the file of the daemon if that is not containerd: one file with several programs, chosen by name
     dump: bool = True  # the daemon's program reads staged files and prints what it has read, before they are swapped

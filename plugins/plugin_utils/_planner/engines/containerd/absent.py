@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
     plan,
     releases,
     served,
+    sources,
     template,
     verify,
 )
@@ -63,7 +64,8 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     if instance.refusal:
         return Plan(advice=(str(instance.refusal),))
     version = served.version_of(instance) if instance.version else SOME
-    files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
+    with sources.named(obs, instance, version):
+        files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
     leaving = [f.path for f in files.files[1:] if is_own(f)]
     parts = [of_file(policy, obs, files, file, leaving, version, instance.manager) for file in files.files]
     parts.append(of_template(obs, files, instance.manager))
@@ -120,7 +122,7 @@ def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, 
 def of_template(obs: Observation, files: FileSet, manager: str) -> Part:
     """The template of this collection; the manager renders its own text again at its next start."""
     finds = known.place(manager).detection
-    paths = template.paths(finds, files) if finds and files.root else []
+    paths = template.paths(finds, files.root_path, files.schema) if finds and files.root else []
     unasked = [q for q in (template.questions(finds, files.root_path) if finds else ()) if not obs.asked(q)]
     if unasked:
         raise NeedMore(unasked)

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
     edit,
     releases,
     served,
+    sources,
     template,
     verify,
 )
@@ -77,8 +78,9 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     if instance.refusal or not instance.detects:
         return containerd_plan.plan(policy, obs, instance, decision)
     version = served.version_of(instance)
-    files = config.load(obs, instance.config_path, version, policy.handlers)
-    served.check(files, version)
+    with sources.named(obs, instance, version):
+        files = config.load(obs, instance.config_path, version, policy.handlers)
+        served.check(files, version)
     finds = detected.detection(instance)
     handlers = policy.handlers if decision.handler else ()
     unasked = [q for q in template.questions(finds, files.root_path) if not obs.asked(q)]
@@ -170,13 +172,16 @@ def require_same_driver(look: Look, handler: Handler, entry: Any, systemd: Any) 
     """Before k3s v1.28.3 and its like of October 2023 the handler had no cgroup driver of its own (k3s issue 8470)."""
     if not isinstance(entry, Mapping) or bool(toml.lookup(entry, ("options", "SystemdCgroup"), False)) is bool(systemd):
         return
-    raise PlanError(
+    error = PlanError(
         f"{look.title} renders the handler {handler.name} with another cgroup driver than runc",
         where=look.files.root_path,
         line=toml.line_of(look.files.files[0].doc, (*config.names(look.files, look.version), *releases.RUNTIMES, handler.name)),
         why="pods of such a handler are killed after a while (k3s issue 8470)",
-        next=f"Update {look.title}, or: {OTHER_NAME[0].lower()}{OTHER_NAME[1:]}",
+        next="Write SystemdCgroup = {{ .SystemdCgroup }} into its options"
+        if look.template.copied
+        else f"Update {look.title}, or: {OTHER_NAME[0].lower()}{OTHER_NAME[1:]}",
     )
+    raise sources.Source(look.title, look.files.root_path, look.template.path).of_error(error) if look.template.copied else error
 
 
 # ---------------------------------------------------------------- the default handler

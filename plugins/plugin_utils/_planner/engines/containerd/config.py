@@ -180,6 +180,8 @@ def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) 
     path = absolute(current, pattern)
     file = sight.file(path)
     line = toml.line_of(current.doc, ("imports",))
+    if not file.exists and known.makes((*current.parents, current.path)[0], path):
+        return []  # beneath another root directory, or where the main file is a person's
     if not file.exists:
         # dump swallows this on 2.x and exits 0, yet the daemon does not start.
         raise PlanError(

@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
     options,
     releases,
     served,
+    sources,
     template,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_files
@@ -60,7 +61,7 @@ OTHER_PROGRAMS = ("dockerd", "crio")  # of engines that a version may stand for 
 RELATIVE = "containerd was started with a relative configuration path ({config}), so the file cannot be determined"
 CRI_OFF = (
     "CRI is switched off in this containerd: {where} lists it in disabled_plugins, so settings for CRI would have no effect",
-    'Remove "{entry}" from disabled_plugins, restart containerd and run again',
+    'Remove "{entry}" from disabled_plugins, restart {whose} and run again',
 )
 
 
@@ -122,7 +123,7 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     if daemon.unit and not obs.unit_asked(daemon.unit):
         # Without its InvocationID a restart could hit a daemon that someone else has restarted meanwhile.
         raise NeedMore([queries.units([daemon.unit])])
-    manager, refusal = _cri_off(obs, files, off, daemon.manager) if files and off else (daemon.manager, Refusal())
+    manager, refusal = _cri_off(obs, files, off, daemon.manager, version) if files and off else (daemon.manager, Refusal())
     cri = containerd_files.effective(files, version) if files else {}
     serves = not refusal
     refusal = refusal or _stopped_refusal(obs, daemon) or (_silence(obs, daemon, socket) if silent else Refusal())
@@ -224,15 +225,18 @@ def _packaged(obs: Observation, manager: Manager) -> str:
     return "" if manager.own_engine else next((v for v in (obs.package(p) for p in releases.PACKAGES) if v), "")
 
 
-def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None], manager: Manager) -> tuple[Manager, Refusal]:
+def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None], manager: Manager, version: Version) -> tuple[Manager, Refusal]:
+    """Return the manager and the refusal of a containerd whose file switches CRI off, with the file that a person edits."""
     path, line = off
     file = files.get(path)
+    source = sources.of(obs, manager, path, version) if path == files.root_path else None
     entries = [e for e in (file.doc.data.get("disabled_plugins", []) if file else []) if e in releases.CRI_PLUGINS]
     dockers = manager is PACKAGE and docker.here(obs)
     what, way = docker.SERVES_DOCKER_ONLY if dockers else CRI_OFF
-    where = f"{path}:{line}" if line else path
+    where = source.place(line) if source else f"{path}:{line}" if line else path
     entry = entries[0] if entries else "cri"
-    refusal = Refusal(what.format(where=where), way.format(entry=entry), "writer" if dockers else "unfit")
+    whose = manager.title if manager.own_engine else "containerd"
+    refusal = Refusal(what.format(where=where), way.format(entry=entry, whose=whose), "writer" if dockers else "unfit")
     return docker.DOCKER if dockers else manager, refusal
 
 
@@ -333,7 +337,7 @@ def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager) ->
         )
     files = _files(policy, obs, config, version)
     off = containerd_files.cri_disabled(files) if files else None
-    shown_manager, refusal = _cri_off(obs, files, off, manager) if files and off else (manager, Refusal())
+    shown_manager, refusal = _cri_off(obs, files, off, manager, version) if files and off else (manager, Refusal())
     detects = detected.why(policy, manager, files, version)
     serves, refusal = not refusal, refusal or detected.unreachable(policy, manager, files, version)
     cri = containerd_files.effective(files, version) if files else {}

@@ -11,6 +11,7 @@ and a file that the copy hides are differences like any other.
 from __future__ import annotations
 
 import dataclasses as dc
+import posixpath
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.leaves import Leaf, Leaves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.releases import DEFAULT, RUNTIMES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known as managers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Instance,
@@ -40,7 +42,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
-NEXT = "Run `{command}` again, which copies {root} again, or move the differing settings to {root}; then run again"
+NEXT = "Run `{command}` again, which copies {root} again, or move the differing settings to {place}; then run again"
 CDI_SPEC_DIRS = ("cdi_spec_dirs",)
 NAMED = 3  # differences in a sentence
 
@@ -88,7 +90,9 @@ def judge(
         return found.goes(wanted)
     named = "; ".join(_said(sides, path) for path in left[:NAMED]) + (f"; and {len(left) - NAMED} more" if len(left) > NAMED else "")
     keys = tuple(_name(sides, path) for path in left)
-    return found.stays(f"nothing explains {named}", NEXT.format(command=nvidia_ctk.COMMAND, root=files.root_path), keys)
+    root = files.root_path
+    place = root if managers.place(instance.manager).main_edited else f"another file in {posixpath.dirname(found.file.path)}"
+    return found.stays(f"nothing explains {named}", NEXT.format(command=nvidia_ctk.COMMAND, root=root, place=place), keys)
 
 
 def _gone(found: FoundDropIn, then: Leaves, staying: FileSet) -> list[Path]:

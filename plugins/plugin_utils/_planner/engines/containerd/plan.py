@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
     releases,
     rendered,
     served,
+    sources,
     verify,
     watched,
 )
@@ -58,8 +59,9 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     if instance.refusal:
         raise refused(instance)
     version = served.version_of(instance)
-    files = config.load(obs, instance.config_path, version, policy.handlers)
-    served.check(files, version)
+    with sources.named(obs, instance, version):
+        files = config.load(obs, instance.config_path, version, policy.handlers)
+        served.check(files, version)
     left: list[Leftover] = list(adoption.unread(obs, files))
     for found in adoption.find(policy, obs, files, instance):
         if found.obstacle or not decision.handler:
@@ -94,7 +96,7 @@ def _planned(policy: Policy, obs: Observation, instance: Instance, files: FileSe
     if changes or aim.going:
         gone = {aim.going.file.path: File(aim.going.file.path, exists=False)} if aim.going else {}
         after = config.load(obs, instance.config_path, version, policy.handlers, {**edit.ahead(changes), **gone})
-    _verify(aim.base, after, aim.cri, aim.wanted, version)
+    _verify(aim.base, after, aim.cri, aim.wanted, version, edited=known.place(instance.manager).main_edited)
     now = config.effective(files, version)
     differences = tuple(_differences(changes, files, aim.names, now, aim.wanted, version))
     found = assemble(policy, obs, instance, aim.files, changes, differences, aim.cri, aim.wanted, version, going=aim.going)
@@ -146,7 +148,7 @@ def _changes(
     return edit.drop_in(obs, files, path, names, own, version)
 
 
-def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[Setting], version: Version) -> None:
+def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[Setting], version: Version, *, edited: bool) -> None:
     """The sum of the files afterwards must be the sum before and our keys; a file that is read later can spoil that."""
     found = config.effective(after, version)
     for setting in edit.unmet(found, wanted):
@@ -154,7 +156,7 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
             for table in reversed(containerd_places.TABLES):
                 options.require_own_spelling((base.get(file.path) or file).doc, table, setting.path, file.path)
                 if toml.lookup(file.doc.data, table) is not None and toml.lookup(file.doc.data, (*table, *setting.path)) != setting.value:
-                    raise _shadowed(file, table, setting, version)
+                    raise _shadowed(file, table, setting, version, edited=edited)
     if found != edit.granted(cri, wanted):
         raise PlanError(
             "the change would alter more than the keys of this collection",
@@ -164,9 +166,11 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
         )
 
 
-def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: Version) -> Shadowed:
+def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: Version, *, edited: bool) -> Shadowed:
+    """edited: the root file is a person's, and no manager renders it again."""
     line = toml.line_of(file.doc, (*table, *setting.path)) or toml.line_of(file.doc, table)
     replaces = releases.facts(version).merge == "replace"
+    move = "Move its CRI settings to the root file and remove it" if edited else "Take this setting out of it"
     if replaces and file.doc.text.startswith(edit.FIRST_LINE):
         return Shadowed(
             "this drop-in of this collection hides the root file's CRI settings from the installed containerd",
@@ -182,7 +186,7 @@ def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: V
         why="this file is read last, and containerd 1.x uses its whole CRI table instead of the root file's"
         if replaces
         else f"this file is read later and sets {toml.dumps(toml.lookup(file.doc.data, (*table, *setting.path)))}",
-        next=f"Move its CRI settings to the root file and remove it{'' if replaces else ', or set the same value in gpufleet_handlers'}",
+        next=f"{move}{'' if replaces else ', or set the same value in gpufleet_handlers'}",
     )
 
 

@@ -63,16 +63,21 @@ class Template:
         return not self.foreign or bool(BASE_ONCE.search(self.text) or FOUND.search(self.text))
 
     @property
+    def copied(self) -> bool:
+        """Tell whether a person's text stands in the place of the manager's own."""
+        return self.foreign and not BASE_ONCE.search(self.text)
+
+    @property
     def first(self) -> int:
         """The line at which a copied configuration begins."""
         numbers = (n for n, line in enumerate(self.text.splitlines(), 1) if re.match(r"[ \t]*version[ \t]*=", line))
         return next(numbers, 1)
 
 
-def paths(detection: Detection, files: FileSet) -> list[str]:
-    """Those that the release reads, as its rendered file shows it. The first that is there counts; the first of all is written."""
-    directory, names = posixpath.dirname(files.root_path), detection.templates
-    read = [version for version in sorted(names, reverse=True) if version <= max(files.schema, min(names))]
+def paths(detection: Detection, main: str, schema: int) -> list[str]:
+    """Return those that a release reads, by the version of what it renders. The first that is there counts; the first of all is written."""
+    directory, names = posixpath.dirname(main), detection.templates
+    read = [version for version in sorted(names, reverse=True) if version <= max(schema, min(names))]
     return [posixpath.join(directory, names[version]) for version in read]
 
 
@@ -82,7 +87,7 @@ def questions(detection: Detection, config: str) -> list[queries.Question]:
 
 def of(obs: Observation, detection: Detection, files: FileSet) -> Template:
     """The one that counts, which is there, or the place for that of this collection."""
-    read = paths(detection, files)
+    read = paths(detection, files.root_path, files.schema)
     for path in read:
         file = obs.file(path, KEEP)
         if file.error or (file.exists and file.content is None):

@@ -49,8 +49,11 @@ def refusal(manager: Manager, files: FileSet) -> Refusal:
     if place is None or root is None:
         return Refusal()
     if place.first_line and not root.doc.text.startswith(f"{place.first_line}\n"):
+        made = merged(place, root)
+        alone = f". {manager.title} makes {made}, which it imports, for a main file of its own alone" if made else ""
         return Refusal(
-            f"{root.path} does not begin with the line `{place.first_line}`, so {manager.title} takes it for a person's, and so do we",
+            f"{root.path} does not begin with the line `{place.first_line}`, so {manager.title} takes it for a person's, and so do we"
+            f"{alone}",
             f"Move it away and restart {manager.title}, which then writes its own, and run again; or put the handler into it by hand",
         )
     wrong = next(_wrong(place, files, root), None)

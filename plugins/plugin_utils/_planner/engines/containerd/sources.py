@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Name the file that a person edits where a manager makes the one that containerd reads: what is edited there is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses as dc
+from collections.abc import Iterator
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases, template
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+
+@dc.dataclass(frozen=True)
+class Source:
+    """Where a generated main file comes from. template: a person's file, '' where the manager's own text is rendered."""
+
+    title: str
+    main: str
+    template: str = ""
+    made_of: str = ""  # what of a person's goes into it besides, as a person reads it
+
+    def place(self, line: int | None) -> str:
+        """Return where a line of the main file is to be edited, as a person reads it."""
+        shown = f"{self.main}:{line}" if line else self.main
+        return f"{self.template} (from which {self.title} renders {shown})" if self.template else shown
+
+    def of_error(self, error: PlanError) -> PlanError:
+        """Return an error about the main file's text with the file to edit, and with a step that lasts."""
+        shown = f"{self.main}:{error.line}" if error.line else self.main
+        if self.template:
+            step = (
+                f"{error.next.removesuffix(' and run again')} in this template, or move it away (mv {self.template} {self.template}.old) "
+                f"for {self.title}'s own text; then restart {self.title} and run again"
+            )
+            said = f"{self.title} renders {shown} from this template at each start"
+            return PlanError(error.what, where=self.template, why=_joined(error.why, said), next=step)
+        help_ = f"correct {self.made_of}" if self.made_of else f"update {self.title}"
+        step = f"Restart {self.title}, which renders it again, and {help_} if that does not help; then run again"
+        said = f"{self.title} renders this file at each start"
+        return PlanError(error.what, where=self.main, line=error.line, why=_joined(error.why, said), next=step)
+
+
+def of(obs: Observation, manager: Manager, main: str, version: Version) -> Source | None:
+    """Return what a main file is made of; None for a file that a person or this collection edits."""
+    place = manager.place
+    if place is None or place.main_edited or _is_of_person(obs, place, main):
+        return None
+    return Source(manager.title, main, _template(obs, place, main, version), place.made_of)
+
+
+@contextlib.contextmanager
+def named(obs: Observation, instance: Instance, version: Version) -> Iterator[None]:
+    """Have errors about the text of a generated main file name what it is made of."""
+    try:
+        yield
+    except PlanError as error:
+        main = instance.config_path
+        source = of(obs, known.of_name(instance.manager), main, version) if error.where == main and _is_shown(obs, main) else None
+        if source is None:
+            raise
+        raise source.of_error(error) from None
+
+
+def _is_shown(obs: Observation, main: str) -> bool:
+    """Tell whether a main file was read, though its text may be wrong; rights are given back where they were taken."""
+    file = obs.file(main, containerd_places.keep())
+    return not file.error and (file.content is not None or bool(file.fault))
+
+
+def _is_of_person(obs: Observation, place: Place, main: str) -> bool:
+    """Tell by its first line whether a person has taken a main file from its manager."""
+    file = obs.file(main, containerd_places.keep())
+    first = str((file.fault or {}).get("begins") or "") + "\n"
+    return bool(place.first_line) and not (file.content or first).startswith(f"{place.first_line}\n")
+
+
+def _template(obs: Observation, place: Place, main: str, version: Version) -> str:
+    """Return the template that this release renders, '' where there is none. Its file need not be readable, so its release tells which."""
+    read = template.paths(place.detection, main, releases.facts(version).new_file) if place.detection else []
+    return next((path for path in read if obs.file(path, template.KEEP).exists), "")
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
