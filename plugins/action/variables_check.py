@@ -14,7 +14,7 @@ from ansible import context
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, base, outside
+from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, base, named_playbooks, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import change_ref
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import given as given_values
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
@@ -223,6 +223,5 @@ def wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGE
 
 def tagged(variables: Mapping[str, Any], named: Sequence[str]) -> bool:
     """Whether one of our playbooks, named on the command line, is run with tags. Imported by another, it has the tags given there."""
-    only_own = any(name.startswith("gpufleet.nvidia.") or Path(name).resolve().parent == COLLECTION / "playbooks" for name in named)
     chosen = [*(variables.get("ansible_run_tags") or ()), *(variables.get("ansible_skip_tags") or ())]
-    return only_own and bool(set(chosen) - {"all"})
+    return named_playbooks.only_own(named) and bool(set(chosen) - {"all"})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import sink, waves
@@ -90,6 +90,10 @@ RESULTS = frozenset(
 TAGS = (
     "The playbooks of this collection have no tags: leave --tags and --skip-tags out. For one part alone run gpufleet.nvidia.verify (the"
     " proof) or gpufleet.nvidia.refresh_cdi (the CDI specs)"
+)
+START_AT_TASK = (
+    "Playbooks of this collection check variables and hosts before the first change: leave --start-at-task out, which skips these checks."
+    " Run the playbook again as a whole: hosts that are done are not touched"
 )
 FOR_OWN = f"Names that begin with {PREFIX} are reserved for the collection; list a variable of your own in {OWN}"
 
@@ -181,6 +185,28 @@ def grouped(sentences: Mapping[str, Iterable[str]]) -> list[str]:
         for sentence in said:
             found.setdefault(sentence, []).append(host)
     return [f"{sentence} (for {names.some(places)})" for sentence, places in sorted(found.items())]
+
+
+def unknown_hosts(pattern: str, matching: Collection[str], groups: Mapping[str, Iterable[str]]) -> str:
+    """Say that the inventory has nothing by that name, '' where it has. A group without hosts is known."""
+    if matching or pattern in groups or not pattern.strip():
+        return ""
+    near = suggestion(pattern, {*groups, *(host for hosts in groups.values() for host in hosts)})
+    return f"gpufleet_hosts is {pattern}{near}, which no host of the inventory matches. Correct it, or add the hosts to the inventory"
+
+
+def no_hosts(pattern: str, matching: Collection[str], limited: Collection[str], groups: Mapping[str, Collection[str]]) -> str:
+    """Say that a run is for no host, '' where it is for some. limited: the hosts of the inventory that --limit leaves."""
+    if not pattern.strip():
+        return "gpufleet_hosts is empty. Set it to a host, a group or a pattern of the inventory, for example -e gpufleet_hosts=gpu_nodes"
+    if not any(groups.values()) and not matching:
+        return "The inventory has no hosts. Name one that has some, for example with -i inventory"
+    if not matching and pattern in groups:
+        return f"gpufleet_hosts is {pattern}, a group of the inventory without hosts. Add hosts to it, or name another group"
+    known = {host for hosts in groups.values() for host in hosts} & set(matching)
+    if known and not known & set(limited):
+        return f"--limit leaves none of the hosts of gpufleet_hosts ({pattern}). Limit the run to some of {names.some(sorted(known))}"
+    return unknown_hosts(pattern, matching, groups)
 
 
 def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:

@@ -164,6 +164,60 @@ def test_a_variable_of_ones_own_is_left_alone_where_it_is_listed(tmp_path: Path)
     assert play(tmp_path, inventory, "plan", "--limit", "gpu1")[0] == 0
 
 
+# What the run is for, and what is said where that is no host.
+NO_HOST = {
+    "a typo": ({"gpufleet_hosts": "gpu_node"}, (), "gpufleet_hosts is gpu_node (did you mean gpu_nodes?)"),
+    "a limit outside of the group": ({}, ("--limit", "web"), "--limit leaves none of the hosts of gpufleet_hosts (gpu_nodes)"),
+}
+
+
+@pytest.mark.parametrize("case", NO_HOST)
+def test_a_run_for_no_host_is_no_success(case: str, tmp_path: Path) -> None:
+    settings, arguments, says = NO_HOST[case]
+    status, words = play(tmp_path, as_yaml(tmp_path, {}), "site", *arguments, **settings)
+    assert status != 0, words
+    assert says in words.replace("\n", " ")
+    assert "TASK" not in words
+
+
+def test_a_slice_of_a_job_may_have_no_host(tmp_path: Path) -> None:
+    of_awx = {"awx_job_template_name": "GPU fleet: plan", "awx_workflow_job_name": "GPU fleet: plan"}
+    status, words = play(tmp_path, as_yaml(tmp_path, {}), "plan", "--limit", "web", **of_awx)
+    assert status == 0, words
+
+
+def test_a_start_in_the_middle_is_refused_since_it_skips_the_checks(tmp_path: Path) -> None:
+    status, words = play(tmp_path, as_yaml(tmp_path, {}), "site", "--start-at-task", "Converge")
+    assert status != 0, words
+    assert "leave --start-at-task out" in words.replace("\n", " ")
+    assert "TASK" not in words
+
+
+def test_a_playbook_of_ones_own_may_be_limited_to_other_hosts(tmp_path: Path) -> None:
+    mine = written(tmp_path / "mine.yml", yaml.safe_dump([{"import_playbook": "gpufleet.nvidia.site"}]))
+    status, words = play(tmp_path, as_yaml(tmp_path, {}), str(mine), "--limit", "web")
+    assert status == 0, words
+    assert play(tmp_path, tmp_path / "hosts.yml", str(mine), gpufleet_hosts="gpu_node")[0] != 0
+
+
+PLAYS = [(name, play_) for name in PLAYBOOKS for play_ in yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text())]
+
+
+@pytest.mark.parametrize(("name", "play_"), PLAYS, ids=[f"{name}: {play_['name']}" for name, play_ in PLAYS])
+def test_every_play_names_its_strategy_and_judges_its_hosts(name: str, play_: Mapping[str, Any]) -> None:
+    assert play_["strategy"] == "ansible.builtin.linear"
+    if "gpufleet_hosts" in play_["hosts"]:
+        assert play_["hosts"] == "{{ lookup('gpufleet.nvidia.play_hosts', gpufleet_hosts | default('all')) }}"
+
+
+@pytest.mark.parametrize("name", ["plan", "site"])
+def test_a_strategy_of_ansible_cfg_changes_nothing(name: str, tmp_path: Path) -> None:
+    written(tmp_path / "ansible.cfg", "[defaults]\nstrategy = free\n")
+    status, words = play(tmp_path, as_yaml(tmp_path, {}), name, "--check")
+    assert status == 0, words
+    assert "bypasses" not in words
+
+
 @pytest.mark.parametrize("arguments", [("--tags", "verify"), ("--skip-tags", "verify")])
 def test_tags_are_refused_instead_of_doing_nothing(arguments: tuple[str, str], tmp_path: Path) -> None:
     status, words = play(tmp_path, as_yaml(tmp_path, {}), "site", *arguments)

@@ -91,3 +91,28 @@ FAILURES = [
 def test_what_is_no_number_of_failures_is_told_by_every_playbook(allowed: Any, right: bool) -> None:
     found = said({"gpu1": {}}, {"gpufleet_max_failed": allowed})
     assert [sentence.split(",")[0] for sentence in found] == ([] if right else [f"gpufleet_max_failed is {allowed!r}"])
+
+
+GROUPS = {"all": ["gpu1", "gpu2", "web1"], "gpu_nodes": ["gpu1", "gpu2"], "web": ["web1"], "spare": []}
+# The pattern, the hosts that match it, those that --limit leaves; what is said of it, nothing where the run has hosts.
+HOSTS = {
+    "a group": ("gpu_nodes", ["gpu1", "gpu2"], GROUPS["all"], ""),
+    "a limit within the group": ("gpu_nodes", ["gpu1", "gpu2"], ["gpu2"], ""),
+    "localhost outside of the inventory": ("localhost", ["localhost"], GROUPS["all"], ""),
+    "a typo": ("gpu_node", [], GROUPS["all"], "did you mean gpu_nodes?"),
+    "a typo in a host": ("gqu1", [], GROUPS["all"], "did you mean gpu1?"),
+    "a group without hosts": ("spare", [], GROUPS["all"], "spare, a group of the inventory without hosts"),
+    "a limit outside of the group": ("gpu_nodes", ["gpu1", "gpu2"], ["web1"], "--limit leaves none"),
+    "an answer of a survey that is empty": ("", [], GROUPS["all"], "gpufleet_hosts is empty"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTS)
+def test_a_run_is_for_some_host(case: str) -> None:
+    pattern, matching, limited, says = HOSTS[case]
+    found = variables.no_hosts(pattern, matching, limited, GROUPS)
+    assert (says in found) if says else not found
+
+
+def test_a_run_without_inventory_is_told_so() -> None:
+    assert "inventory has no hosts" in variables.no_hosts("all", [], [], {"all": [], "ungrouped": []})

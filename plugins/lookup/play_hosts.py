@@ -1,0 +1,95 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hosts of a play, judged where Ansible reads them.
+
+Ansible templates `hosts` before any task, whatever --start-at-task says, and ends with success where no host matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible import context
+from ansible.errors import AnsibleLookupError
+from ansible.inventory.manager import InventoryManager
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpufleet.nvidia.plugins.action import named_playbooks
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
+
+DOCUMENTATION = r"""
+name: play_hosts
+short_description: Give the hosts of a play, or end the run
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - The playbooks of this collection name their hosts by this lookup. It is internal, and its options are no interface.
+  - It fails if no host of the inventory matches the pattern. If a playbook of this collection is named on the command line, it also fails
+    if the group is empty, or if C(--limit) leaves none of its hosts. In a slice of a job in AWX it does not fail, since AWX may deal the
+    slice no host of the group.
+  - It fails if a playbook of this collection that is named on the command line is run with C(--start-at-task), which would skip
+    the checks before the first change.
+options:
+  _terms:
+    description: A pattern of hosts, or a list of patterns.
+    type: raw
+    required: true
+seealso:
+  - plugin: ansible.builtin.inventory_hostnames
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Look at the hosts that a run is for
+  hosts: "{{ lookup('gpufleet.nvidia.play_hosts', gpufleet_hosts | default('all')) }}"
+  gather_facts: false
+  tasks:
+    - name: Look
+      gpufleet.nvidia.node_info:
+"""
+
+RETURN = r"""
+_list:
+  description: The pattern as it was given.
+  type: list
+  elements: str
+"""
+
+
+class LookupModule(LookupBase):
+    def run(self, terms: Iterable[Any], variables: Mapping[str, Any] | None = None, **_options: Any) -> list[str]:
+        pattern = ",".join(str(part) for term in terms for part in (term if isinstance(term, list) else [term]))
+        wrong = self._wrong(pattern, variables or {})
+        if wrong:
+            raise AnsibleLookupError(f"{wrong}. Nothing was done")
+        return [pattern]
+
+    def _wrong(self, pattern: str, variables: Mapping[str, Any]) -> str:
+        """Say why the run cannot begin, '' where it can."""
+        own = named_playbooks.only_own(context.CLIARGS.get("args") or ())
+        if own and context.CLIARGS.get("start_at_task"):
+            return names.START_AT_TASK
+        if only_read() or slices.of_template(variables):  # --syntax-check needs no inventory, and a slice may have no host of a group
+            return ""
+        groups = {str(name): [str(host) for host in hosts] for name, hosts in (variables.get("groups") or {}).items()}
+        matching = self._matching(pattern, groups)
+        if not own:  # a playbook of the user's does other things as well, for which the limit may be meant
+            return names.unknown_hosts(pattern, matching, groups)
+        return names.no_hosts(pattern, matching, [str(host) for host in variables.get("ansible_play_hosts_all") or ()], groups)
+
+    def _matching(self, pattern: str, groups: Mapping[str, list[str]]) -> list[str]:
+        """Give the hosts that Ansible finds by a pattern in these groups, `localhost` outside of them included."""
+        inventory = InventoryManager(self._loader, parse=False)
+        for group, hosts in groups.items():
+            inventory.add_group(group)
+            for host in hosts:
+                inventory.add_host(host, group=group)
+        return [str(host) for host in inventory.get_hosts(pattern=pattern)]
+
+
+def only_read() -> bool:
+    """Tell whether the playbook is only read, and not run."""
+    return any(context.CLIARGS.get(option) for option in ("syntax", "listhosts", "listtasks", "listtags"))
