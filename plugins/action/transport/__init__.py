@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR
@@ -72,6 +73,13 @@ INTERPRETERS = (
 )
 FAILED_MODULE = ("module_stdout", "module_stderr", "rc")
 NO_PYTHON = "gpufleet-no-python"
+OLD_PYTHON = "Unknown option: -I"  # Python 2 has no isolated mode
+NO_JSON = "No start of json char found"  # Ansible's words for a module that printed something else
+WANTS_TERMINAL = "must have a tty to run sudo"  # sudo's words, where its settings have requiretty
+NO_TERMINAL = (
+    "sudo on this host wants a terminal (requiretty), which a program that is sent over stdin does not have. Leave gpufleet_transport at "
+    "auto or set it to module, or remove requiretty for this account"
+)
 LONGEST = 1 << 27  # bytes of an answer: eight times what a look may hold
 MOST_VALUES = 1 << 20  # of an answer: each takes some hundred bytes here, however short it was
 DEEPEST = 64  # lists and tables in each other of an answer: its own few, and those of a configuration that an engine reports
@@ -255,8 +263,17 @@ def environment(action: ActionBase) -> list[str]:
     return sorted(found)
 
 
+class NeedsTerminal(AnsibleActionFail):
+    """A sudo that has run nothing, since a program that is sent over stdin has no terminal."""
+
+
 def takes_stdin(action: ActionBase) -> bool:
-    """Whether a command gets a stdin on this connection: what Ansible itself asks before it pipelines."""
+    """Tell whether a command gets a stdin on this connection, by what Ansible asks before it pipelines.
+
+    The setting `pipelining` is not asked. It is off by default because of a sudo that wants a terminal, which is seen here (NeedsTerminal).
+    """
+    if constants.DEFAULT_KEEP_REMOTE_FILES:  # for someone who looks for the files of a task afterwards: stdin leaves none
+        return False
     become = action._connection.become
     if become is not None and (become.name == "su" or not getattr(become, "pipelining", True)):
         return False
@@ -268,9 +285,20 @@ def exchange(action: ActionBase, program: str, request: Mapping[str, Any], task_
     names = environment(action) if program != "container_check" else []
     if names:
         request = {**request, "environment": names}
-    carry = by_module if way == "module" or (way == "auto" and not takes_stdin(action)) else by_stdin
-    answer = carry(action, program, request, task_vars)
+    answer = carried(action, program, request, task_vars, way)
     return answer if program == "observe" else judged(lambda: edge.program(program, request, answer))
+
+
+def carried(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any], way: str) -> dict[str, Any]:
+    """Give the answer of a program that went one way, or the other where nothing could run by the first."""
+    if way == "module" or (way == "auto" and not takes_stdin(action)):
+        return by_module(action, program, request, task_vars)
+    try:
+        return by_stdin(action, program, request, task_vars)
+    except NeedsTerminal:
+        if way == "stdin":
+            raise
+    return by_module(action, program, request, task_vars)
 
 
 def by_stdin(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -282,6 +310,8 @@ def by_stdin(action: ActionBase, program: str, request: Mapping[str, Any], task_
     for row in str(result.get("stdout") or "").splitlines():
         if row.startswith(marker):
             return answered(row[len(marker) :])
+    if any(WANTS_TERMINAL in str(result.get(stream) or "") for stream in ("stdout", "stderr")):
+        raise NeedsTerminal(NO_TERMINAL)
     raise AnsibleActionFail(lost(program, result, python))
 
 
@@ -290,6 +320,8 @@ def lost(program: str, result: Mapping[str, Any], python: str = "") -> str:
     text = str(result.get("stdout") or "") + "\n" + str(result.get("stderr") or "")
     if NO_PYTHON in text:
         return f"no Python 3 on the node: {INSTALL}"
+    if python and OLD_PYTHON in text:
+        return f"the Python at {python} on the node is Python 2: {INSTALL}"
     if python and result.get("rc") in (126, 127):
         return f"no Python at {python} on the node: {INSTALL}"
     tail = " | ".join(row for row in text.splitlines() if row.strip())[-600:]
@@ -302,11 +334,22 @@ def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task
     arguments = {"program": program, "request": pack(request)}
     result = action._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
     if result.get("failed") or "answer" not in result:
-        said = result.get("msg") or result.get("module_stderr") or "no answer"
+        said = said_by_module(result, interpreter(action, task_vars))
         # What Ansible adds to a failed module. All else is a host's word, and must not pass for this action's own result.
         shown = {key: result[key] for key in FAILED_MODULE if key in result}
         raise AnsibleActionFail(f"the module {MODULE} ({program}) failed on the node: {said}", result=shown)
     return answered(str(result["answer"]))
+
+
+def said_by_module(result: Mapping[str, Any], python: str) -> str:
+    """Give why the module gave no answer. Ansible's own words are about JSON where the interpreter did not start."""
+    said = str(result.get("msg") or result.get("module_stderr") or "no answer")
+    if NO_JSON not in said:
+        return said
+    text = "\n".join(str(result.get(stream) or "") for stream in ("module_stdout", "module_stderr"))
+    tail = " | ".join(row.strip() for row in text.splitlines() if row.strip())[-600:] or "no output"
+    named = f"ansible_python_interpreter, {python} for this host," if python else "ansible_python_interpreter"
+    return f"{tail}. Check that {named} is a Python 3.6 or newer on the host, and that its login shell and become method print nothing"
 
 
 # Once for a run, and not for every host: Ansible loads its action plugins before it makes a process for each host's task.

@@ -95,6 +95,46 @@ def test_which_way(tmp_path: Any, pipelining: bool, become: Any, way: str, modul
     assert action.modules == modules
 
 
+# Which way is given, what sudo prints over stdin; the modules that ran then, or the error.
+TTY = "sudo: sorry, you must have a tty to run sudo"
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize(("way", "modules"), [("auto", ["gpufleet.nvidia.host_program"]), ("stdin", [])])
+def test_a_sudo_that_wants_a_terminal_gets_the_module(way: str, modules: list[str], stream: str, tmp_path: Any) -> None:
+    action = Action(tmp_path, become=SUDO)
+    action._low_level_execute_command = lambda *_words, **_options: {"rc": 1, stream: TTY}  # type: ignore[assignment]
+    if modules:
+        transport.exchange(action, "observe", REQUEST, PYTHON, way)  # type: ignore[arg-type]
+    else:
+        with pytest.raises(AnsibleActionFail, match="requiretty.*gpufleet_transport"):
+            transport.exchange(action, "observe", REQUEST, PYTHON, way)  # type: ignore[arg-type]
+    assert action.modules == modules
+
+
+def test_who_keeps_the_files_of_a_task_gets_the_module(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport.constants, "DEFAULT_KEEP_REMOTE_FILES", True)
+    action = Action(tmp_path)
+    transport.exchange(action, "observe", REQUEST, PYTHON, "auto")  # type: ignore[arg-type]
+    assert action.modules == ["gpufleet.nvidia.host_program"]
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (
+            {"msg": "MODULE FAILURE: No start of json char found", "module_stdout": "su: /no/python: not found\r\n"},
+            "su: /no/python: not found.",
+        ),
+        ({"msg": "MODULE FAILURE\nSee stdout/stderr", "module_stderr": "Killed"}, "MODULE FAILURE"),
+    ],
+)
+def test_a_module_without_an_answer_is_told_by_what_was_printed(result: dict[str, Any], said: str) -> None:
+    told = transport.said_by_module(result, "/no/python")
+    assert told.startswith(said)
+    assert ("ansible_python_interpreter, /no/python" in told) is ("json" in result["msg"])
+
+
 @pytest.mark.parametrize(
     ("variables", "environment", "sentence"),
     [
@@ -265,6 +305,11 @@ def test_every_start_of_python_on_a_host_is_isolated() -> None:
         ({"rc": 127, "stdout": "gpufleet-no-python"}, "", "no Python 3 on the node: install python3"),
         ({"rc": 127, "stderr": "/bin/python9: not found"}, "/bin/python9", "no Python at /bin/python9 on the node: install python3"),
         ({"rc": 126, "stderr": "Permission denied"}, "/etc/passwd", "or set ansible_python_interpreter"),
+        (
+            {"rc": 2, "stderr": "Unknown option: -I\nusage: /usr/bin/python2"},
+            "/usr/bin/python2",
+            "/usr/bin/python2 on the node is Python 2: ",
+        ),
         ({"rc": 1, "stderr": "SyntaxError"}, "/usr/bin/python2", "gave no answer (exit status 1): SyntaxError. Run with -vvv"),
     ],
 )
