@@ -27,7 +27,10 @@ WAYS = "Give such GPUs nodes of their own (gpufleet_sharing per group of hosts),
 
 @dc.dataclass(frozen=True)
 class Replicas:
-    """So many pods get each GPU of a node. fail: a container that wants more than one is refused; None: as the plugin has it."""
+    """So many pods get each GPU of a node. fail: a container that wants more than one is refused; None: as the plugin has it.
+
+    With MPS the plugin has true, which it takes from its file from v0.20.0 on (api/config/v1/config.go).
+    """
 
     policy: PluginPolicy
     number: int
@@ -69,9 +72,6 @@ def parsed(where: str, settings: Mapping[str, Any]) -> Replicas:
     for name, value in ((RENAME, rename), (FAIL, False if fail is None else fail)):
         if not isinstance(value, bool):
             raise PlanError(f"{where}: {name} is {value!r}", next="Write true or false")
-    if policy == "mps" and fail is False:
-        why = "with MPS the device plugin refuses such requests whatever is said, up to 0.19"
-        raise PlanError(f"{where}: {FAIL} is false", why=why, next="Leave it out")
     return Replicas(policy, number, rename, fail)
 
 

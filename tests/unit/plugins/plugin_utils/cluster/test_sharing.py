@@ -44,6 +44,11 @@ WRITTEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {MODEL: {"time_slicing": {"replicas": 4, "rename_by_default": True, "fail_requests_greater_than_one": False}}},
         {"timeSlicing": {"renameByDefault": True, "failRequestsGreaterThanOne": False, **RESOURCES}},
     ),
+    # https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/api/config/v1/config_test.go
+    "MPS that hands out several": (
+        {MODEL: {"mps": {"replicas": 4, "fail_requests_greater_than_one": False}}},
+        {"mps": {"failRequestsGreaterThanOne": False, **RESOURCES}},
+    ),
     "MPS": ({MODEL: {"mps": {"replicas": 4}}}, {"mps": RESOURCES}),
 }
 

@@ -125,14 +125,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
         f"gpufleet_sharing.{UUID}.mps: replicas is 49 (an MPS server has at most 48 clients). Write fewer",
     ),
     (
-        {"sharing": {UUID: {"mps": {"replicas": 2, "fail_requests_greater_than_one": False}}}},
-        (
-            f"gpufleet_sharing.{UUID}.mps: fail_requests_greater_than_one is false (with MPS the device plugin refuses such"
-            f" requests whatever is said,"
-            " up to 0.19). Leave it out"
-        ),
-    ),
-    (
         {"sharing": {UUID: {"time_slicing": {"replicas": 2, "rename_by_default": "yes"}}}},
         f"gpufleet_sharing.{UUID}.time_slicing: rename_by_default is 'yes'. Write true or false",
     ),
