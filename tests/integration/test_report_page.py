@@ -61,6 +61,27 @@ def test_a_page_of_a_thousand_hosts_fits_every_screen_and_asks_nobody(
     assert chromium.requests() == [fleet.as_uri()]
 
 
+# Hosts whose cells are long: Docker beside a containerd that is left alone, with GPUs of two kinds and a path in the injection.
+LONG = {
+    "build-server-12.rack-4.example.org": {
+        "engine": "docker 26.1.5, containerd 1.7.24 (its CRI is off: Docker's)",
+        "gpus": "2 x NVIDIA RTX 6000 Ada Generation, 1 x NVIDIA A100-SXM4-80GB, 570.86.15",
+        "injection": "native-cdi, nvidia-runtime",
+        "why": reports.WHY,
+        "restarted": "-",
+    }
+}
+
+
+@pytest.mark.parametrize("classes", [None, CLASSES["gpu0001"]])
+@pytest.mark.parametrize("width", [1280, 1600])
+def test_the_reason_has_room_beside_long_cells(width: int, classes: str | None, chromium: browser.Browser, tmp_path: Path) -> None:
+    results = {host: reports.looked(row=row) for host, row in LONG.items()}
+    chromium.open(page(tmp_path, results, dict.fromkeys(results, classes) if classes else None), width)
+    assert chromium.look("document.documentElement.scrollWidth") == width
+    assert chromium.look(f"{SHOWN}[0].lastElementChild.getBoundingClientRect().width") >= width / 5
+
+
 def search(words: str) -> str:
     return f"(() => {{ const box = document.getElementById('search'); box.value = {words!r}; box.dispatchEvent(new Event('input')); }})()"
 

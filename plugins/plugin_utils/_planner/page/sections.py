@@ -79,8 +79,11 @@ def box(children: Iterable[Child]) -> Markup:
     return element("div", *children, class_="box")
 
 
+WHOLE = ("driver", "toolkit")  # versions, which are read more easily in one line
+
+
 def skew(report: Report) -> Markup:
-    """Every combination of versions. What fewer hosts have than the commonest value of a column stands out."""
+    """Show every combination of versions. A value stands out beside one that most hosts have, so in a mixed fleet none does."""
     rows = report["skew"]
     if not rows:
         return nothing()
@@ -88,21 +91,24 @@ def skew(report: Report) -> Markup:
     total = sum(len(row["hosts"]) for row in rows)
     head = [*(element("th", TITLES[key], scope="col") for key in document.SKEW), *(element("th", t, scope="col") for t in ("Hosts", "Who"))]
     body = [element("tr", *(combination(row, usual, total))) for row in rows]
-    about = "Engine, driver, toolkit and injection, the commonest first. Values that fewer hosts have stand out."
+    about = "Engine, driver, toolkit and injection, the commonest first. A value stands out if most hosts have another one."
     shown = element("table", element("thead", element("tr", *head)), element("tbody", *body))
     return section("Versions", about, len(rows), box([shown]), id_="skew")
 
 
-def commonest(key: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def commonest(key: str, rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """Give the value of more than half of the hosts, if there is one."""
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row[key]] += len(row["hosts"])
-    return counts.most_common(1)[0][0]
+    value, number = counts.most_common(1)[0]
+    return value if number * 2 > counts.total() else None
 
 
-def combination(row: Mapping[str, Any], usual: Mapping[str, str], total: int) -> Iterable[Markup]:
+def combination(row: Mapping[str, Any], usual: Mapping[str, str | None], total: int) -> Iterable[Markup]:
     for key in document.SKEW:
-        yield element("td", row[key] or "none", class_="t odd" if row[key] != usual[key] else "t", data_label=TITLES[key])
+        classes = [*(["t"] if key in WHOLE else []), *(["odd"] if usual[key] not in (None, row[key]) else [])]
+        yield element("td", row[key] or "none", class_=" ".join(classes) or None, data_label=TITLES[key])
     number = len(row["hosts"])
     length = element("rect", width=f"{100 * number / total:.1f}", height=8)
     share = element("svg", length, class_="bar", viewBox="0 0 100 8", preserveAspectRatio="none", aria_hidden="true")

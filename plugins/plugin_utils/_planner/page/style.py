@@ -74,7 +74,7 @@ tbody tr:last-child{border-bottom:0}
 td{border:0;padding:2px 14px;overflow-wrap:anywhere}td[data-label]::before{content:attr(data-label);display:inline-block;min-width:92px;
 color:var(--soft);font-size:12.5px;font-weight:400;margin-right:8px}td:empty{display:none}.tools output{text-align:left}
 .case,.change{padding:12px 14px}}
-@media (min-width:821px){.t{white-space:nowrap}}
+@media (min-width:821px){.t{white-space:nowrap}.hosts th:last-child{width:28%}.hosts td:first-child{min-width:9em}}
 @media print{:root{--bg:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#bbb}body{font-size:10.5px}.tools{display:none}
 header{padding:0 0 8px}
 main,header>div{max-width:none;padding:0}.box{border:0;overflow:visible}.hosts thead th{position:static}tr,.case,

@@ -60,7 +60,7 @@ def row(name: str, host: Mapping[str, Any], classes: bool = False) -> Markup:
     return element("tr", *cells, data_flags=" ".join(flags) or None)
 
 
-SHORT = ("Host", "Engine", "Driver", "Toolkit", "Injection")
+SHORT = ("Driver", "Toolkit")  # names of hosts and engines in one line would leave the reason no room
 COLUMN_KEYS = ("engine", "gpus", "driver", "toolkit", "injection")
 
 

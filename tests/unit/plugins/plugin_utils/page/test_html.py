@@ -133,3 +133,18 @@ def test_each_change_says_whether_it_was_made(first: str, second: str, title: st
     words = Seen(str(sections.changes({"hosts": hosts, "changes": changes}))).words
     assert title in words
     assert [word for word in words if word.startswith("restart")] == units
+
+
+# Engines of the hosts of a fleet; those that stand out in the table of versions.
+SKEWS = [
+    (["containerd 1.7.24"] * 3, set()),
+    (["containerd 1.7.24"] * 3 + ["CRI-O 1.34.2"], {"CRI-O 1.34.2"}),
+    (["containerd 1.7.24", "containerd 2.1.4", "CRI-O 1.34.2", "docker 26.1.5"], set()),
+    (["containerd 1.7.24"] * 2 + ["CRI-O 1.34.2"] * 2, set()),
+]
+
+
+@pytest.mark.parametrize(("engines", "odd"), SKEWS)
+def test_a_version_stands_out_where_most_hosts_have_another(engines: list[str], odd: set[str]) -> None:
+    shown = page({f"gpu{n}": reports.looked(engine) for n, engine in enumerate(engines)})
+    assert set(re.findall(r'<td class="(?:t )?odd" data-label="Engine">([^<]*)', shown)) == odd
