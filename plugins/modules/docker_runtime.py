@@ -57,7 +57,7 @@ EXAMPLES = r"""
 RETURN = r"""
 differences:
   description: Differences between the current and the desired state, before this run; in check mode what a run would change.
-  returned: always
+  returned: success, and with C(-v) also after a failure
   type: list
   elements: dict
   sample:

@@ -96,7 +96,7 @@ EXAMPLES = r"""
 RETURN = r"""
 differences:
   description: Differences between the current and the desired state, before this run; in check mode what a run would change.
-  returned: always
+  returned: success, and with C(-v) also after a failure
   type: list
   elements: dict
   sample:
@@ -204,7 +204,7 @@ rolled_back:
 planned:
   description: What the change does, item by item, and what of it people read, as equal hosts share it. Empty if nothing is to be done.
     GPUs are named by position. An approval is the digest of this value.
-  returned: always
+  returned: success, and with C(-v) also after a failure
   type: dict
   sample:
     bound:
@@ -257,7 +257,7 @@ proof:
   description:
     - What O(gpufleet.nvidia.node_check#module:node_result) takes from this result, null where the proof has to look at the host again
       because something was changed. Its form is an affair of the two modules.
-  returned: always
+  returned: success, and with C(-v) also after a failure
   type: dict
   sample: null
 known_bad:

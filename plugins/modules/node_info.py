@@ -78,7 +78,7 @@ instances:
 planned:
   description: What the change does, item by item, and what of it people read, as equal hosts share it. Empty if nothing is to be done.
     GPUs are named by position. An approval is the digest of this value.
-  returned: always
+  returned: success, and with C(-v) also after a failure
   type: dict
   sample:
     bound:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, guard, online, stages, transport, turns
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, change_ref, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction as transactions
@@ -215,7 +216,17 @@ def converge(
     earlier = [*ended, *past.advice(one.seen)]
     if earlier:  # only this run reports it, and advice is seen only by those who look for it
         shaped["warnings"] = [f"{task_vars.get('inventory_hostname') or 'this host'}: {sentence}" for sentence in earlier]
-    return {**shaped, "planned": one.planned, "advice": list(dict.fromkeys([*earlier, *shaped["advice"], *noted]))}
+    whole = {**shaped, "planned": one.planned, "advice": list(dict.fromkeys([*earlier, *shaped["advice"], *noted]))}
+    return whole if Display().verbosity else without_bulk(whole)
+
+
+# What a failed host's plan consists of. Ansible prints the whole result of a task that fails, in which the message would be hard to find.
+BULK = ("decision", "differences", "known_bad", "planned", "proof")
+
+
+def without_bulk(result: dict[str, Any]) -> dict[str, Any]:
+    """Give a result whose plan is left out if it failed: tables and reports show none of a host that failed, and -v has it."""
+    return {key: value for key, value in result.items() if key not in BULK} if result.get("failed") else result
 
 
 def finished(task: Task, seen: Observation) -> tuple[Observation, tuple[str, ...]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
+from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import base, stages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
@@ -109,6 +110,16 @@ def test_of_many_things_that_were_done_before_the_message_names_a_few(monkeypatc
     said = Host(monkeypatch, DONE, DONE, BROKEN).converge()
     assert said["msg"].endswith("What was done before stays in place: write /etc/key; and 1 more")
     assert said["actions"] == ["write /etc/key", "install tool", "edit /etc/own"]
+
+
+@pytest.mark.parametrize(("verbosity", "kept"), [(0, set()), (1, {"differences", "planned"})])
+def test_the_plan_of_a_host_that_failed_is_shown_with_v(verbosity: int, kept: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ansible prints the whole result of a failed task. Of one that did not fail it prints nothing, and others read it."""
+    monkeypatch.setattr(Display(), "verbosity", verbosity)
+    failed, done = Host(monkeypatch, BROKEN).converge(), Host(monkeypatch, DONE, DONE, DONE).converge()
+    assert set(base.BULK) & set(failed) == kept
+    assert {"msg", "evidence", "actions"} <= set(failed)
+    assert {"differences", "planned"} <= set(done)
 
 
 def test_a_host_that_moved_on_is_planned_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
