@@ -9,15 +9,17 @@ The lines around are other people's, and what they hold is no business of a log.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, host_service
 
 Entry = tuple[str, str, str]
 
 _OWN = (decision_file.DECISION_PATH, decision_file.FACT_PATH)
+_KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _SPEC = re.compile(r"(?m)^[ \t{]*\"?cdiVersion\"?:")
 _HEADER = re.compile(r"\s*\[.+\]\s*(?:#.*)?$")
 # What the node puts in the place of names, comments and values that it does not send (module_utils/_node/projection/placeholders.py).
@@ -32,17 +34,32 @@ def entry(path: str, before: str, after: str) -> Entry:
 
 
 def for_ansible(diffs: Iterable[Entry], *, verbose: bool = False) -> list[dict[str, str]]:
-    """As Ansible prints them. verbose: files that a program writes whole are shown whole as well."""
+    """Give them as Ansible prints them. verbose: files that no person writes line by line are shown whole as well."""
     return [_one(path, before, after, verbose) for path, before, after in diffs]
 
 
 def _one(path: str, before: str, after: str, verbose: bool) -> dict[str, str]:
     names = {"before_header": path, "after_header": path}
-    if not (path in _OWN or _SPEC.search(after or before)):
+    kind = _kind(path, after or before)
+    if kind is None:
         return {**names, "prepared": changed_lines(path, before, after)}
     if verbose:
         return {**names, "before": before, "after": after}
-    return {**names, "prepared": f"{path}: {_size(before, after)} (-v shows it)\n"}
+    return {**names, "prepared": f"{path}: {kind}{_size(before, after)}{_digest(kind, after)} (-v shows it)\n"}
+
+
+def _kind(path: str, text: str) -> str | None:
+    """Say which file it is that is read as a whole, '' for one whose content is said elsewhere; None for one that is read by lines."""
+    if path in _OWN or _SPEC.search(text):
+        return ""
+    if path.startswith(f"{host_service.PROGRAMS}/"):
+        return "a program of this collection, "
+    return "a public key, " if text.lstrip().startswith(_KEY) else None
+
+
+def _digest(kind: str, after: str) -> str:
+    """Give what tells one text from another where none of it is shown."""
+    return f", sha256 {hashlib.sha256(after.encode('utf-8')).hexdigest()}" if kind and after else ""
 
 
 def _size(before: str, after: str) -> str:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
@@ -35,6 +37,14 @@ SHOWN = f"""--- {PATH} (kept whole in the journal on the host)
 +  default_runtime_name = "nvidia"
 """
 SPEC = '{\n  "cdiVersion": "0.5.0",\n  "kind": "nvidia.com/gpu"\n}\n'
+
+
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\nmDMEZ\n-----END PGP PUBLIC KEY BLOCK-----\n"
+KEY_PATH, PROGRAM, NEW = "/etc/apt/keyrings/gpufleet-nvidia.asc", "/usr/local/libexec/gpufleet/modes.py", "new\n"
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def shown(before: str, after: str, path: str = PATH, *, verbose: bool = False) -> str:
@@ -70,6 +80,9 @@ def test_files_that_come_and_go(before: str, after: str, text: str) -> None:
     [
         ("/var/run/cdi/nvidia.yaml", "", SPEC, "/var/run/cdi/nvidia.yaml: 4 lines, new (-v shows it)\n"),
         ("/etc/cdi/n.yaml", "cdiVersion: 0.5.0\nkind: x\n", "", "/etc/cdi/n.yaml: removed (-v shows it)\n"),
+        (KEY_PATH, "", KEY, f"{KEY_PATH}: a public key, 3 lines, new, sha256 {digest(KEY)} (-v shows it)\n"),
+        (KEY_PATH, KEY, "", f"{KEY_PATH}: a public key, removed (-v shows it)\n"),
+        (PROGRAM, "old\n", "new\n", f"{PROGRAM}: a program of this collection, 1 lines, changed, sha256 {digest(NEW)} (-v shows it)\n"),
         (decision_file.DECISION_PATH, "{}\n", '{"a": 1}\n', f"{decision_file.DECISION_PATH}: 1 lines, changed (-v shows it)\n"),
     ],
 )
