@@ -234,19 +234,7 @@ class Host:
 
     def task(self, module: str, *, check: bool = False, way: str = "stdin", **options: Any) -> dict[str, Any]:
         """What a task's user gets: the result of the action, or of its failure."""
-        cls = importlib.import_module(ACTIONS + module).ActionModule
-        action = cls.__new__(cls)
-        action._task = types.SimpleNamespace(
-            args={**options, "transport": way}, check_mode=check, diff=True, async_val=0, delegate_to=None, action=module
-        )
-        action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None), has_pipelining=True, become=None)
-        action._templar = types.SimpleNamespace(template=lambda value: value)
-        action._compute_environment_string = lambda _found=None: ""
-        action._low_level_execute_command = self._by_stdin
-        action._execute_module = self._by_module
-        action._supports_check_mode = True
-        result: dict[str, Any] = action.run(None, {"inventory_hostname": "gpu1"})
-        return result
+        return played_task(module, {**options, "transport": way}, self._by_stdin, self._by_module, check=check)
 
     def _by_stdin(self, _line: str, in_data: bytes) -> dict[str, Any]:
         job = wire.job(in_data)
@@ -272,6 +260,23 @@ class Host:
                     folders.append(name)
                 elif stat.S_ISREG(seen.st_mode) and seen.st_mode & 0o004:
                     yield name, place.read_bytes()
+
+
+def played_task(
+    module: str, options: dict[str, Any], by_stdin: Callable[..., Any], by_module: Callable[..., Any], *, check: bool = False
+) -> dict[str, Any]:
+    """Run an action as Ansible does for a task, and give its result. by_stdin, by_module: the two ways on which it asks its host."""
+    cls = importlib.import_module(ACTIONS + module).ActionModule
+    action = cls.__new__(cls)
+    action._task = types.SimpleNamespace(args=options, check_mode=check, diff=True, async_val=0, delegate_to=None, action=module)
+    action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None), has_pipelining=True, become=None)
+    action._templar = types.SimpleNamespace(template=lambda value: value)
+    action._compute_environment_string = lambda _found=None: ""
+    action._low_level_execute_command = by_stdin
+    action._execute_module = by_module
+    action._supports_check_mode = True
+    result: dict[str, Any] = action.run(None, {"inventory_hostname": "gpu1"})
+    return result
 
 
 # --- engines' answers ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,147 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reports that people made in public, as files: the state of a host, the tasks that are run there, and what is right afterwards.
+
+One directory per report in tests/fixtures/public_reports/SUBJECT: `report.yml`, and `tree/` with what does not fit into that well.
+The README.md there has the keys. A key that is not known is an error, so that no expectation is passed over.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.unit import hardware
+
+PLACE = Path(__file__).parents[1] / "fixtures/public_reports"
+# The subjects, in the order in which the page has them.
+SUBJECTS = {
+    "containerd": "containerd", "crio": "CRI-O", "podman": "Podman", "docker": "Docker", "cdi": "CDI specs", "driver": "Drivers and GPUs",
+    "distributions": "Distributions of Kubernetes, and systems with rules of their own", "packages": "Packages and repositories",
+    "kubernetes": "Kubernetes",
+}  # fmt: skip
+OUTCOMES = ("refused", "changed", "unchanged", "untouched")
+ADDRESS = re.compile(r"https://[\w.-]+/\S+")
+
+
+class Malformed(Exception):
+    """A report that is not written as the format says."""
+
+
+@dc.dataclass(frozen=True)
+class Content:
+    """How a file is after a task. state: "absent", "unchanged", or "" where its text and mode are judged."""
+
+    state: str = ""
+    has: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    mode: str = ""
+
+
+@dc.dataclass(frozen=True)
+class Expected:
+    """What is right after one task."""
+
+    outcome: str
+    says: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+    files: Mapping[str, Content] = dc.field(default_factory=dict)
+
+
+@dc.dataclass(frozen=True)
+class Task:
+    """One task, as a playbook would have it. An option "@NAME" is the text of a file beside the reports."""
+
+    module: str
+    expect: Expected
+    options: Mapping[str, Any] = dc.field(default_factory=dict)
+    check: bool = False
+    umask: str = "0022"
+
+
+@dc.dataclass(frozen=True)
+class Report:
+    """One report: where it was made, the host, the tasks, and what the page says."""
+
+    place: Path
+    addresses: tuple[str, ...]
+    condition: str
+    right: str
+    tasks: tuple[Task, ...]
+    files: Mapping[str, str] = dc.field(default_factory=dict)
+    links: Mapping[str, str] = dc.field(default_factory=dict)
+    directories: tuple[str, ...] = ()
+    modes: Mapping[str, str] = dc.field(default_factory=dict)
+    hardware: hardware.Hardware | None = None
+    machine: str = "x86_64"
+
+    @property
+    def subject(self) -> str:
+        return self.place.parent.name
+
+    @property
+    def name(self) -> str:
+        return f"{self.subject}/{self.place.name}"
+
+
+def places() -> list[Path]:
+    """Give the directories of all reports."""
+    return sorted(path.parent for path in PLACE.glob("*/*/report.yml"))
+
+
+def read(place: Path) -> Report:
+    """Read one report. Malformed for anything that the format has not."""
+    given = yaml.safe_load((place / "report.yml").read_text(encoding="utf-8"))
+    try:
+        return _report(place, given)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise Malformed(f"{place}/report.yml: {error}") from error
+
+
+def _report(place: Path, given: Mapping[str, Any]) -> Report:
+    texts = {key: str(given[key]).strip() for key in ("condition", "right")}
+    lists = {key: tuple(given[key]) for key in ("addresses", "directories") if key in given}
+    hardware_ = hardware.of_report(given["hardware"]) if "hardware" in given else None
+    tasks = tuple(_task(one) for one in given["tasks"])
+    report = Report(**{**given, **texts, **lists, "place": place, "hardware": hardware_, "tasks": tasks})
+    wrong = [address for address in report.addresses if not ADDRESS.fullmatch(address)]
+    wrong += [path for path in _paths(report) if not path.startswith("/")]
+    if wrong or not report.addresses or not tasks:
+        raise ValueError(f"addresses begin with https://, paths of the host with a slash, and each list has an entry: {wrong}")
+    return report
+
+
+def _paths(report: Report) -> list[str]:
+    judged = [path for task in report.tasks for path in task.expect.files]
+    return [*report.files, *report.links, *report.directories, *report.modes, *judged]
+
+
+def _task(given: Mapping[str, Any]) -> Task:
+    expect = dict(given["expect"])
+    expect["files"] = {path: _content(value) for path, value in expect.get("files", {}).items()}
+    for key in ("says", "silent"):
+        expect[key] = tuple(re.compile(pattern).pattern for pattern in _listed(expect.get(key, [])))
+    if expect["outcome"] not in OUTCOMES:
+        raise ValueError(f"outcome is {' | '.join(OUTCOMES)}, not {expect['outcome']}")
+    return Task(**{**given, "expect": Expected(**expect)})
+
+
+def _content(given: Any) -> Content:
+    if isinstance(given, str):
+        if given not in ("absent", "unchanged"):
+            raise ValueError(f"a file is absent, unchanged, or has and lacks texts, not {given}")
+        return Content(given)
+    words: dict[str, Any] = {key: value if key == "mode" else tuple(_listed(value)) for key, value in given.items()}
+    return Content(**words)
+
+
+def _listed(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise ValueError(f"a list of texts is needed, not {value!r}")
+    return value
