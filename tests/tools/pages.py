@@ -25,6 +25,7 @@ import adoption_tables
 import answer_tables
 import image_tables
 import options
+import report_tables
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
@@ -359,6 +360,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "answers": answer_tables.queries, "answers-of-programs": answer_tables.others,
     "owners-settings": settings_of_the_owner,
     "known-bad-stops": lambda: known_bad(True), "known-bad-said": lambda: known_bad(False),
+    "reports": lambda: report_tables.sections(named),
 }  # fmt: skip
 
 

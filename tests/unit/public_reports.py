@@ -27,6 +27,7 @@ SUBJECTS = {
     "kubernetes": "Kubernetes",
 }  # fmt: skip
 OUTCOMES = ("refused", "changed", "unchanged", "untouched")
+STATES = ("absent", "unchanged", "original")  # as before this task, as before the first
 ADDRESS = re.compile(r"https://[\w.-]+/\S+")
 
 
@@ -36,7 +37,7 @@ class Malformed(Exception):
 
 @dc.dataclass(frozen=True)
 class Content:
-    """How a file is after a task. state: "absent", "unchanged", or "" where its text and mode are judged."""
+    """How a file is after a task. state: one of STATES, or "" where its text and mode are judged."""
 
     state: str = ""
     has: tuple[str, ...] = ()
@@ -134,8 +135,8 @@ def _task(given: Mapping[str, Any]) -> Task:
 
 def _content(given: Any) -> Content:
     if isinstance(given, str):
-        if given not in ("absent", "unchanged"):
-            raise ValueError(f"a file is absent, unchanged, or has and lacks texts, not {given}")
+        if given not in STATES:
+            raise ValueError(f"a file is {' | '.join(STATES)}, or has and lacks texts, not {given}")
         return Content(given)
     words: dict[str, Any] = {key: value if key == "mode" else tuple(_listed(value)) for key, value in given.items()}
     return Content(**words)

@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
 
 from tests.tools import wire
 from tests.unit import hardware, public_reports
-from tests.unit.bare_trees import Tree
+from tests.unit.bare_trees import State, Tree
 from tests.unit.public_reports import Content, Report, Task
 from tests.unit.running_host import played_task
 
@@ -43,19 +43,24 @@ def play(report: Report, root: Path, show: Callable[[str], None] = lambda _text:
     """Give what is wrong, [] for nothing. show: takes each result as lines."""
     tree = Tree(root)
     build(report, tree)
+    first = tree.state()
     wrong: list[str] = []
     with _played(report, root):
         for number, task in enumerate(report.tasks, 1):
-            before = tree.state()
+            earlier = {"original": first, "unchanged": tree.state()}
             result = _run(report, task, root)
             told = lines(result)
             show(told)
-            wrong += [f"task {number} ({task.module}): {text}" for text in [*judge(task, result, told), *judge_files(task, before, tree)]]
-            if task.expect.outcome == "changed" and not task.check:
-                after, again = tree.state(), _run(report, task, root)
-                if again.get("failed") or again["changed"] or tree.state() != after:
-                    wrong.append(f"task {number} ({task.module}): the second run is not unchanged: {short(lines(again))}")
+            found = [*judge(task, result, told), *judge_files(task, earlier, tree), *_judge_second_run(report, task, tree)]
+            wrong += [f"task {number} ({task.module}): {text}" for text in found]
     return wrong
+
+
+def _judge_second_run(report: Report, task: Task, tree: Tree) -> Iterator[str]:
+    if task.expect.outcome == "changed" and not task.check:
+        before, again = tree.state(), _run(report, task, tree.root)
+        if again.get("failed") or again["changed"] or tree.state() != before:
+            yield f"the second run is not unchanged: {short(lines(again))}"
 
 
 # ---------------------------------------------------------------- the host
@@ -184,27 +189,24 @@ def judge(task: Task, result: Mapping[str, Any], told: str) -> Iterator[str]:
             yield f"speaks of /{pattern}/: {spoken[0][:400]}"
 
 
-def judge_files(task: Task, before: Mapping[str, Any], tree: Tree) -> Iterator[str]:
+def judge_files(task: Task, earlier: Mapping[str, State], tree: Tree) -> Iterator[str]:
     """Compare the files with what is right: a task that changes nothing leaves all bytes, modes and owners."""
-    after = tree.state()
+    before, after = earlier["unchanged"], tree.state()
     if (task.check or task.expect.outcome != "changed") and after != before:
         yield f"files are not as before: {sorted(path for path in {*before, *after} if before.get(path) != after.get(path))}"
     for path, right in task.expect.files.items():
-        yield from (f"{path}: {text}" for text in _judge_file(right, before.get(path), after.get(path)))
+        if right.state in earlier:
+            if after.get(path) != earlier[right.state].get(path):
+                yield f"{path}: is not {right.state}: {after.get(path)}"
+        elif (path in after) == (right.state == "absent"):
+            yield f"{path}: is {'' if path in after else 'not '}there"
+        elif path in after:
+            yield from (f"{path}: {text}" for text in _judge_content(right, after[path]))
 
 
-def _judge_file(right: Content, before: Any, after: Any) -> Iterator[str]:
-    if right.state == "absent":
-        if after is not None:
-            yield "is there"
-    elif after is None:
-        yield "is not there"
-    elif right.state == "unchanged":
-        if after != before:
-            yield f"is not as before: {after}"
-    else:
-        text = (after[0] or b"").decode("utf-8", "replace")
-        yield from (f"lacks {part!r}: {text[:3000]}" for part in right.has if part not in text)
-        yield from (f"has {part!r}" for part in right.lacks if part in text)
-        if right.mode and int(right.mode, 8) != after[1]:
-            yield f"has the mode {after[1]:04o}, not {right.mode}"
+def _judge_content(right: Content, found: tuple[bytes | None, int, int, int]) -> Iterator[str]:
+    text = (found[0] or b"").decode("utf-8", "replace")
+    yield from (f"lacks {part!r}: {text[:3000]}" for part in right.has if part not in text)
+    yield from (f"has {part!r}" for part in right.lacks if part in text)
+    if right.mode and int(right.mode, 8) != found[1]:
+        yield f"has the mode {found[1]:04o}, not {right.mode}"
