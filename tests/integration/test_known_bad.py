@@ -19,7 +19,7 @@ PACKAGE = "nvidia-container-toolkit-base"
 # As a host says it whose package is of another release: the database of packages is all that is asked.
 RELEASE = f"sed -i '/^Package: {PACKAGE}$/,/^$/s/^Version: .*/Version: %s/' /var/lib/dpkg/status"
 FORGOTTEN = f"sed -i '/^Package: {PACKAGE}$/,/^$/d' /var/lib/dpkg/status"
-# The units on the host are those of 1.20.1, and would write a spec with hooks that a real 1.18.0 does not know.
+# The units on the host are those of 1.20.2, and would write a spec with hooks that a real 1.18.0 does not know.
 SPEC = {"gpufleet_cdi_owner": "collection"}
 CONFIG = "/etc/containerd/config.toml"
 
@@ -70,10 +70,10 @@ def test_site_refuses_it_too_and_a_warning_lets_it_be_changed(fleet: Fleet) -> N
 
 def test_a_run_that_upgrades_out_of_the_range_is_not_stopped(fleet: Fleet) -> None:
     assert fleet.play("rollback", [BAD]).failed == {}
-    run = rollout(fleet, gpufleet_toolkit_version="1.20.1", **repository())
+    run = rollout(fleet, gpufleet_toolkit_version="1.20.2", **repository())
     assert run.status == 0, run.words
     assert "left out:" not in run.words
-    assert fleet.shell(BAD, f"dpkg-query -W -f '${{Version}}' {PACKAGE}") == "1.20.1-1"
+    assert fleet.shell(BAD, f"dpkg-query -W -f '${{Version}}' {PACKAGE}") == "1.20.2-1"
     assert "nvidia" in fleet.text(BAD, CONFIG)
 
 
@@ -82,7 +82,7 @@ def test_without_a_package_the_program_is_asked_and_only_one_that_is_roots(fleet
     options = {"packages": "ignore"}
     without = fleet.task("node_info", [GOOD], {**options, "known_bad": "ignore"})
     told = fleet.task("node_info", [GOOD], options)
-    assert known(told, "node_info", GOOD) == {}, "1.20.1, by its own word"
+    assert known(told, "node_info", GOOD) == {}, "1.20.2, by its own word"
     assert told.operations == without.operations, "the table costs no look"
     fleet.shell(GOOD, "chmod o+w /usr/bin/nvidia-ctk")
     unknown = known(fleet.task("node_info", [GOOD], options), "node_info", GOOD)

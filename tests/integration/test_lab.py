@@ -208,7 +208,7 @@ def test_a_host_installs_nvidias_packages_from_the_signed_repository(lab: Lab) -
     said(lab, "containerd-1.7", "sh", "-c", f"echo '{source}' > /etc/apt/sources.list.d/lab.list")
     said(lab, "containerd-1.7", "apt-get", "-q", "update")
     said(lab, "containerd-1.7", "apt-get", "-q", "install", "-y", "nvidia-container-toolkit")
-    assert "1.20.1" in said(lab, "containerd-1.7", "nvidia-ctk", "--version")
+    assert "1.20.2" in said(lab, "containerd-1.7", "nvidia-ctk", "--version")
 
 
 def test_a_second_up_leaves_a_host_alone_and_refuses_another_one_of_its_name(lab: Lab) -> None:

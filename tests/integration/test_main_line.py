@@ -23,7 +23,7 @@ GPU_HOSTS = {
     "c16": ("nvidia-runtime", "/etc/containerd/config.toml", ["one", "all", "none"]),
     "c17": ("native-cdi", "/etc/containerd/config.toml", ["one", "all", "none", "management"]),
     "c21": ("native-cdi", "/etc/containerd/conf.d/90-gpufleet.toml", ["one", "all", "none", "management"]),
-    # `nvidia-ctk runtime configure` 1.20.1 was here before, and left its handler in 99-nvidia.toml.
+    # `nvidia-ctk runtime configure` 1.20.2 was here before, and left its handler in 99-nvidia.toml.
     "ctk21": ("native-cdi", "/etc/containerd/conf.d/90-gpufleet.toml", ["one", "all", "none", "management"]),
     "c23": ("native-cdi", "/etc/containerd/conf.d/90-gpufleet.toml", ["one", "all", "none", "management"]),
     "c24": ("native-cdi", "/etc/containerd/conf.d/90-gpufleet.toml", ["one", "all", "none", "management"]),
@@ -71,7 +71,7 @@ def test_containers_prove_it(host: str, story: Story) -> None:
 def test_the_toolkit_comes_from_the_signed_repository_in_one_version(host: str, story: Story) -> None:
     story.at("converged", host)
     listed = story.fleet.shell(host, "dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\\n' '*nvidia-container*' | grep ^ii")
-    assert set(re.findall(r"\S+$", listed, re.MULTILINE)) == {"1.20.1-1"}
+    assert set(re.findall(r"\S+$", listed, re.MULTILINE)) == {"1.20.2-1"}
     assert "nvidia-container-toolkit-base" in listed
 
 

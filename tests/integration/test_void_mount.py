@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What NVIDIA's runtime and hook make of a container whose GPUs an engine has given by CDI, in three releases, with and without the mount
+"""What NVIDIA's runtime and hook make of a container whose GPUs an engine has given by CDI, in two releases, with and without the mount
 that says "no devices". It shows on which hosts a spec may have that mount (cdi/void_mount.py)."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("go"), reason="NVIDIA's runtime is built with Go, which is not here"),
 ]
 
-RELEASES = {"1.17.8": "nvidia-toolkit-1.17", "1.20.1": "nvidia-toolkit", "1.20.2": "nvidia-toolkit-1.20.2"}
+RELEASES = {"1.17.8": "nvidia-toolkit-1.17", "1.20.2": "nvidia-toolkit"}
 PLACE = "/var/run/nvidia-container-devices"
 CONFIG = """\
 accept-nvidia-visible-devices-as-volume-mounts = {accepted}
@@ -95,18 +95,13 @@ ACCEPTED = [
     # Without the mount of the spec one of the pod adds a GPU: what 1.20.2 has repaired, with specs that have it.
     ("1.17.8", "cdi", (BY_NAME,), "GOT=1"),
     ("1.17.8", "legacy", (FIRST,), "--device=0"),
-    ("1.20.1", "cdi", (FIRST,), "GOT=0"),
-    ("1.20.1", "cdi", (BY_NAME,), "GOT=1"),
-    ("1.20.1", "legacy", (FIRST,), "--device=0"),
     ("1.20.2", "cdi", (FIRST,), "GOT=0"),
     # With it 1.20.2 adds nothing.
     ("1.20.2", "cdi", (VOID,), ""),
     ("1.20.2", "cdi", (VOID, FIRST), ""),
     ("1.20.2", "cdi", (VOID, BY_NAME), ""),
     ("1.20.2", "legacy", (VOID, FIRST), ""),
-    # Earlier ones take it for a device: the container does not start, or NVIDIA's program is asked for a device of that name.
-    ("1.20.1", "cdi", (VOID,), FAILS),
-    ("1.20.1", "legacy", (VOID,), "--device=void"),
+    # An earlier one takes it for a device: NVIDIA's program is asked for a device of that name.
     ("1.17.8", "legacy", (VOID,), "--device=void"),
     ("1.17.8", "cdi", (VOID,), ""),
     ("1.17.8", "cdi", (VOID, BY_NAME), "GOT=1"),

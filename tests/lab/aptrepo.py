@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 from .artefacts import cached, digest, go_tool, run
 
 SOURCES = Path(__file__).resolve().with_name("nvidia")
-VERSION = "1.20.1-1"
+VERSION = "1.20.2-1"
 ADDRESS, PORT = "10.77.0.1", 8099
 FLAT = "stable/deb/amd64"
 PACKAGES = (

@@ -119,9 +119,8 @@ GO_TOOLS: dict[str, GoTool] = {
         tags=("containers_image_openpgp", "exclude_graphdriver_btrfs", "exclude_graphdriver_devicemapper", "seccomp", "libsqlite3"),
     ),
     "crictl": GoTool(stamps=(("sigs.k8s.io/cri-tools/pkg/version.Version", "v1.36.0"),)),
-    "nvidia-toolkit": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.20.1"),)),
-    # The newest, which the promise that no container gets more than upstream gives is held against (tests/integration/test_cdi_grants.py).
-    "nvidia-toolkit-1.20.2": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.20.2"),)),
+    # Hosts have it. It is also what the promise that no container gets more than upstream gives is held against (test_cdi_grants.py).
+    "nvidia-toolkit": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.20.2"),)),
     # etcd, the API server, the controllers, the scheduler, the kubelet and kubectl.
     "kubernetes-1.34": _kubernetes("v1.34.4"),
     # The last of the releases that edit configurations in place.

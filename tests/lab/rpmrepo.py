@@ -24,7 +24,7 @@ from . import aptrepo, roots
 from .artefacts import cached, digest, go_tool, run
 from .kinds import KINDS
 
-OLD, NEW = "1.19.0-1", "1.20.1-1"
+OLD, NEW = "1.19.0-1", "1.20.2-1"
 VERSIONS = (OLD, NEW)
 SIGNED, REBUILT, STRANGER, EXPIRED = "stable/rpm/x86_64", "rebuilt/x86_64", "stranger/x86_64", "expired/x86_64"
 DNF, DNF5, ZYPPER = "containerd-1.6-dnf", "containerd-2.1-dnf5", "containerd-1.6-zypper"

@@ -61,7 +61,7 @@ def tree(suite: str, gpus: int = 2) -> Iterator[Path]:
         real.write_bytes(fakegpu.nvml_bytes())
         version = real.name.removeprefix("libnvidia-ml.so.")
         trees.hardware(root, dataclasses.replace(fakegpu.inventory("tree", {"gpus": gpus}), version=version, loaded=version))
-        shutil.copy2(go_tool("nvidia-toolkit-1.20.2") / "nvidia-ctk", root / "tmp/nvidia-ctk")
+        shutil.copy2(go_tool("nvidia-toolkit") / "nvidia-ctk", root / "tmp/nvidia-ctk")
         yield root
 
 

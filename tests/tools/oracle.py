@@ -29,7 +29,7 @@ from tests.lab import artefacts, fakegpu
 
 # The node side is not typed.
 OBSERVER: Any = importlib.import_module("ansible_collections.gpufleet.nvidia.plugins.module_utils._node.observe")
-TOOLKIT = "nvidia-toolkit-1.20.2"
+TOOLKIT = "nvidia-toolkit"
 PROGRAM = Program(INSTALLED, (1, 20, 2))
 # The lab has no library of that name that answers; it tells the same nodes and version as NVML.
 FLAGS = ["--feature-flag", "disable-nvsandboxutils", "--nvidia-cdi-hook-path", INSTALLED]

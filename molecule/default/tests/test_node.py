@@ -77,7 +77,7 @@ def test_no_stray_file_in_the_engines_drop_in_directory(host: Any, served: tuple
 
 def test_the_toolkit_is_installed_in_one_version(host: Any, served: tuple[str, str, str, str]) -> None:
     listed = host.check_output("dpkg-query -W -f '${db:Status-Abbrev}${Version}\\n' '*nvidia-container*' | grep ^ii")
-    assert set(listed.split("\n")) == {"ii 1.20.1-1"}
+    assert set(listed.split("\n")) == {"ii 1.20.2-1"}
 
 
 def test_nothing_of_the_work_is_left(host: Any) -> None:

@@ -4,7 +4,7 @@
 """Tell whether a spec may say "no devices" to the NVIDIA runtime by a mount, as nvidia-ctk's specs do from 1.20.2 on.
 
 The mount is for hosts on which the runtime accepts requests by mounts: there it keeps the runtime from adding GPUs to those that the engine
-has given by CDI. As the releases read it (internal/config/image/cuda_image.go; tests/integration/test_void_mount.py runs them):
+has given by CDI. Releases read it so (internal/config/image/cuda_image.go; tests/integration/test_void_mount.py runs 1.17.8 and 1.20.2):
 
 - where mounts are not accepted, all of them pass over it;
 - where they are, 1.20.2 and later take it for "no devices", while 1.20.1 and 1.17.8 take `void` for the name of a device, and a
