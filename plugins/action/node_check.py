@@ -88,8 +88,9 @@ def required(environment: Any) -> Judge:
     def judge(
         action: ActionBase, policy: Policy, task_vars: dict[str, Any], way: str, decision: Mapping[str, Any]
     ) -> tuple[dict[str, Any], str]:
-        host, _trouble = look.seen(policy, base.look(action, task_vars, policy, look.questions(policy), way), {})
-        found = preflight.requirements(said, host, decision)
+        obs = base.look(action, task_vars, policy, [*look.questions(policy), *preflight.questions()], way)
+        host, _trouble = look.seen(policy, obs, {})
+        found = preflight.requirements(said, host, decision, off=preflight.is_switched_off(obs))
         return found, preflight.refusal(found) if found["met"] is False else ""
 
     return judge

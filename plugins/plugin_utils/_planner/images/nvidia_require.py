@@ -22,6 +22,7 @@ PREFIX, CUDA, JETPACK = "NVIDIA_REQUIRE_", "NVIDIA_REQUIRE_CUDA", "NVIDIA_REQUIR
 DISABLE, CUDA_VERSION = "NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION"
 TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})  # strconv.ParseBool
 MOST = 32  # variables: `char *reqs[32]` in src/cli/cli.h
+MAXIMUM = (1 << 64) - 1  # UINTMAX_MAX, which strtoumax gives for all that is larger, too, and upstream takes for an error
 LONGEST = 128  # EXPR_MAX of src/cli/dsl.c: a condition that is not met and longer than this is an invalid one
 SHOWN = 100  # characters of an image's text in a sentence: CUDA's own expressions have more than a thousand
 # Masterminds/semver NewVersion, which is lenient about missing numbers and a `v`.
@@ -175,17 +176,37 @@ def _version(have: str, compare: str, value: str, text: str) -> bool | None:
     if want is None:
         raise Invalid(f"the condition {short(text)!r} is invalid: {short(value)!r} is no version")
     own = _numbers(have)
-    return None if own is None else OPERATORS[compare](own, want)
+    if own is None:
+        return None
+    if _reads_too_large(own, want):
+        raise Invalid(f"the condition {short(text)!r} is invalid: a number of it is too large")
+    return OPERATORS[compare](_without_zeros(own), _without_zeros(want))
+
+
+def _reads_too_large(own: dotted.Numbers, want: dotted.Numbers) -> bool:
+    """Tell whether upstream meets a number of 2^64 - 1 or more: it reads both side by side, up to where they differ or one ends."""
+    for mine, theirs in zip(own, want, strict=False):
+        if MAXIMUM in (mine, theirs):
+            return True
+        if mine != theirs:
+            return False
+    return False
 
 
 def _numbers(text: str) -> dotted.Numbers | None:
-    """As upstream reads a version: several dots are one, and zeros at the end say nothing."""
+    """As upstream reads a version: several dots are one."""
     parts = [part for part in text.split(".") if part]
     if not parts or text.startswith(".") or not all(part.isascii() and part.isdigit() for part in parts):
         return None
-    if any(len(part) > LONGEST for part in parts):  # Python refuses some, and no version is so long
-        return None
-    found = [int(part) for part in parts]
-    while found and not found[-1]:
-        found.pop()
-    return tuple(found)
+    return tuple(_number(part.lstrip("0")) for part in parts)
+
+
+def _number(digits: str) -> int:
+    """Python refuses to read thousands of digits, and from 21 on it is too large anyway."""
+    return MAXIMUM if len(digits) > len(str(MAXIMUM)) else min(int(digits or "0"), MAXIMUM)
+
+
+def _without_zeros(numbers: dotted.Numbers) -> dotted.Numbers:
+    """Zeros at the end say nothing."""
+    last = max((at for at, number in enumerate(numbers, 1) if number), default=0)
+    return numbers[:last]

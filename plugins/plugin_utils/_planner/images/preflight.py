@@ -8,19 +8,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import facts, nvidia_require
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.inspected import Inspected
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.nvidia_require import CUDA_VERSION, DISABLE, PREFIX, short
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
 
+SWITCH = ("disable-require",)  # of NVIDIA's config.toml: on, and the hook takes every image as one with NVIDIA_DISABLE_REQUIRE=true
+KEEP = file_places.keep("toml", {SWITCH: "bool"})
 WHOLE = 2000  # characters of an expression in a result, which has room for those of CUDA's own images
 
 
-def requirements(said: Inspected, host: facts.Host, decision: Mapping[str, Any]) -> dict[str, Any]:
-    """decision: the record of this host, as a dictionary."""
-    environment = dict(said.environment)
-    verdict = nvidia_require.judged(environment, host.subjects(host.gpus))
+def questions() -> list[queries.Question]:
+    return [queries.file(toolkit_config.PATH, KEEP)]
+
+
+def is_switched_off(obs: Observation) -> bool:
+    """Tell whether the host's owner has switched requirements off. A file that cannot be read switches nothing off."""
+    file = obs.file(toolkit_config.PATH, KEEP)
+    if not file.exists or file.error or file.fault:
+        return False
+    return toml.lookup(toml_file.read(file).data, SWITCH) is True
+
+
+def requirements(said: Inspected, host: facts.Host, decision: Mapping[str, Any], *, off: bool = False) -> dict[str, Any]:
+    """decision: the record of this host, as a dictionary. off: its owner has switched requirements off, which the legacy mode reads."""
     legacy = any(entry.get("injection") in facts.LEGACY for entry in decision.get("decisions") or ())
-    return {"met": verdict.met, "why": verdict.why, "expressions": expressions(environment), "enforced": legacy}
+    environment = {**dict(said.environment), **({DISABLE: "true"} if off and legacy else {})}
+    verdict = nvidia_require.judged(environment, host.subjects(host.gpus))
+    return {"met": verdict.met, "why": verdict.why, "expressions": expressions(environment), "enforced": legacy and not off}
 
 
 def expressions(environment: Mapping[str, str]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases, handed_on
 
 from tests.unit import running_host
+from tests.unit.builders import obs
 from tests.unit.records import ONE_GPU, instance, record
 from tests.unit.running_host import Host, Node
 from tests.unit.running_hosts import ENGINES, build
@@ -194,7 +195,7 @@ def test_an_image_that_does_not_fit_is_said_before_a_container_is_started(
     environment: Any, started: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(monkeypatch)
-    monkeypatch.setattr(base, "look", lambda *_arguments: None)
+    monkeypatch.setattr(base, "look", lambda *_arguments: obs())
     monkeypatch.setattr(look, "seen", lambda *_arguments: (OFFERED, ""))
     result = stage.run(image_environment=environment)
     assert (bool(result.get("failed")), len(stage.sent)) == (not started, int(started))

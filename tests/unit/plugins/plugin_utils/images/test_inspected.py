@@ -11,8 +11,11 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import facts, inspected, preflight
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.inspected import Inspected
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import Image, Requires
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.unit.builders import obs
 
 DIGEST = "sha256:" + "a" * 64
 ENV = ["PATH=/bin", "NVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla,driver>=470,driver<471", "CUDA_VERSION=12.4.1"]
@@ -123,6 +126,30 @@ def test_what_the_legacy_runtime_would_refuse(env: list[str], injections: list[s
     found = preflight.requirements(Inspected(inspected.environment(env)), A100, decision)
     assert (found["met"], found["enforced"]) == (met, enforced)
     assert met or said in preflight.refusal(found)
+
+
+OFF = [
+    # what the host's config.toml says, the injections, met, enforced
+    ("disable-require = true\n", ["legacy"], True, False),
+    ("disable-require = true\n", ["native-cdi"], False, False),
+    ("disable-require = false\n", ["legacy"], False, True),
+    ("#disable-require = true\n", ["legacy"], False, True),
+    ("disable-require = 1\n", ["legacy"], False, True),
+    (None, ["legacy"], False, True),
+]
+
+
+@pytest.mark.parametrize(("text", "injections", "met", "enforced"), OFF)
+def test_the_owner_of_a_host_may_switch_requirements_off(text: str | None, injections: list[str], met: bool, enforced: bool) -> None:
+    off = preflight.is_switched_off(obs(files={toolkit_config.PATH: text}))
+    decision = {"decisions": [{"injection": injection} for injection in injections]}
+    found = preflight.requirements(Inspected(inspected.environment(ENV)), A100, decision, off=off)
+    assert (found["met"], found["enforced"]) == (met, enforced)
+
+
+def test_a_file_that_is_no_toml_switches_nothing_off() -> None:
+    broken = {"exists": True, "type": "file", "fault": {"code": "toml-value", "line": 1}}
+    assert not preflight.is_switched_off(obs(answers={f"file:{toolkit_config.PATH}": broken}))
 
 
 def test_on_a_host_without_a_known_driver_nothing_is_refused() -> None:

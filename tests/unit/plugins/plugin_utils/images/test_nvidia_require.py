@@ -51,6 +51,12 @@ EXPRESSIONS = [
     ("cuda>=12.4  driver>=535", True),
     ("cuda>=12.4 , driver>=535", False),
     (CUDA_12_4, True),
+    # numbers of 2^64 - 1 and more are an error only where both versions are read as far as that
+    ("cuda>=12.1.18446744073709551616", True),
+    ("cuda>=13.18446744073709551616", False),
+    ("cuda!=12.2.18446744073709551616", True),
+    ("cuda>=12.18446744073709551614", False),
+    ("cuda>=" + "0" * 100 + "12", True),
     # what stands behind the first alternative that holds is not read
     ("cuda>=12.0 nonsense", True),
     ("cuda>=12.4,nonsense driver>=535", True),
@@ -70,6 +76,11 @@ INVALID = [
     "cuda>=12.4 nonsense",
     "brand=" + "x" * 140,
     "cuda>=" + "9" * 5000,
+    "cuda>=18446744073709551615",
+    "cuda<18446744073709551616",
+    "cuda!=99999999999999999999",
+    "driver>=535.18446744073709551616",
+    "driver<535.104.18446744073709551615",
 ]
 
 
