@@ -67,6 +67,7 @@ def test_a_host_that_is_right_gets_the_unit_and_then_nothing() -> None:
     assert planned(look(settled(look()))) == Plan()
 
 
+NO_MODESET = DEVICES.replace("195 nvidia-modeset\n", "")
 NO_UVM = DEVICES.replace("511 nvidia-uvm\n", "")
 CASES: list[tuple[str, dict[str, Any], dict[str, str] | None, list[tuple[str, Any, Any]]]] = [
     ("a node is missing", {"/dev/nvidia-uvm": None}, None, [("/dev/nvidia-uvm", None, "511:0 0666 0:0")]),
@@ -110,6 +111,15 @@ CASES: list[tuple[str, dict[str, Any], dict[str, str] | None, list[tuple[str, An
         ],
     ),
     ("an excluded GPU", {f"{PROC}/gpus/{BUSES[1]}/information": information(BUSES[1], 1, UUIDS[1], **{"GPU Excluded": "Yes"})}, None, []),
+    *(
+        (
+            f"the kernel lists {name} alone",
+            {"/proc/devices": devices, "/dev/nvidia-modeset": None},
+            None,
+            [("/dev/nvidia-modeset", None, "195:254 0666 0:0")],
+        )
+        for name, devices in (("nvidia", NO_MODESET), ("nvidia-frontend", NO_MODESET.replace("195 nvidia\n", "195 nvidia-frontend\n")))
+    ),
 ]
 
 
@@ -185,6 +195,7 @@ TREES: list[tuple[str, dict[str, Any]]] = [
     ("MIG", MIG),
     ("no nvidia-caps yet", {**MIG, "/proc/devices": DEVICES.replace("510 nvidia-caps\n", "")}),
     ("an old driver", {"/proc/devices": DEVICES.replace("195 nvidia\n", "195 nvidia-frontend\n")}),
+    ("a driver whose modeset is not loaded", {"/proc/devices": NO_MODESET}),
     ("parameters", {f"{PROC}/params": "DeviceFileUID: 3\nDeviceFileGID: 44\nDeviceFileMode: 432\n"}),
     ("an excluded GPU", {f"{PROC}/gpus/{BUSES[1]}/information": information(BUSES[1], 1, UUIDS[1], **{"GPU Excluded": "Yes"})}),
     ("a file cut short", {f"{PROC}/gpus/{BUSES[1]}/information": "Model: \t NVI"}),
@@ -203,4 +214,5 @@ def test_planner_and_program_want_the_same(tmp_path: Path, changes: dict[str, An
     program = {(w["path"], *w["numbers"], w["mode"], w["uid"], w["gid"]) for w in device_rules.desired_nodes(beneath)}
     planner = {(w.path, w.major, w.minor, w.mode, w.uid, w.gid) for w in device_nodes.wanted(POLICY, look(changes))}
     assert program == planner
+    assert "/dev/nvidia-modeset" in {path for path, *_rest in program}
     assert len(program) >= 5 + len([path for path in changes if path.startswith(f"{PROC}/capabilities") and "/proc/devices" not in changes])
