@@ -38,8 +38,8 @@ SERVICE = f"gpufleet-{NAME}.service"
 PATHS = host_service.paths(NAME, (SERVICE,))
 # The name of a module, and that of its devices in /proc/devices, which is the kernel's word that it is loaded.
 MODULES = (("nvidia", "nvidia"), ("nvidia-uvm", "nvidia-uvm"))
-# Drivers before 550.40 called the devices of GPUs nvidia-frontend. The node of nvidia-modeset is one of the same major, and the kernel lists
-# that name only while its module is loaded (pkg/system/nvdevices of the toolkit makes the node all the same).
+# Drivers before 550.40 called the devices of GPUs nvidia-frontend. The node of nvidia-modeset has the same major, and the kernel lists that
+# name only while its module is loaded (pkg/system/nvdevices of the toolkit makes the node all the same).
 GPU_DRIVERS = ("nvidia", "nvidia-frontend")
 # Of one modprobe, and of the unit, for which engines wait at boot: a GPU that hangs holds the module that looks for it.
 SECONDS, AT_BOOT = 50, 180
