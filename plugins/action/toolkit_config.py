@@ -33,7 +33,7 @@ class ActionModule(ActionBase):
             runtimes = tuple(args["low_level_runtimes"]) or node.low_level_runtimes(policy, obs)
             keys = toolkit_config.wanted(args["mode"], args["isolation"], tuple(args["annotation_prefixes"]), runtimes, ())
             plan = toolkit_config.plan_keys(obs, toolkit_config.PATH, keys)
-            return base.Outcome(dc.replace(plan, advice=toolkit_config.advice(obs, (args["mode"],))))
+            return base.Outcome(dc.replace(plan, advice=toolkit_config.advice(policy, obs, (args["mode"],))))
 
         wanted = arguments.policy(args, single=True)
         way = str(args["transport"])

@@ -37,6 +37,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer as render
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import Decided, by_policy, caused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
@@ -64,6 +65,7 @@ AFTER_INSTALLATION: transaction.Command = {
     "timeout": 60,
     "why": "the package starts nvidia-cdi-refresh, whose file would hide the one of this collection",
 }
+MAKE_NODES = "Set gpufleet_device_nodes: present and run the playbook site, or run nvidia-smi -L and nvidia-modprobe -c 0 -u; then again"
 VOLATILE = ("/run/", "/var/run/")
 MODE = "0644"  # rootless engines read it as well
 # Layouts whose files go where nothing of theirs is on offer, and why.
@@ -248,14 +250,14 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
         return make_of(look)
     # Before anybody uses the GPUs: NVML makes missing nodes when root asks it, also in check mode.
     made = make_of(look)
-    require_nodes(policy, made)
+    require_nodes(policy, obs, made)
     known = sources.recalled(look, recorded(policy, obs))
     made = made if known == look else make_of(known)
     if all(is_right(policy, place(policy, obs, one.spec), one.spec) for one in made.specs.values()):
         return made
     full, words = sources.identified(policy, obs, known, probe_source)
     made = make_of(full, words)
-    require_nodes(policy, made)
+    require_nodes(policy, obs, made)
     return made
 
 
@@ -299,10 +301,10 @@ def one_spec(
     return made
 
 
-def require_nodes(policy: Policy, made: Made) -> None:
+def require_nodes(policy: Policy, obs: Observation, made: Made) -> None:
     if made.missing and policy.cdi_missing_nodes == "fail":
-        why = "a container would start without a working GPU"
-        step = "Set gpufleet_device_nodes: present and run the playbook site, or run nvidia-smi -L and nvidia-modprobe -c 0 -u; then again"
+        why, inside = "a container would start without a working GPU", outer_host.kind(policy, obs)
+        step = outer_host.nodes_remedy(inside) if inside else MAKE_NODES
         raise PlanError(f"device node missing: {', '.join(made.missing)}", why=why, next=step)
 
 

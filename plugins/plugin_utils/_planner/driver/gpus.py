@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch, platforms
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch, outer_host, platforms
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
@@ -103,6 +103,7 @@ def questions(policy: Policy) -> list[queries.Question]:
         *(queries.glob(pattern, content=False) for pattern in dev_globs(dev_root(policy))),
         *(queries.glob(pattern, content=False) for pattern in library_globs(policy.cdi_driver_root)),
         *mismatch.questions(),
+        *outer_host.questions(policy),
     ]
 
 
@@ -125,12 +126,18 @@ def library_globs(driver_root: str) -> tuple[str, ...]:
 
 
 def parse(policy: Policy, obs: Observation) -> Driver:
-    """The state of the driver, with the sentence that says why."""
+    """The state of the driver, with the sentence that says why, and what helps."""
+    inside = outer_host.kind(policy, obs)
+    # What a container has of kernel modules is loaded by nobody.
+    disk = mismatch.NO_MODULES if inside else mismatch.modules(obs)
+    return outer_host.with_remedy(judged(policy, obs, disk), inside)
+
+
+def judged(policy: Policy, obs: Observation, disk: mismatch.Modules) -> Driver:
     p = paths(policy)
     pci = pci_gpus(obs, p)
     held = held_by_others(obs, p)
     usable = [bus for bus in pci if bus not in held]
-    disk = mismatch.modules(obs)
     if not loaded(obs, p):
         return without_module(obs, p, pci, usable, held, disk)
     version, where = module_version(obs, p)

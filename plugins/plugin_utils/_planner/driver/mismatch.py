@@ -43,6 +43,9 @@ class Modules:
     kernels: frozenset[str]
 
 
+NO_MODULES = Modules("", {}, frozenset())
+
+
 @dc.dataclass(frozen=True)
 class Mismatch:
     """broken: containers cannot work now. text: what is so, remedy: what to do. Both empty when there is nothing to say."""

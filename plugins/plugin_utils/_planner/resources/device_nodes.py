@@ -20,6 +20,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
     Driver,
@@ -45,7 +46,7 @@ GPU_DRIVERS = ("nvidia", "nvidia-frontend")
 SECONDS, AT_BOOT = 50, 180
 LINKS = "/dev/char"
 PARAMS = {"mode": "DeviceFileMode", "uid": "DeviceFileUID", "gid": "DeviceFileGID"}
-CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")
+CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv", outer_host.MARK)
 WHY = "the driver's device nodes have to exist before containers start, with the device numbers of this boot"
 
 

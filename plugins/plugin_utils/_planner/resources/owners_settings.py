@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -27,6 +28,7 @@ LEGACY, IN_MEMORY = "legacy", "jit-cdi"
 BY_ENGINE = "hook"  # beside a mode: an engine calls the prestart hook by itself, as Docker before 29.2 does for `--gpus`
 HOOK, SPEC, EVERY = frozenset((LEGACY,)), frozenset((LEGACY, IN_MEMORY)), frozenset(("auto", "cdi", "csv", LEGACY, IN_MEMORY))
 CLI = "nvidia-container-cli"
+NO_CGROUPS: Key = (CLI, "no-cgroups")
 LDCONFIG: Key = (CLI, "ldconfig")
 FROM_CONTAINER: Key = ("features", "allow-ldconfig-from-container")
 CAPABILITIES = frozenset(("all", "compat32", "compute", "display", "graphics", "ngx", "utility", "video"))
@@ -53,6 +55,7 @@ class Setting:
     wrong: Callable[[Any, Seen], str]
     effect: str
     step: str
+    nested: bool = True  # whether it is wrong on a host that is itself a container as well
 
     @property
     def name(self) -> str:
@@ -106,13 +109,14 @@ NO_START = "no container with a GPU starts"
 REMOVE = "Remove the line"
 SETTINGS: tuple[Setting, ...] = (
     Setting(
-        (CLI, "no-cgroups"),
+        NO_CGROUPS,
         "bool",
         HOOK | {BY_ENGINE},
         "it is true",
         _is_true,
         "containers that get GPUs by the prestart hook may not open them (Failed to initialize NVML: Unknown Error)",
         "Remove the line, unless a rootless engine reads this file",
+        nested=False,  # whose device rules are those of the host outside, which the hook may not change
     ),
     Setting(
         LDCONFIG,
@@ -203,8 +207,10 @@ def questions(modes: Iterable[str]) -> list[queries.Question]:
     return [queries.file(path, content=False) for path in USUAL] if LEGACY in modes else []
 
 
-def advice(obs: Observation, document: toml.TomlDocument, modes: Iterable[str]) -> tuple[str, ...]:
+def advice(policy: Policy, obs: Observation, document: toml.TomlDocument, modes: Iterable[str]) -> tuple[str, ...]:
     """Name each setting that is wrong for a host of these modes. Raises NeedMore for paths that the look did not ask for, all at once."""
+    nested = functools.cache(lambda: outer_host.kind(policy, obs))
+    cgroups = toml.lookup(document.data, NO_CGROUPS) is not True
     read, seen = frozenset(modes), Seen(document.data, functools.partial(_exists, obs))
     found, unanswered = [], []
     for setting in SETTINGS:
@@ -212,17 +218,18 @@ def advice(obs: Observation, document: toml.TomlDocument, modes: Iterable[str]) 
         if value is None or file_places.hidden(value) or not setting.modes & read:
             continue
         try:
-            found += _sentence(document, setting, setting.wrong(value, seen))
+            wrong = setting.wrong(value, seen)
+            found += _sentence(document, setting, wrong) if wrong and (setting.nested or not nested()) else []
         except NeedMore as need:
             unanswered += need.questions
     if unanswered:
         raise NeedMore(unanswered)
-    return tuple(found)
+    return (*found, *([outer_host.hook_advice(nested())] if LEGACY in read and cgroups and nested() else []))
 
 
 def _sentence(document: toml.TomlDocument, setting: Setting, wrong: str) -> list[str]:
     line = toml.line_of(document, setting.key) or 1
-    return [f"{document.path}:{line}: {setting.name} {wrong}, so {setting.effect}. {setting.step}"] if wrong else []
+    return [f"{document.path}:{line}: {setting.name} {wrong}, so {setting.effect}. {setting.step}"]
 
 
 def _exists(obs: Observation, path: str) -> bool:

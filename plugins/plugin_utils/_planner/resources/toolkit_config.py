@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import runtime_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     HOOK_BINARY,
@@ -78,7 +79,7 @@ def questions(policy: Policy, mode: str = "") -> list[queries.Question]:
     """mode: the one that is asked for by name; else those count that the policy can lead to."""
     modes = frozenset((mode,)) if mode else owners_settings.possible_modes(policy)
     keep = file_places.keep("toml", {**OURS, **owners_settings.places(modes)}) if modes else KEEP
-    return [queries.file(PATH, keep), *owners_settings.questions(modes)]
+    return [queries.file(PATH, keep), *owners_settings.questions(modes), *outer_host.questions(policy)]
 
 
 def keys(policy: Policy, record: HostDecision) -> dict[tuple[str, ...], Any]:
@@ -145,7 +146,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision, *, installing: 
     return dc.replace(
         planned,
         leftovers=runtime_config.changed(PATH, planned.differences) if first else (),
-        advice=() if installing else advice(obs, modes),
+        advice=() if installing else advice(policy, obs, modes),
     )
 
 
@@ -158,10 +159,10 @@ def calls_hook(obs: Observation, decision: Decision) -> bool:
     return there and bool(engine.asks_variable) and (first is None or version is None or version < first)
 
 
-def advice(obs: Observation, modes: Iterable[str]) -> tuple[str, ...]:
+def advice(policy: Policy, obs: Observation, modes: Iterable[str]) -> tuple[str, ...]:
     """What the owner's settings in this file break in these modes of the runtime."""
     file = owned_file.readable(obs.file(PATH, KEEP))
-    return owners_settings.advice(obs, toml_file.read(file), modes) if file.exists else ()
+    return owners_settings.advice(policy, obs, toml_file.read(file) if file.exists else toml.parse("", PATH), modes)
 
 
 def as_spelled(obs: Observation, wanted: dict[tuple[str, ...], Any]) -> dict[tuple[str, ...], Any]:

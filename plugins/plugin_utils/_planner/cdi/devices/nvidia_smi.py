@@ -43,7 +43,7 @@ def facts(policy: Policy, obs: Observation) -> SourceAnswer:
         raise NeedMore(wanted)
     rows, listed = (obs.try_command(q["argv"]) for q in wanted)
     for said in (rows, listed):
-        refuse(said)
+        refuse(policy, obs, said)
         if said.error or said.rc not in GOOD:
             return SourceAnswer(SOURCE, None, f"nvidia-smi could not be run ({why(said)})")
     migs = mig_devices(listed.stdout)
@@ -57,10 +57,10 @@ def facts(policy: Policy, obs: Observation) -> SourceAnswer:
     return SourceAnswer(SOURCE, gpus)
 
 
-def refuse(said: Command) -> None:
+def refuse(policy: Policy, obs: Observation, said: Command) -> None:
     """Its exit status is NVML's code."""
     if said.rc in nvml.FATAL:
-        raise PlanError(f"nvidia-smi ends with status {said.rc}", why=why(said), next=nvml.FATAL[said.rc])
+        raise PlanError(f"nvidia-smi ends with status {said.rc}", why=why(said), next=nvml.remedy(policy, obs, said.rc))
 
 
 def why(said: Command) -> str:

@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import GpuFacts, MigDevice, SourceAnswer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import discover as driver_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus, outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -61,16 +61,23 @@ def facts(policy: Policy, obs: Observation, source: str) -> SourceAnswer:
     value = answer.get("value") or {}
     errors = list(value.get("errors") or ())
     for error in errors:
-        refuse(error)
+        refuse(policy, obs, error)
     if errors:
         return SourceAnswer(SOURCE, None, f"NVML gave no answer ({errors[0].get('call')}: {errors[0].get('message')})")
     return SourceAnswer(SOURCE, tuple(gpu_facts(g) for g in value.get("gpus") or ()))
 
 
-def refuse(error: Mapping[str, Any]) -> None:
+def refuse(policy: Policy, obs: Observation, error: Mapping[str, Any]) -> None:
     if error.get("code") in FATAL:
         which = "" if error.get("gpu") is None else f" of GPU {error['gpu']}"
-        raise PlanError(f"NVML answers {error.get('message')}{which}", where=str(error.get("call") or "NVML"), next=FATAL[error["code"]])
+        step = remedy(policy, obs, error["code"])
+        raise PlanError(f"NVML answers {error.get('message')}{which}", where=str(error.get("call") or "NVML"), next=step)
+
+
+def remedy(policy: Policy, obs: Observation, code: int) -> str:
+    """What helps against one of the fatal codes, and where: a host that is a container has the driver of the host outside."""
+    inside = outer_host.kind(policy, obs)
+    return f"On the host outside of this container ({inside}): {FATAL[code]}" if inside else FATAL[code]
 
 
 def gpu_facts(found: Mapping[str, Any]) -> GpuFacts:

@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devic
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 from hypothesis import given, settings
@@ -183,3 +184,13 @@ def test_who_is_asked_answers_badly(probe: dict[str, Any], rows: dict[str, Any],
     found = outcome(plain, answers={"probe:nvml": probe, query: rows, gpu_list: listed})
     assert sound(found)
     assert words in (found if isinstance(found, str) else " ".join(found.advice))
+
+
+@pytest.mark.parametrize("probe", [answered(9), NO_LIBRARY], ids=["NVML", "nvidia-smi"])
+def test_in_a_container_the_driver_is_that_of_the_host_outside(probe: dict[str, Any]) -> None:
+    query, gpu_list = (q["id"] for q in nvidia_smi.questions(Policy()))
+    plain = {path: None for path in HOST if "/mig/" in path or "nvidia-caps" in path}
+    inside = {**plain, outer_host.MARK: "lxc\n"}
+    found = outcome(inside, answers={"probe:nvml": probe, query: said(9), gpu_list: said(9)})
+    assert isinstance(found, str)
+    assert "On the host outside of this container (lxc): Load the driver" in found

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
@@ -207,12 +208,15 @@ def test_other_directories() -> None:
 
 # ---------------------------------------------------------------- refused
 
+LXC = {outer_host.MARK: "lxc\n"}
 REFUSED = [
     ("mismatch", host(version="550.90.07"), "550.90.07.*550.163.01.*libnvidia-ml.*do not match.*Reboot, or reload the module"),
     ("cut short", {f"/proc/driver/nvidia/gpus/{BUSES[0]}/information": "Model"}, f"{BUSES[0]}/information is truncated"),
     ("not loaded", {p: None for p in host() if p.startswith(("/proc/driver", "/sys/module"))}, "not loaded.*Load the driver"),
     ("no uvm node", {"/dev/nvidia-uvm": None}, "device node missing: /dev/nvidia-uvm .*nvidia-modprobe -c 0 -u"),
     ("no node of a GPU", {"/dev/nvidia1": None}, "device node missing: /dev/nvidia1"),
+    ("no node in an LXC container", {"/dev/nvidia1": None, **LXC}, r"missing: /dev/nvidia1 .*container \(lxc\).*give this"),
+    ("not loaded outside of it", {**{p: None for p in host() if p.startswith(("/proc/driver", "/sys/module"))}, **LXC}, "driver there"),
     ("a copy beside it", {"/etc/cdi/nvidia-own.yaml": by_hand()}, "own.yaml: it defines nvidia.com/gpu=0.*engines drop.*variable A"),
     ("a file above it", {"/var/run/cdi/x.json": by_hand()}, "/var/run/cdi/x.json: it defines nvidia.com/gpu=0.*outranks.*the variable A"),
     ("by hand in our place", {OURS: by_hand()}, f"{OURS}: it has the variable A .*written there.*Move your own settings to a spec"),

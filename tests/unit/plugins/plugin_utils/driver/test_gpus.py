@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus, platforms
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus, outer_host, platforms
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Policy
 
 from tests.unit.builders import obs
@@ -23,6 +23,7 @@ FAMILY, JETPACK = "/sys/devices/soc0/family", {"/etc/nv_tegra_release": "# R36"}
 LOADED = {"/proc/driver/nvidia/version": NVRM.format("540.4.0"), "/sys/module/nvidia/version": "540.4.0\n"}
 # What the vGPU manager's packages have: NVML, nvidia-smi and their own, and no library of CUDA.
 MANAGER = {path: there for path, there in host(1).items() if "libcuda" not in path}
+OTHER_MODULE = {"/lib/modules/5.15.0/updates/dkms/nvidia.ko": ""}
 VGPU = {"/dev/nvidia-vgpuctl": node(235, 0)}
 
 
@@ -184,3 +185,29 @@ def test_platforms_whose_gpus_get_no_spec(files: dict[str, Any], state: str, pla
 def test_only_a_host_of_the_vgpu_manager_is_asked_for_the_library_of_cuda() -> None:
     question = queries.paths(platforms.NAME, list(platforms.CUDA))
     assert question["id"] not in {q["id"] for q in gpus.questions(Policy())}
+
+
+INSIDE: list[tuple[str, dict[str, Any], str, dict[str, Any], str, list[str], list[str]]] = [
+    # what the host is like, its files, what systemd says of it, options, the state, what is said, what is not
+    ("LXC without the module", pci(1), "lxc\n", {}, "not-loaded", ["container (lxc)", "Load the driver there", "cgroup2"], ["modprobe"]),
+    ("Incus with other libraries", host(version="550.9"), "lxc\n", {}, "broken", ["libraries of its version here"], ["Reboot", "modprobe"]),
+    ("modules of its own, which are never loaded", {**host(), **OTHER_MODULE}, "lxc\n", {}, "ok", [], ["reboot"]),
+    ("the same on a host", {**host(), **OTHER_MODULE}, "", {}, "ok", ["works until the next reboot"], []),
+    ("WSL is none", pci(1), "wsl\n", {}, "not-loaded", [], ["container"]),
+    ("another procfs is somebody's word", pci(1), "systemd-nspawn\n", {"proc_root": "/srv/proc"}, "not-loaded", [], ["container"]),
+    ("a tree", pci(1), "lxc\n", {"root": "/srv/tree"}, "not-loaded", [], ["container"]),
+    ("words that are no name", pci(1), "a b; c\n", {}, "not-loaded", [], ["container", "a b"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("files", "mark", "policy", "state", "says", "leaves"), [row[1:] for row in INSIDE], ids=[row[0] for row in INSIDE]
+)
+def test_what_helps_on_a_host_that_is_a_container(
+    files: dict[str, Any], mark: str, policy: dict[str, Any], state: str, says: list[str], leaves: list[str]
+) -> None:
+    seen = obs(files={**files, outer_host.MARK: mark or None}, host={"kernel": "6.1.0", "os_release": {}})
+    driver = gpus.parse(Policy(**policy), seen)
+    told = " ".join((driver.remedy, *driver.notes))
+    assert (driver.state, [text for text in says if text not in told]) == (state, [])
+    assert [text for text in leaves if text in told] == []

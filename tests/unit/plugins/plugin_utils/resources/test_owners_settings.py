@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HOOK_BINARY, NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -108,18 +109,36 @@ def test_what_could_not_be_looked_at_is_not_missed() -> None:
     assert toolkit_config.plan(LEGACY, seen, record(LEGACY)).advice == ()
 
 
+OUTSIDE = [
+    # NVIDIA/libnvidia-container#154, NVIDIA/nvidia-container-toolkit#290: in an LXC container the hook works with no-cgroups alone
+    ("lxc\n", "no-cgroups = true\n", LEGACY, ""),
+    ("lxc\n", "", LEGACY, "no-cgroups = true and give this container the device nodes"),
+    ("lxc\n", "", CDI, ""),
+    ("wsl\n", "", LEGACY, ""),
+    ("wsl\n", "no-cgroups = true\n", LEGACY, "is true, so"),
+    (None, "", LEGACY, ""),
+]
+
+
+@pytest.mark.parametrize(("mark", "text", "policy", "said"), OUTSIDE)
+def test_device_rules_of_the_host_outside_are_not_the_hooks(mark: str | None, text: str, policy: Policy, said: str) -> None:
+    seen = obs(files={PATH: f"{CLI}{text}", outer_host.MARK: mark})
+    advice = toolkit_config.plan(policy, seen, record(policy)).advice
+    assert (len(advice), said in " ".join(advice)) == (bool(said), True)
+
+
 def test_all_paths_are_asked_for_in_one_look() -> None:
     text = f'{CLI}path = "/opt/cli"\nldcache = "/opt/cache"\nldconfig = "@/sbin/ldconfig"\n'
     answers = {q["id"]: {"exists": True} for q in toolkit_config.questions(LEGACY)}
     with pytest.raises(NeedMore) as more:
-        owners_settings.advice(Observation({}, answers), toml.parse(text, PATH), ["legacy"])
+        owners_settings.advice(LEGACY, Observation({}, answers), toml.parse(text, PATH), ["legacy"])
     assert [q["id"] for q in more.value.questions] == ["stat:/opt/cli", "stat:/opt/cache"]
 
 
 def test_a_packaged_file_takes_no_second_look() -> None:
     text = f'{CLI}ldconfig = "@/sbin/ldconfig.real"\npath = "/usr/bin/nvidia-container-cli"\n'
     answers = {q["id"]: {"exists": True} for q in toolkit_config.questions(LEGACY)}
-    assert owners_settings.advice(Observation({}, answers), toml.parse(text, PATH), ["legacy"]) == ()
+    assert owners_settings.advice(LEGACY, Observation({}, answers), toml.parse(text, PATH), ["legacy"]) == ()
 
 
 def keep(policy: Policy) -> file_places.Keep:
