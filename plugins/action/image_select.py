@@ -26,19 +26,25 @@ class ActionModule(ActionBase):
         args = arguments.of_task(self, SPEC)
         access = registry.Access(args["registry_auth_file"], tuple(args["registry_plain_http"])) if args["registry"] else None
         images = catalogues.images(args["catalogue"], access)  # before the host is looked at
-        host, trouble = self._host(args, task_vars or {})
-        found = {"changed": False, "facts": facts.given(host), **choose.result(images, host, args["gpus"], catalogues.targets())}
+        host, trouble, bare = self._host(args, task_vars or {})
+        found = {
+            "changed": False,
+            "without_gpu": bare,
+            "facts": facts.given(host),
+            **choose.result(images, host, args["gpus"], catalogues.targets()),
+        }
         if not found["problem"]:
             return found
         problem = f"{found['problem']}. {trouble}" if trouble else found["problem"]
         failed = {"failed": True, "msg": problem} if args["nothing_fits"] == "fail" else {}
         return {**found, "problem": problem, **failed}
 
-    def _host(self, args: dict[str, Any], task_vars: dict[str, Any]) -> tuple[facts.Host, str]:
+    def _host(self, args: dict[str, Any], task_vars: dict[str, Any]) -> tuple[facts.Host, str, bool]:
+        """Give the host, why no image can run on its GPUs, and whether it is certain that it has none."""
         if args["facts"] is not None:
-            return facts.parsed(args["facts"], catalogues.targets()), ""
+            return facts.parsed(args["facts"], catalogues.targets()), "", False
         policy = arguments.policy(args)
         if policy.root != "/":  # nothing runs there
-            return facts.Host(), OF_TREE
+            return facts.Host(), OF_TREE, False
         obs = base.look(self, task_vars, policy, look.questions(policy), str(args["transport"]))
-        return look.seen(policy, obs, catalogues.targets())
+        return (*look.seen(policy, obs, catalogues.targets()), look.has_no_gpu(policy, obs))

@@ -77,6 +77,7 @@ totals:
     hosts: 1
     with_an_image: 1
     without_an_image: 0
+    without_a_gpu: 0
     not_looked_at: 0
 cover:
   description: Images of which one at least runs on each host that any image runs on.

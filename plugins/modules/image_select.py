@@ -134,6 +134,11 @@ facts:
     engines:
       - engine: containerd
         injection: native-cdi
+without_gpu:
+  description: Whether it is certain that the host has no GPU. It is then no failure in M(gpufleet.nvidia.image_report) that no image fits.
+  returned: always
+  type: bool
+  sample: false
 fits:
   description: Whether each choice found an image.
   returned: always

@@ -78,10 +78,16 @@ def why(chosen: Mapping[str, Any]) -> str:
 
 
 def counts(results: outcomes.Results) -> dict[str, int]:
-    """How many hosts have an image, have none, or could not be looked at."""
-    wrong = [host for host, result in results.items() if outcomes.trouble(result) and not result.get("choices")]
-    empty = [host for host, result in results.items() if host not in wrong and (result.get("problem") or not result.get("choices"))]
-    return {"with an image": len(results) - len(wrong) - len(empty), "without an image": len(empty), "not looked at": len(wrong)}
+    """Count hosts that have an image, that have none, that need none since they have no GPU, and that could not be looked at."""
+    found = dict.fromkeys(("with an image", "without an image", "without a GPU", "not looked at"), 0)
+    for result in results.values():
+        if outcomes.trouble(result) and not result.get("choices"):
+            found["not looked at"] += 1
+        elif not result.get("problem") and result.get("choices"):
+            found["with an image"] += 1
+        else:
+            found["without a GPU" if result.get("without_gpu") else "without an image"] += 1
+    return found
 
 
 def problem(results: outcomes.Results) -> str:
@@ -105,7 +111,7 @@ def document(results: outcomes.Results) -> dict[str, Any]:
 
 
 def totals(results: outcomes.Results) -> dict[str, int]:
-    return {"hosts": len(results), **{word.replace(" ", "_"): number for word, number in counts(results).items()}}
+    return {"hosts": len(results), **{word.replace(" ", "_").lower(): number for word, number in counts(results).items()}}
 
 
 def matrix(results: outcomes.Results) -> dict[str, dict[str, str]]:

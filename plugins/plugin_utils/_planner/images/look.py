@@ -45,6 +45,11 @@ def seen(policy: Policy, obs: Observation, targets: cpu.Targets) -> tuple[facts.
     return host, "" if serves else found.evidence
 
 
+def has_no_gpu(policy: Policy, obs: Observation) -> bool:
+    """Tell whether it is certain that the host has no GPU, so that an image for one is not missing there."""
+    return driver.parse(policy, obs).state == "none"
+
+
 def gpu(found: Gpu, device: str) -> facts.Gpu:
     return facts.Gpu(
         found.bus_id,

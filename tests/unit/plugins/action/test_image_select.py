@@ -114,6 +114,15 @@ def test_a_host_without_a_gpu_is_told_why(host: Host, file: str) -> None:
     found = host.task("image_select", catalogue=file)
     assert found["failed"]
     assert "no driver is known on this host. No NVIDIA GPU among the PCI devices" in found["msg"]
+    assert found["without_gpu"]
+
+
+def test_a_host_whose_driver_is_not_loaded_may_have_a_gpu(host: Host, file: str) -> None:
+    host.write(f"/sys/bus/pci/devices/{gpus.BUSES[0]}/vendor", "0x10de\n")
+    host.write(f"/sys/bus/pci/devices/{gpus.BUSES[0]}/class", "0x030200\n")
+    host.write(f"/sys/bus/pci/devices/{gpus.BUSES[0]}/device", "0x2330\n")
+    found = host.task("image_select", catalogue=file)
+    assert (found["failed"], found["without_gpu"]) == (True, False)
 
 
 def test_a_catalogue_is_judged_before_the_host_is_looked_at(host: Host, tmp_path: Path) -> None:

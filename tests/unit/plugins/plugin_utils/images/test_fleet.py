@@ -67,6 +67,15 @@ def test_a_host_that_could_not_be_looked_at_is_no_success() -> None:
     assert fleet.problem({"ampere1": RESULTS["ampere1"]}) == ""
 
 
+def test_a_host_that_is_known_to_have_no_gpu_misses_no_image() -> None:
+    """It may run no image of the catalogue. One whose driver is broken may have a GPU, and is no success."""
+    bare = result({"cpu": {"level": "x86-64-v3"}})
+    assert bare["problem"]
+    assert fleet.problem({"ampere1": RESULTS["ampere1"], "web1": {**bare, "without_gpu": True}}) == ""
+    assert fleet.lines({"web1": {**bare, "without_gpu": True}}, 120)[-1] == "1 host, 1 without a GPU"
+    assert fleet.problem({"broken1": {**bare, "without_gpu": False}}) == "1 of 1 hosts get no image; the table has the reasons"
+
+
 def test_the_matrix_has_every_image_on_every_host() -> None:
     found = fleet.matrix(RESULTS)
     assert found["trainer-cuda12"] == {"ampere1": "chosen", "kepler1": "no", "volta1": "no"}
@@ -147,5 +156,5 @@ def test_a_name_may_be_as_long_as_a_label() -> None:
 def test_the_document_has_all_of_it() -> None:
     found = fleet.document({**RESULTS, "gone1": LOST})
     assert list(found["hosts"]) == ["ampere1", "gone1", "kepler1", "volta1"]
-    assert found["totals"] == {"hosts": 4, "with_an_image": 2, "without_an_image": 1, "not_looked_at": 1}
+    assert found["totals"] == {"hosts": 4, "with_an_image": 2, "without_an_image": 1, "without_a_gpu": 0, "not_looked_at": 1}
     assert found["cover"] == ["trainer-cuda11"]
