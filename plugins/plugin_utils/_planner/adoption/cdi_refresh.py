@@ -149,8 +149,10 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         differences=tuple(Difference("unit", u, "state", "active", "stopped", why, "adoption") for u in busy),
         commands=(stop,) if busy else (),
     )
-    planned = merge([stops, *(mask(obs, path, why) for path in MASKS.values())])
-    if not found.present or planned.empty:
+    masks = merge([mask(obs, path, why) for path in MASKS.values()])
+    planned = merge([stops, masks])
+    # Where the masks are there already, nothing was left by others: this run may have installed the package itself, a stage earlier.
+    if not found.present or masks.empty:
         return planned
     unit = next((path for path in UNIT_FILES if obs.exists(path)), UNIT_FILES[0])
     left = Leftover("nvidia-cdi-refresh", unit, (), True, "adopted", why, LEAVE_IT)

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 
 TOOL = "nvidia-ctk"
+UNKNOWN = "a person or an unknown tool"  # of what nothing shows who wrote it
 COMMAND = "nvidia-ctk runtime configure"
 DROP_IN = "99-nvidia.toml"
 # The drop-in of 1.18.0, in a directory that containerd never reads (nvidia-container-toolkit issue 1404).

@@ -13,9 +13,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover
 
-TOOL, PACKAGE, UNKNOWN = "nvidia-ctk", "nvidia-docker2", "an unknown tool"
+TOOL, PACKAGE = "nvidia-ctk", "nvidia-docker2"
 EMPTY = ("args", "runtimeArgs")  # what each of them writes in addition to the path
 Values = Mapping[str, Any]
 
@@ -48,4 +49,4 @@ def is_of_tool(entry: Any) -> bool:
 def tool(entry: Values, *, packaged: bool) -> str:
     if packaged or "runtimeArgs" in entry:
         return PACKAGE
-    return TOOL if "args" in entry else UNKNOWN
+    return TOOL if "args" in entry else nvidia_ctk.UNKNOWN

@@ -14,6 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 TITLE = "Left by other tools"
 FATES = {"adopted": "taken over", "kept": "stays", "live": "in use by its tool, left alone"}
 WOULD = {**FATES, "adopted": "will be taken over"}
+# Keys in a file that stays: they stay there as well, with the values that this collection wants.
+KEYS = {FATES["adopted"]: "managed by this collection from now on", WOULD["adopted"]: "will be managed by this collection"}
 KEYS_SHOWN = 6  # of one file
 FILES_SHOWN = 100  # of one host
 
@@ -48,7 +50,8 @@ def one(same: list[tuple[str, Leftover]], width: int, fates: Mapping[str, str]) 
     first = same[0][1]
     hosts = names.some((host for host, _left in same), groups.HOSTS_SHOWN)
     count = f" ({len(same)})" if len(same) > 1 else ""
-    head = f"{hosts}{count}: {place(first)}, by {first.get('tool')}: {fates.get(str(first.get('fate')), '')}"
+    fate = fates.get(str(first.get("fate")), "")
+    head = f"{hosts}{count}: {place(first)}, by {first.get('tool')}: {KEYS.get(fate, fate) if first.get('settings') else fate}"
     why = sentences.common(layout.flat(left.get("why") or "") for _host, left in same)
     step = sentences.common(layout.flat(left.get("next") or "") for _host, left in same)
     below = [text for text in (why, f"Next: {step}" if step else "") if text]

@@ -21,8 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import TABLES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
-UNKNOWN = "an unknown tool"
-WHY = "a tool wrote it into this file, whose other lines stay; from now on this collection manages the handler"
+WHY = "the other lines of this file stay; from now on this collection manages the handler"
 
 
 def taken_over(policy: Policy, instance: Instance, files: FileSet, planned: Plan, version: Version) -> tuple[Leftover, ...]:
@@ -42,7 +41,7 @@ def _rows(file: ConfigFile, names: list[str], version: Version, planned: Plan) -
         found.update({name: program for name, program in config.programs(runtimes).items() if name in names})
     its = [name for name, program in found.items() if gpu_operator.is_its(program)]
     others = [name for name, program in found.items() if nvidia_ctk.runs_nvidia(program)]
-    for tool, handlers in ((gpu_operator.TOOL, its), (UNKNOWN, others)):
+    for tool, handlers in ((gpu_operator.TOOL, its), (nvidia_ctk.UNKNOWN, others)):
         if handlers:
             before = {name: found[name] for name in handlers}
             why = WHY + nvidia_ctk.mode_note(before, {**before, **_programs(planned, handlers)})

@@ -283,7 +283,7 @@ def edited(
         keys = [toml.dotted((*rules.RUNTIMES, name)) for name in tables]
         keys += [toml.dotted(rules.DEFAULT)] if layer.runtime.get("default_runtime") in tables else []
         exact = not any(rules.unexplained(t, known, {str(t.get("runtime_path"))}) for t in tables.values())
-        tool = rules.TOOL if (layer.file.content or "").startswith(rules.WRITER) else "an unknown tool"
+        tool = rules.TOOL if (layer.file.content or "").startswith(rules.WRITER) else nvidia_ctk.UNKNOWN
         tool = rules.OPERATOR if rules.is_of_operator(tables) else tool
         why = OVERRIDDEN + _mode_note(tables, programs)
         lines.append(Leftover(tool, layer.path, tuple(keys), exact, "kept" if policy.adopt == "never" else "adopted", why))

@@ -39,7 +39,7 @@ def test_a_handler_that_is_taken_over_is_named_once(row: earlier.Earlier, releas
     default = row.default == "nvidia"
     plan = planned(release, files, default)
     named = [(left.tool, left.path, left.settings, left.exact, left.fate) for left in plan.leftovers]
-    tool = TOOLS.get(row.file, "an unknown tool")
+    tool = TOOLS.get(row.file, "a person or an unknown tool")
     there = "runtimes.nvidia]" in row.text
     assert named == ([(tool, ROOT, ("containerd.runtimes.nvidia",), False, "adopted")] if there else [])
     again = planned(release, after(files, plan), default)

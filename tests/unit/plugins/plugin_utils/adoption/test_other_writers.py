@@ -114,6 +114,17 @@ def test_taking_over(case: str, seen: Observation, owner: str, stopped: list[str
     assert (plan.restarts, plan.disable_units) == ((), ())
 
 
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [(REFRESHED, [("nvidia-cdi-refresh", "adopted")]), ({**REFRESHED, **DONE}, [])],
+    ids=["there before this run", "brought by the package that this run has installed and masked beforehand"],
+)
+def test_what_this_run_brought_is_not_left_by_others(files: dict[str, Any], told: list[tuple[str, str]]) -> None:
+    plan = cdi_refresh.stop(Policy(), host(files, UNITS), record(cdi_owner="collection"))
+    assert plan.commands, "its units are stopped either way"
+    assert [(left.tool, left.fate) for left in plan.leftovers] == told
+
+
 def test_a_unit_of_the_users_own_is_not_overwritten() -> None:
     with pytest.raises(PlanError, match="a unit of your own"):
         other_writers.plan(

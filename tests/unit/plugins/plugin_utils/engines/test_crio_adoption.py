@@ -330,7 +330,7 @@ EDITED = COPY.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_runti
     [
         (EDITED, "nvidia-ctk", True),
         (EDITED.replace("/usr/libexec/crio/conmon", "/opt/conmon"), "nvidia-ctk", False),
-        (EDITED.lstrip(), "an unknown tool", True),
+        (EDITED.lstrip(), "a person or an unknown tool", True),
         (EDITED.replace("/usr/bin/", "/usr/local/nvidia/toolkit/"), "gpu-operator", True),  # up to 1.17; it is gone
     ],
 )

@@ -58,7 +58,7 @@ def host(text: str, default: str = "runc", **more: Any) -> Any:
         (DEFAULT, "nvidia", "nvidia-ctk", BOTH, True),
         (BY_PACKAGE, "runc", "nvidia-docker2", ("runtimes.nvidia",), True),
         (BY_CTK.replace("[]", '["--debug"]'), "runc", "nvidia-ctk", ("runtimes.nvidia",), False),
-        (json.dumps({"runtimes": {"nvidia": {"path": BINARY}}}), "runc", "an unknown tool", ("runtimes.nvidia",), True),
+        (json.dumps({"runtimes": {"nvidia": {"path": BINARY}}}), "runc", "a person or an unknown tool", ("runtimes.nvidia",), True),
     ],
 )
 def test_the_runtime_is_used_where_it_stands(text: str, default: str, tool: str, keys: tuple[str, ...], exact: bool) -> None:

@@ -57,11 +57,17 @@ def test_a_plan_shows_each_file_once_with_its_hosts_and_what_to_do() -> None:
         (GONE, [REMOVED], False, f"  gpu1: {DROP_IN}, by nvidia-ctk: taken over"),
         (GONE, [], False, ""),  # an earlier run took it over
         (GONE, [], True, f"  gpu1: {DROP_IN}, by nvidia-ctk: taken over"),
+        (
+            {**STAYS, "fate": "adopted"},
+            [REMOVED],
+            False,
+            f"  gpu1: crio.runtime.log_level in {DROP_IN}, by nvidia-ctk: managed by this collection from now on",
+        ),
         (STAYS, [], False, f"  gpu1: crio.runtime.log_level in {DROP_IN}, by nvidia-ctk: stays"),
     ],
 )
 def test_a_summary_names_what_this_run_took_over_and_what_stays(left: Any, differences: Any, details: bool, shown: str) -> None:
-    found = leftovers.lines({"gpu1": result(left, differences=differences, restarted=[])}, 120, check=False, details=details)
+    found = leftovers.lines({"gpu1": result(left, differences=differences, restarted=[])}, 140, check=False, details=details)
     assert (found[2] if found else "") == shown
 
 
