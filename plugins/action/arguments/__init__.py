@@ -145,15 +145,26 @@ def said(error: AnsibleValidationError, unsupported: set[Any], known: Mapping[st
     return f"Unsupported parameters: {named}. Supported parameters: {', '.join(sorted(known))}"
 
 
+WRITTEN = {"dict": "{NAME: VALUE}", "list": "[VALUE]"}
+
+
 def with_types(sentence: str) -> str:
-    """The validator's sentence with `list` for what Python and Ansible call <class 'ansible...._AnsibleTaggedList'>, or <class 'list'>."""
+    """Give the validator's sentence with `list` for what Python and Ansible call <class '..._AnsibleTaggedList'>, or <class 'list'>.
+
+    Behind it stands how a value of the type is written.
+    """
     type_of = r"(is of type )?<class '(?:[\w.]*\.)?(?:_AnsibleTagged)?(\w+)'>"  # ansible-core 2.16 has the class in both places
-    return re.sub(type_of, lambda found: f"{found[1] or 'a '}{found[2].lower()}", sentence)
+    told = re.sub(type_of, lambda found: f"{found[1] or 'a '}{found[2].lower()}", sentence)
+    wrong = re.match(r"argument '(\w+)' is of type \w+ .*unable to convert to (dict|list):", told)
+    return f"{told}. Write it like this: {wrong[1]}: {WRITTEN[wrong[2]]}" if wrong else told
 
 
 def with_choice(sentence: str, given: Mapping[str, Any]) -> str:
-    """The validator's sentence about a value that is none of the choices, with the one that was meant."""
-    name = next((n for n in given if sentence.startswith(f"value of {n} must be one of")), "")
+    """Give the validator's sentence about a value that is none of the choices, with the one that was meant."""
+    name = next((n for n in given if sentence.startswith(f"value of {n} must be one ")), "")
+    words = given[name].split(",") if name and isinstance(given[name], str) else []
+    if any(word != word.strip() for word in words):  # Ansible takes the blank for a part of the value
+        return f"{sentence}. Write a list: {name}: [{', '.join(word.strip() for word in words)}]"
     return sentence + (options.instead(name.removeprefix(PREFIX), given[name]) if name else "")
 
 
