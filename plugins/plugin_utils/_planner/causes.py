@@ -97,7 +97,7 @@ CAUSES: tuple[Cause, ...] = (
           "no repository on this host has version {version} of {name}", {"name": "name", "version": "version"}),
     Cause("package-lock", r"Could not get lock|Waiting for process with pid|is another process using it|System management is locked|"
           r"Another transaction is in progress",
-          "another package manager is running"),
+          "another package manager is running, and did not end while this run waited; run again when it has ended"),
     Cause("package-unsigned", r"NO_PUBKEY|is not signed|GPG (?:check|key).*(?:FAILED|failed)|signatures couldn't be verified|EXPKEYSIG|"
           r"GPG signature verification error|New repository or package signing key received|is signed with an unknown key",
           "a repository is not signed with the configured key; for gpufleet_toolkit_repository that is gpufleet_toolkit_key"),

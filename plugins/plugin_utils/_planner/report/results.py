@@ -39,6 +39,8 @@ def trouble(answer: Mapping[str, Any]) -> str:
     whole = "Everything is as it was before: the transaction was rolled back"
     back = f". {'The transaction was rolled back' if answer.get('foreign') else whole}" if answer.get("rolled_back") else ""
     step = f". {error['next']}" if error.get("next") else ""
+    if error.get("phase") == "command" and known(answer):  # a person who runs it by hand learns no more
+        step = ". Correct the cause, then run again; nothing else was changed"
     if back and step.startswith(". Everything is as it was before"):  # one of the two is enough
         step = ""
     return f"{error.get('phase')}: {journal.plain(str(error.get('message')))}{where}{said}{back}{step}"
@@ -49,14 +51,22 @@ def logs(answer: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {str(h.get("name")): h for h in answer.get("health") or () if h.get("kind") == "log"}
 
 
+def refused(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Give the validators that refused and the commands that failed."""
+    return [v for v in answer.get("validation") or () if v.get("findings")] + [c for c in answer.get("ran") or () if c.get("rc")]
+
+
+def known(answer: Mapping[str, Any]) -> list[str]:
+    """Give the causes in these programs' output that are known."""
+    return list(dict.fromkeys(filter(None, (causes.words(entry.get("causes") or ()) for entry in refused(answer)))))
+
+
 def words(answer: Mapping[str, Any]) -> list[str]:
-    """Why a validator refused or a command failed, and where its own words are."""
-    failed = [v for v in answer.get("validation") or () if v.get("findings")] + [c for c in answer.get("ran") or () if c.get("rc")]
-    known = list(dict.fromkeys(filter(None, (causes.words(entry.get("causes") or ()) for entry in failed))))
-    if not failed:
+    """Say why a validator refused or a command failed, and where its own words are."""
+    if not refused(answer):
         return []
     where = f"its output is in {answer['said']} on the host" if answer.get("said") else "check mode keeps none of its output"
-    return [f"Cause: {'; '.join(known)}; {where}" if known else where[0].upper() + where[1:]]
+    return [f"Cause: {'; '.join(known(answer))}; {where}" if known(answer) else where[0].upper() + where[1:]]
 
 
 def evidence(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes
 
 CRI = "io.containerd.grpc.v1.cri"
+LOCKED = "another package manager is running, and did not end while this run waited; run again when it has ended"
 LINES = {
     "containerd: failed to load TOML: /etc/containerd/config.toml: (12, 5): was expecting token =": "the TOML is invalid at line 12",
     "containerd: failed to load TOML from /etc/containerd/config.toml: toml: line 3: expected": "the TOML is invalid at line 3",
@@ -44,7 +45,7 @@ LINES = {
         "no repository on this host has the package nvidia-container-toolkit",
     "E: Version '1.99-1' for 'libnvidia-container1' was not found": "no repository on this host has version 1.99-1 of libnvidia-container1",
     "E: Failed to fetch https://user:pw@mirror/dists/InRelease  401  Unauthorized": "a repository cannot be reached",
-    "E: Could not get lock /var/lib/dpkg/lock-frontend": "another package manager is running",
+    "E: Could not get lock /var/lib/dpkg/lock-frontend": LOCKED,
     "All matches were filtered out by exclude filtering for argument: libnvidia-container1-1.20.1":
         "the package libnvidia-container1-1.20.1 is excluded on this host, or held at another version (dnf versionlock list, exclude= in "
         "dnf.conf); release it, or set gpufleet_toolkit_version to what it is held at",
@@ -55,7 +56,7 @@ LINES = {
         "the package nvidia-container-toolkit-base is excluded on this host, or held at another version (dnf versionlock list, exclude= in "
         "dnf.conf); release it, or set gpufleet_toolkit_version to what it is held at",
     "Argument 'nvidia-container-toolkit-base' matches only source packages.": "",
-    "Failed to obtain rpm transaction lock. Another transaction is in progress.": "another package manager is running",
+    "Failed to obtain rpm transaction lock. Another transaction is in progress.": LOCKED,
     "E: Held packages were changed and -y was used without --allow-change-held-packages.":
         "a package is held on this host (apt-mark showhold, zypper locks); release it, or set gpufleet_toolkit_version "
         "to the version that it has",
@@ -79,7 +80,7 @@ LINES = {
     "E: Package 'nvidia-container-toolkit-base' has no installation candidate":
         "apt has no version of nvidia-container-toolkit-base to install: no repository has it, or a pin excludes it (apt-cache policy "
         "nvidia-container-toolkit-base)",
-    "System management is locked by the application with pid 716 (zypper).": "another package manager is running",
+    "System management is locked by the application with pid 716 (zypper).": LOCKED,
     "open /x: no space left on device": "no space is left on a file system",
     "GPU-11111111-0000-5000-8000-000000000001: compute mode: EXCLUSIVE_PROCESS was set, and DEFAULT is read back":
         "GPU GPU-11111111-0000-5000-8000-000000000001 has DEFAULT after EXCLUSIVE_PROCESS was set",
