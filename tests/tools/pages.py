@@ -267,14 +267,51 @@ def figure(lines: Sequence[str], row: str) -> str:
 # ---------------------------------------------------------------- docs/variables.md
 
 
+# The page's headings in the order in which people need them, each with the beginnings of the names that belong there. The longest counts.
+SUBJECTS: Mapping[str, tuple[str, ...]] = {
+    "How containers get GPUs": (
+        *("engines", "injection", "isolation", "handlers", "set_as_default", "cdi", "no_gpu", "adopt", "known_bad", "state", "restart"),
+        *("fleet_policy", "sharing", "device_nodes"),
+    ),
+    "Packages": ("packages", "toolkit_"),
+    "Proof": ("verify_",),
+    "The CDI spec": ("cdi_",),
+    "Kubernetes": ("device_plugin_", "dra", "operator_toolkit", "kubernetes_"),
+    "Taking hosts out of service": ("drain", "slurm_node"),
+    "Where an engine is, and the way to a host": (
+        *("config_path", "drop_in", "engine_version", "service", "socket", "root", "transport", "metrics_dir"),
+    ),
+    "Approved changes": ("rollout_id", "approved_change"),
+    "Archives of packages": ("bundle_",),
+    "AWX": ("awx_",),
+}
+
+
+def subject(name: str) -> str:
+    """Give the heading of a variable: by the longest beginning, as `cdi` is not a setting of the spec."""
+    fits = [(len(begin), title) for title, begins in SUBJECTS.items() for begin in begins if own(name).startswith(begin)]
+    if not fits:
+        raise SystemExit(f"pages.py: {name} has no heading in docs/variables.md; name one in SUBJECTS")
+    return max(fits)[1]
+
+
+def own(name: str) -> str:
+    return name.removeprefix("gpufleet_")
+
+
 def variables() -> str:
-    """Every variable of the roles, once, with the values that it takes and the beginning of what is said of it."""
+    """Give every variable of the roles by subject, with the values that it takes and the beginning of its description."""
     found: dict[str, dict[str, Any]] = {}
     for entries in options.ENTRIES.values():
         for module in entries.values():
             found = {**options.variables(module), **found}
-    rows = [[f"`{name}`", values(option), marked(option["description"][0])] for name, option in sorted(found.items())]
-    return table(["variable", "values", "what it says"], rows)
+    parts = []
+    for title, begins in SUBJECTS.items():
+        of = [name for name in found if subject(name) == title]
+        of.sort(key=lambda name, order=begins: (next(n for n, begin in enumerate(order) if own(name).startswith(begin)), name))
+        rows = [[f"`{name}`", values(found[name]), marked(found[name]["description"][0])] for name in of]
+        parts.append(f"## {title}\n\n{table(['variable', 'values', 'what it says'], rows)}")
+    return "\n".join(parts)
 
 
 # ---------------------------------------------------------------- docs/rollout.md

@@ -113,6 +113,10 @@ class LeftOut:
 Host = Member | LeftOut
 
 
+# A directory tree shows none either, since nothing runs there.
+NO_KUBELET = "no kubelet is there. If the host is a node, name its cluster in gpufleet_cluster"
+
+
 def of(results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, OfInventory]) -> tuple[Host, ...]:
     """All hosts of a run, each as a member of its cluster or with the reason why it is none."""
     found = tuple(one(host, result, wanted[host]) for host, result in results.items())
@@ -134,7 +138,7 @@ def one(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Host:
         return dc.replace(out, why=escape.line(str(decision["skipped"])), gone=True)
     if not is_node(result, wanted):
         stopped = any(i.get("manager") in known.with_kubernetes() for i in result.get("instances") or ())
-        return dc.replace(out, why="its Kubernetes does not run" if stopped else "no kubelet is there", gone=not stopped)
+        return dc.replace(out, why="its Kubernetes does not run" if stopped else NO_KUBELET, gone=not stopped)
     chosen, why = of_kubelet(result)
     if chosen is None:
         kept = with_operator(result)

@@ -95,7 +95,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str, bool]] = {
     "lost": ({"unreachable": True, "msg": "ssh: timed\r\n out.\r\n"}, "lost: ssh: timed out.", False),
     "refused": ({**native(), "problem": "line 3: no TOML"}, "refused: line 3: no TOML", False),
     "no GPU": ({**native(), "decision": {"skipped": "no GPU: none in procfs"}}, "no GPU: none in procfs", True),
-    "no kubelet": (looked(kubelet=NO_KUBELET), "no kubelet is there", True),
+    "no kubelet": (looked(kubelet=NO_KUBELET), "no kubelet is there. If the host is a node, name its cluster in gpufleet_cluster", True),
     "its Kubernetes is stopped": (
         {**looked(kubelet=NO_KUBELET), "instances": [{"key": "k", "manager": "k3s"}]},
         "its Kubernetes does not run",
