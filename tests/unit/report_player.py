@@ -100,7 +100,7 @@ def _set_modes(root: Path) -> None:
 def _played(report: Report, root: Path) -> Iterator[None]:
     """Play what a tree of an account's own cannot have."""
     nodes = {f"{root}{path}": node for path, node in (hardware.devices(report.hardware) if report.hardware else {}).items()}
-    real_lstat, real_host = host_files.lstat, observe.host
+    real_lstat = host_files.lstat
 
     def lstat(tree_root: str, path: str) -> Any:
         found, node = real_lstat(tree_root, path), nodes.get(host_files.full(tree_root, path))
@@ -109,14 +109,16 @@ def _played(report: Report, root: Path) -> Iterator[None]:
         numbers = {"st_mode": 0o020000 | node.mode, "st_rdev": os.makedev(node.major, node.minor), "st_gid": node.group}
         return SimpleNamespace(**{**{name: getattr(found, name) for name in NODE_FIELDS}, **numbers})
 
-    def host(tree_root: str) -> dict[str, Any]:
-        played = {"kernel": f"6.1.0-{CONTROLLER}", "hostname": CONTROLLER, "machine": report.machine}
-        return {**real_host(tree_root), **played}
+    system = SimpleNamespace(sysname="Linux", release=f"6.1.0-{CONTROLLER}", nodename=CONTROLLER, machine=report.machine)
 
     def fetch(_url: str) -> dict[str, Any]:
         return {"error": {"kind": "fetch", "message": "there is no network in tests"}}
 
-    with mock.patch.object(host_files, "lstat", lstat), mock.patch.object(observe, "host", host), mock.patch.object(online, "fetch", fetch):
+    with (
+        mock.patch.object(host_files, "lstat", lstat),
+        mock.patch.object(os, "uname", return_value=system),
+        mock.patch.object(online, "fetch", fetch),
+    ):
         yield
 
 
