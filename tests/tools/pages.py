@@ -10,6 +10,7 @@ A page marks the place of a table with `<!-- table NAME -->` and `<!-- end -->`;
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
@@ -295,6 +296,11 @@ def subject(name: str) -> str:
     return max(fits)[1]
 
 
+def place(begins: Sequence[str], name: str) -> int:
+    """Give where a variable stands among those of its subject."""
+    return next(number for number, begin in enumerate(begins) if own(name).startswith(begin))
+
+
 def own(name: str) -> str:
     return name.removeprefix("gpufleet_")
 
@@ -307,8 +313,8 @@ def variables() -> str:
             found = {**options.variables(module), **found}
     parts = []
     for title, begins in SUBJECTS.items():
-        of = [name for name in found if subject(name) == title]
-        of.sort(key=lambda name, order=begins: (next(n for n, begin in enumerate(order) if own(name).startswith(begin)), name))
+        of = sorted(name for name in found if subject(name) == title)
+        of.sort(key=functools.partial(place, begins))
         rows = [[f"`{name}`", values(found[name]), marked(found[name]["description"][0])] for name in of]
         parts.append(f"## {title}\n\n{table(['variable', 'values', 'what it says'], rows)}")
     return "\n".join(parts)
