@@ -33,7 +33,7 @@ SPEC_KEYS = ("type", "elements", "choices", "required", "default")
 ENTRIES: Mapping[str, Mapping[str, str]] = {
     "node": {"look": "node_info", "main": "node", "refresh_cdi": "node_info"},
     "verify": {"main": "node_check"},
-    "toolkit": {"main": "toolkit_repository"},
+    "toolkit": {"main": "toolkit_packages"},
     "drain": dict.fromkeys(("main", "check", "drain", "undrain", "keep"), "drain"),
     "awx": {"main": "awx"},
     "bundle": {"main": "bundle"},

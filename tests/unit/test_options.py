@@ -25,7 +25,7 @@ HOST = ("node", "node_info")
 PROOF = (*HOST, "node_check")
 FILES = ("containerd_runtime", "crio_runtime")
 ENGINES = (*FILES, "docker_runtime")
-PARTS = (*ENGINES, "cdi_spec", "device_nodes", "oci_hook", "toolkit_config", "toolkit_repository")
+PARTS = (*ENGINES, "cdi_spec", "device_nodes", "oci_hook", "toolkit_config", "toolkit_packages", "toolkit_repository")
 # Options, and the modules that have them.
 TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     # where, and which way
@@ -48,8 +48,9 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("cdi_spec_dirs",), (*PROOF, *ENGINES, "cdi_spec", "cdi_spec_info")),
     (("annotation_prefixes",), ("containerd_runtime", "toolkit_config")),
     # packages and device nodes
-    (("bundle_file",), (*HOST, "toolkit_repository")),
-    (("device_nodes", "packages", "toolkit_key", "toolkit_key_fingerprint", "toolkit_repository", "toolkit_version"), HOST),
+    (("bundle_file",), (*HOST, "toolkit_packages", "toolkit_repository")),
+    (("device_nodes",), HOST),
+    (("packages", "toolkit_key", "toolkit_key_fingerprint", "toolkit_repository", "toolkit_version"), (*HOST, "toolkit_packages")),
     (("key", "key_fingerprint", "url"), ("toolkit_repository",)),
     (("low_level_runtimes", "mode"), ("toolkit_config",)),
     (("path",), ("oci_hook",)),
@@ -150,6 +151,7 @@ SAMPLES = {
     "node": ({"/etc/containerd/conf.d/90-gpufleet.toml"}, ["containerd.service"]),
     "oci_hook": ({f"{oci_hook.DIRECTORY}/{oci_hook.NAME}"}, []),
     "toolkit_config": ({toolkit_config.PATH}, []),
+    "toolkit_packages": ({"nvidia-container-toolkit-base"}, []),
     "toolkit_repository": ({repository.FAMILIES["debian"].key_path, repository.FAMILIES["debian"].list_path}, []),
 }
 

@@ -50,7 +50,7 @@ ENTRIES = [
     ("node", "main", "node", {}),
     ("node", "look", "node_info", {}),
     ("verify", "main", "node_check", VERIFY),
-    ("toolkit", "main", "toolkit_repository", TOOLKIT),
+    ("toolkit", "main", "toolkit_packages", {}),
     *(("drain", entry, "drain", DRAIN) for entry in ("check", "drain", "undrain", "keep")),
 ]
 # Options that a role's tasks give by themselves, and variables that are about its tasks and no options.

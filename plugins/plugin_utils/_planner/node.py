@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     decide,
     decision_file,
+    installation,
     low_level,
     lowering,
     owned_file,
@@ -25,7 +26,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals as kept_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, gpu_operator, other_writers, programs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import host as bundle
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers, resource, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
@@ -221,8 +221,7 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
     if not record.decisions and refusals.open_ones(policy, seen.instances):
         return Plan(advice=tuple(sentence for _key, sentence in record.refused))
     by_key = {i.key: i for i in seen.instances}
-    pinned = bundle.pinned(policy, obs, record)
-    installing = bundle.installing(pinned, obs, packages.plan(pinned, obs, record))
+    pinned, installing = installation.installing(policy, obs, record)
     nodes = functools.cache(lambda: device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_nodes", "")))
     others = functools.cache(lambda: other_writers.plan(policy, obs, record))
     config = functools.partial(toolkit_config.plan, policy, obs, record, installing=bool(installing.commands))
@@ -230,7 +229,7 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
     parts = together(
         [
             lambda: left_by_others(policy, obs, seen.instances, record.decisions),
-            lambda: before(pinned, obs, record, installing, others()),
+            lambda: installation.before(pinned, obs, record, installing, others()),
             nodes,
             lambda: coming(config()) if installing.commands else config(),
             *(functools.partial(ENGINES[d.engine].plan, policy, obs, by_key[d.instance], d) for d in record.decisions),
@@ -317,25 +316,6 @@ def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: 
     after = device_nodes.coming(policy, obs, seen.driver)
     done = resource.outcome(policy, after, seen.record, seen.driver, probe_source, functools.partial(decided_by, policy, obs, seen))
     return merge([done[0], resource.watched(policy, after, seen.record, done, program)])
-
-
-def before(policy: Policy, obs: Observation, record: HostDecision, installing: Plan, others: Plan) -> Plan:
-    """What goes first, each in a transaction of its own: the repository that has the packages, then the packages.
-
-    After them the host is looked at again, so files which the packages brought are edited like any other. The units that come with
-    them are kept from writing as well by the same transaction that brings them.
-    """
-    some, names = bool(installing.commands), packages.missing(policy, obs, record)
-    source = Plan()
-    if record.packages:
-        offered = functools.partial(packages.offered, obs, names)
-        usual = functools.partial(repository.needed, policy, obs, missing=some, offered=offered, slow=packages.asks(obs))
-        source = bundle.needed(policy, obs, record) if policy.bundle_file else usual()
-    if not some:
-        return merge([installing, source])
-    trusting = repository.trusting(policy, obs, source)
-    installing = dc.replace(installing, commands=(*trusting, *installing.commands))
-    return Plan(first=(*([source] if source.changes else []), merge([installing, others])))
 
 
 def coming(plan: Plan) -> Plan:

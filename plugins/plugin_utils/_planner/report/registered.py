@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 # Registered by the roles. On hosts that failed before the task, or that were not reached, none of them is there.
-STEPS = ("gpufleet_node_result", "gpufleet_toolkit_result", "gpufleet_verify_result", "gpufleet_cdi_result")
+STEPS = ("gpufleet_node_result", "gpufleet_repository_result", "gpufleet_toolkit_result", "gpufleet_verify_result", "gpufleet_cdi_result")
 LOOK = "gpufleet_node_info"
 RESULTS = (LOOK, *STEPS)
 CONVERGED = "gpufleet_node_result"

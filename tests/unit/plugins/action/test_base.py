@@ -114,8 +114,10 @@ def test_options_become_a_policy(args: dict[str, Any], field: str, value: Any) -
         ({"fleet_policy": "uniform"}, "Unsupported parameters: fleet_policy"),
         (
             {"handlers": [1]},
-            "argument 'handlers' is of type list and we were unable to convert to dict: a list cannot be converted to a dict"
-            ". Write it like this: handlers: {NAME: VALUE}",
+            (
+                "argument 'handlers' is of type list and we were unable to convert to dict: a list cannot be converted to a dict"
+                ". Write it like this: handlers: {NAME: VALUE}"
+            ),
         ),
         ({"engines": "crio, docker"}, "Got no match for:  docker. Write a list: engines: [crio, docker]"),
         ({"engines": ["lxc"]}, "engines"),

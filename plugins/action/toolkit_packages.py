@@ -1,0 +1,32 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The toolkit's packages, and the repository that has them where none of the host does. No engine is looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import installation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+SPEC = arguments.spec("toolkit_packages")
+
+
+def planner(policy: Policy, obs: Observation) -> base.Outcome:
+    return base.Outcome(installation.plan(policy, obs))
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        return base.run(
+            self, task_vars, module="toolkit_packages", spec=SPEC, questions=installation.questions, planner=planner, single=True
+        )

@@ -1,0 +1,129 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name plans on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: toolkit_packages
+short_description: Install the packages of the NVIDIA Container Toolkit
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Installs C(nvidia-container-toolkit-base), which has the NVIDIA runtime and C(nvidia-ctk), by the package manager of the host. The
+    repository is added first if none of the host has the package.
+  - Configures no engine. Use it for an image that another tool configures at its first boot, as C(nodeadm) does on EKS.
+  - M(gpufleet.nvidia.node) installs the packages that a host needs by itself, including those of legacy injection.
+  - Nothing is installed beneath another root directory.
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.changes
+  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.packages
+  - gpufleet.nvidia.common.root
+  - gpufleet.nvidia.common.state
+notes:
+  - With O(state=absent) packages stay, since other programs may need them by then.
+  - dnf 4, dnf5 and zypper are tested on Debian hosts that have these tools, not on Red Hat's and SUSE's systems.
+seealso:
+  - module: gpufleet.nvidia.node
+  - module: gpufleet.nvidia.toolkit_repository
+"""
+
+EXAMPLES = r"""
+- name: Install the NVIDIA runtime, in the version of the fleet
+  gpufleet.nvidia.toolkit_packages:
+    toolkit_version: 1.20.2
+"""
+
+RETURN = r"""
+differences:
+  description: Differences between the current and the desired state, before this run; in check mode what a run would change.
+  returned: success, and with C(-v) also after a failure
+  type: list
+  elements: dict
+  sample:
+    - what: package
+      path: nvidia-container-toolkit-base
+      key: version
+      before: null
+      after: 1.20.2-1
+      why: the NVIDIA runtime and its tools; CDI needs nothing else
+  contains:
+    what:
+      description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, V(node), or V(mode) of a GPU.
+      type: str
+      returned: always
+    path:
+      description: The file, the package, the unit, the module, the node or the link to it, the UUID of the GPU.
+      type: str
+      returned: always
+    key:
+      description: The key in the file, where there is one.
+      type: str
+      returned: always
+    before:
+      description: The value found, null where there was none.
+      type: raw
+      returned: always
+    after:
+      description: The value wanted, null where it goes.
+      type: raw
+      returned: always
+    why:
+      description: The reason, one sentence.
+      type: str
+      returned: always
+    cause:
+      description:
+        - Why something is less afterwards, null where nothing is taken away. A stopped or silent component is never a cause.
+        - V(policy), the options ask for it. V(uninstalled), package, program and unit of a component are absent. V(hardware_gone), neither
+          PCI nor a device node has the GPU any more. V(adoption), this collection takes over what another tool left, or the reverse.
+          V(safety), a documented correction.
+      type: str
+      returned: always
+leftovers:
+  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.node) for the keys.
+  returned: always
+  type: list
+  elements: dict
+  sample: []
+actions:
+  description: What is written and run, in order.
+  returned: always
+  type: list
+  elements: str
+  sample:
+    - install nvidia-container-toolkit-base in version 1.20.2-1
+restarted:
+  description: Always empty, since no engine has to be restarted for what this module writes.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+rolled_back:
+  description: Whether the host was brought back to its state before the run because the result was not healthy.
+  returned: always
+  type: bool
+  sample: false
+journal:
+  description: Where the host keeps the record of this change, null when nothing changed.
+  returned: always
+  type: str
+  sample: /var/lib/gpufleet/journal/n0000000001-20261121T120000Z-0a1b2c3d
+advice:
+  description: What a person should know or do.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+evidence:
+  description: What the node saw when something went wrong. Of what its programs say, codes of known causes; the words stay on the node.
+  returned: failure
+  type: dict
+  sample: {}
+"""
