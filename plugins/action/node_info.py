@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -15,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_users
 
 SPEC = arguments.spec("node_info")
@@ -27,7 +29,7 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
         plan, problem = node.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources()), ""
         known = node.known(policy, obs, seen, plan)
     except PlanError as error:
-        plan, problem = Plan(), str(error)
+        plan, problem = without_source(policy, obs, seen) if isinstance(error, repository.NoSource) else Plan(), str(error)
         known = node.known(policy, obs, seen, None, error)
     kept = journal.journal(obs)
     entries = list(kept.get("journal") or ())
@@ -37,6 +39,15 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     toolkit = gpu_operator.as_result(policy, obs, seen.instances)
     more = {**shown, "work": runs, "problem": problem, "known_bad": known, "sharing": sharing, "operator_toolkit": toolkit}
     return base.Outcome(plan, {**node.info(policy, obs, seen, plan), **more})
+
+
+def without_source(policy: Policy, obs: Observation, seen: node.Seen) -> Plan:
+    """Give what else would change on a host whose packages are out of reach, so that a first look shows it."""
+    offline = dc.replace(policy, toolkit_repository="", bundle_file="")
+    try:
+        return node.plan(offline, obs, seen, transport.probe_source("nvml"), transport.resident_sources())
+    except PlanError:
+        return Plan()
 
 
 def questions(policy: Policy) -> list[queries.Question]:

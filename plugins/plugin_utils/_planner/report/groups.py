@@ -19,15 +19,18 @@ VARIANTS_SHOWN = 3
 HOSTS_SHOWN = 20  # runs of names above a group
 DIFFERENCES_SHOWN = 200  # of a group
 
+REFUSED = "refused"
+LATER = ": refused now. This would change once the reason above is corrected"
 Difference = Mapping[str, Any]
 
 
 def of(results: outcomes.Results) -> list[list[str]]:
-    """Hosts in groups, the largest group first; hosts on which nothing differs are in none."""
+    """Give hosts in groups, the largest group first; hosts on which nothing differs are in none. Refused ones have groups of their own."""
     found: dict[Hashable, list[str]] = {}
     for host, result in results.items():
-        if result.get("differences") and not outcomes.trouble(result):
-            found.setdefault(shape(result), []).append(host)
+        trouble = outcomes.trouble(result)
+        if result.get("differences") and trouble in ("", REFUSED):
+            found.setdefault((shape(result), trouble), []).append(host)
     return sorted(found.values(), key=lambda hosts: (-len(hosts), names.natural(hosts[0])))
 
 
@@ -55,7 +58,8 @@ def lines(results: outcomes.Results, width: int, check: bool = False) -> list[st
 def group(hosts: Sequence[str], results: outcomes.Results, width: int, check: bool) -> list[str]:
     first = results[hosts[0]]
     count = f"{outcomes.plural(len(hosts))}: " if len(hosts) > 1 else ""
-    found = ["", *layout.hang(f"{count}{names.some(hosts, HOSTS_SHOWN)}", width, 0)]
+    later = LATER if outcomes.trouble(first) else ""
+    found = ["", *layout.hang(f"{count}{names.some(hosts, HOSTS_SHOWN)}{later}", width, 0)]
     place = ""
     seen = {host: shared(results[host]) if len(hosts) > 1 else results[host]["differences"] for host in hosts}
     for n, difference in enumerate(seen[hosts[0]][:DIFFERENCES_SHOWN]):

@@ -46,6 +46,10 @@ ONE_KEY = "pass the text of an .asc file with one key and nothing else, as gpg -
 WHY = "the toolkit's packages come from this repository"
 
 
+class NoSource(PlanError):
+    """A source of packages that is out of reach now. Whatever else differs on the host can be planned without it."""
+
+
 @dc.dataclass(frozen=True)
 class Family:
     """Where one package manager wants its files. {url}, {key} are filled in."""
@@ -334,14 +338,14 @@ def require_reachable(obs: Observation, url: str) -> None:
     if "error" in answer or not found.get("tried") or found.get("reached"):
         return
     why = f"from this host: {found.get('why')}"
-    raise PlanError("the repository of the toolkit's packages cannot be reached", where=url, why=why, next=MIRROR)
+    raise NoSource("the repository of the toolkit's packages cannot be reached", where=url, why=why, next=MIRROR)
 
 
 def nvidias_key(obs: Observation) -> str:
     """As the controller fetched it; its fingerprint shows what it is worth."""
     answer = obs.attempt(queries.fetched(KEY_URL))
     if "error" in answer:
-        raise PlanError(
+        raise NoSource(
             "the controller cannot fetch the key of NVIDIA's repository",
             where=KEY_URL,
             why=str(answer["error"].get("message")),

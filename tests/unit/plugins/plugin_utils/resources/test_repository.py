@@ -365,6 +365,15 @@ REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_source_out_of_reach_is_told_from_a_wrong_one(case: str) -> None:
+    """The rest of a plan is shown for the first, since a person corrects it without a look at the host."""
+    options, answers, _says = REFUSED[case]
+    with pytest.raises(PlanError) as refused:
+        needed(options, True, False, answers)
+    assert isinstance(refused.value, repository.NoSource) is (case in ("no key", "out of reach", "a mirror out of reach"))
+
+
 @pytest.mark.parametrize(("options", "answers", "says"), REFUSED.values(), ids=REFUSED)
 def test_what_stands_in_the_way_is_said_before_anything_is_touched(options: dict[str, str], answers: dict[str, Any], says: str) -> None:
     with pytest.raises(PlanError, match=says):
