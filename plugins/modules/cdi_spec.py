@@ -97,6 +97,8 @@ options:
     description:
       - What to do where a device node is missing on the host, without which a container would start with a GPU that does not work.
       - V(fail) changes nothing, V(allow) leaves the node out of the spec. The result tells the missing nodes either way.
+      - In a tree (O(root)) that has no C(/dev/nvidia*) no node counts as missing. The spec then has the nodes that the driver would
+        make, with advice that says so.
     type: str
     choices: [fail, allow]
     default: fail

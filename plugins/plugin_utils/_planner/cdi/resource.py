@@ -66,6 +66,7 @@ AFTER_INSTALLATION: transaction.Command = {
     "why": "the package starts nvidia-cdi-refresh, whose file would hide the one of this collection",
 }
 MAKE_NODES = "Set gpufleet_device_nodes: present and run the playbook site, or run nvidia-smi -L and nvidia-modprobe -c 0 -u; then again"
+ADD_NODES = "Add the nodes to the tree, or take its /dev/nvidia* out: then the spec has the nodes that the driver would make"
 VOLATILE = ("/run/", "/var/run/")
 MODE = "0644"  # rootless engines read it as well
 # Layouts whose files go where nothing of theirs is on offer, and why.
@@ -246,11 +247,10 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
     """The specs as they have to be. The GPUs are used, by NVML or nvidia-smi, only where our specs on the host cannot be the right ones."""
     look = inventory.observe(policy, obs, driver.gpus)
     make_of = functools.partial(generated, policy, host, driver_part.of_driver(policy, obs, host, driver))
-    if policy.root != "/":
-        return make_of(look)
-    # Before anybody uses the GPUs: NVML makes missing nodes when root asks it, also in check mode.
     made = make_of(look)
-    require_nodes(policy, obs, made)
+    require_nodes(policy, obs, made)  # before anybody uses the GPUs: NVML makes missing nodes when root asks it, also in check mode
+    if policy.root != "/":
+        return made
     known = sources.recalled(look, recorded(policy, obs))
     made = made if known == look else make_of(known)
     if all(is_right(policy, place(policy, obs, one.spec), one.spec) for one in made.specs.values()):
@@ -289,7 +289,7 @@ def one_spec(
         node_attributes=policy.cdi_node_attributes,
         group_ids=policy.cdi_group_ids,
         above_cap=policy.cdi_above_cap,
-        assume_nodes=policy.root != "/",
+        assume_nodes=policy.root != "/" and not look.shows_nodes,
         features=frozenset(policy.cdi_features or catalogue.FEATURES),
         void_mount=of.void_mount,
     )
@@ -304,7 +304,7 @@ def one_spec(
 def require_nodes(policy: Policy, obs: Observation, made: Made) -> None:
     if made.missing and policy.cdi_missing_nodes == "fail":
         why, inside = "a container would start without a working GPU", outer_host.kind(policy, obs)
-        step = outer_host.nodes_remedy(inside) if inside else MAKE_NODES
+        step = outer_host.nodes_remedy(inside) if inside else MAKE_NODES if policy.root == "/" else ADD_NODES
         raise PlanError(f"device node missing: {', '.join(made.missing)}", why=why, next=step)
 
 

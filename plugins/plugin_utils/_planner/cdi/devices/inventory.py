@@ -72,6 +72,11 @@ class Hardware:
     granted: tuple[str, ...] = ()
 
     @property
+    def shows_nodes(self) -> bool:
+        """Tell whether any node of the driver is there. A tree without one has no /dev of its own: those of DRM may be another driver's."""
+        return any(path.startswith("/dev/nvidia") for path in self.nodes)
+
+    @property
     def switches(self) -> tuple[str, ...]:
         return gpu.switches(self.nodes)
 

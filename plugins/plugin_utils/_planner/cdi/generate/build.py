@@ -42,6 +42,7 @@ FIXED: Mapping[str, tuple[int | str, int]] = {
 # Stops the NVIDIA runtime and hook from injecting a second time into a container that got its GPUs by CDI.
 VOID = "NVIDIA_VISIBLE_DEVICES=void"
 ALL = names.ALL
+ASSUMED = "There is no /dev/nvidia* in this tree, so the CDI spec has the nodes that the driver would make, and none counts as missing"
 # Driver capabilities in the words of NVIDIA_DRIVER_CAPABILITIES. DRM nodes are of use to those that draw.
 FEATURES = frozenset(("compute", "utility", "video", "graphics", "display", "ngx"))
 DRAWING = frozenset(("graphics", "display"))
@@ -54,7 +55,7 @@ class Options:
     kind: str = KIND
     cap: str = ""  # of the oldest consumer; '' is unknown
     node_attributes: Attributes = "static"
-    assume_nodes: bool = False  # an offline tree has no /dev: the nodes are named all the same
+    assume_nodes: bool = False  # a tree without a node of the driver: those that the driver would make are named all the same
     features: frozenset[str] = FEATURES
     layout: str = layouts.WORKLOADS
     names: tuple[str, ...] = names.DEFAULT
@@ -96,7 +97,8 @@ def generate(
     named = [d for d in found if d.edits != NOTHING]  # a device without edits makes a whole file invalid
     spec = finished(Spec("", tuple(sorted(named, key=names.order)), options.kind, shared))
     fitting, dropped = fit(spec, options)
-    return Generated(fitting, missing(seen, options), (*notes(seen, options), *dropped))
+    assumed = (ASSUMED,) if options.assume_nodes and layout.driver else ()
+    return Generated(fitting, missing(seen, options), (*notes(seen, options), *dropped, *assumed))
 
 
 def finished(spec: Spec) -> Spec:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, PlanError, Policy
@@ -18,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 
 from tests.unit.builders import obs, sha
 from tests.unit.cdi_plans import OURS, RECORD, THEIRS, UNUSED, by_hand, file_of, paths, plan, seen, two_names, written
-from tests.unit.gpus import BUSES, UUIDS, host
+from tests.unit.gpus import BUSES, UUIDS, host, node
 
 # ---------------------------------------------------------------- when nothing, when what
 
@@ -188,6 +189,38 @@ def test_beneath_another_root_the_nodes_are_named_unseen() -> None:
     made = plan(obs(files=tree), root="/images/node")
     assert [d.name for d in written(made).devices] == ["0", "all"]
     assert "UUID of GPU 0 is not known" in made.advice[0]
+    assert made.advice[-1] == build.ASSUMED
+
+
+TREE = {path: text for path, text in host().items() if not path.startswith("/dev")}
+DEV = {path: there for path, there in host().items() if path.startswith("/dev")}
+# What a tree has of /dev, the option, and the nodes of GPUs in the spec; None: the run is refused, and names the node.
+TREES: list[tuple[str, dict[str, Any], dict[str, Any], list[str] | None]] = [
+    ("all of it", DEV, {}, ["/dev/nvidia0", "/dev/nvidia1"]),
+    ("nothing", {}, {}, ["/dev/nvidia0", "/dev/nvidia1"]),
+    ("nothing, which is allowed", {}, {"cdi_missing_nodes": "allow"}, ["/dev/nvidia0", "/dev/nvidia1"]),
+    ("another driver's", {"/dev/dri/card0": node(226, 0)}, {}, ["/dev/nvidia0", "/dev/nvidia1"]),
+    ("one GPU's is missing", {p: t for p, t in DEV.items() if p != "/dev/nvidia1"}, {}, None),
+    (
+        "one is missing, which is allowed",
+        {p: t for p, t in DEV.items() if p != "/dev/nvidia1"},
+        {"cdi_missing_nodes": "allow"},
+        ["/dev/nvidia0"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("dev", "options", "named"), [row[1:] for row in TREES], ids=[row[0] for row in TREES])
+def test_a_tree_with_nodes_is_judged_like_a_host(dev: dict[str, Any], options: dict[str, Any], named: list[str] | None) -> None:
+    there = obs(files={**TREE, **dev})
+    if named is None:
+        with pytest.raises(PlanError, match="device node missing: /dev/nvidia1 .*Add the nodes to the tree"):
+            plan(there, root="/images/node", **options)
+        return
+    made = plan(there, root="/images/node", **options)
+    (every,) = [d for d in written(made).devices if d.name == "all"]
+    assert [n.path for n in every.edits.device_nodes] == named
+    assert (build.ASSUMED in made.advice) == (not any(path.startswith("/dev/nvidia") for path in dev))
 
 
 def test_absent_gives_back_what_was_there() -> None:
