@@ -56,6 +56,11 @@ def find(policy: Policy, obs: Observation) -> list[Daemon]:
     return found
 
 
+def find_program(obs: Observation) -> str:
+    """Give the path of the program, "" for none."""
+    return str(obs.raw(queries.which(NAMES)).get("found", {}).get("containerd") or "")
+
+
 def _all(policy: Policy, obs: Observation) -> list[Daemon]:
     found = []
     for process in obs.processes():
@@ -66,9 +71,8 @@ def _all(policy: Policy, obs: Observation) -> list[Daemon]:
         if not any(d.manager is manager for d in found):
             found.append(Daemon(manager.config, manager.socket, "", known.unit(obs, manager), False, manager))
     if all(d.manager.own_engine for d in found) and not processes.called(obs, "containerd"):
-        installed = obs.raw(queries.which(NAMES)).get("found", {}).get("containerd")
         packaged = any(obs.package(name) for name in releases.PACKAGES)
-        if installed or packaged or obs.unit(policy.service or releases.UNIT):
+        if find_program(obs) or packaged or obs.unit(policy.service or releases.UNIT):
             found.append(_stopped(policy, obs, releases.CONFIG))
     return found
 
@@ -109,6 +113,6 @@ def _by_options(policy: Policy, obs: Observation) -> list[Daemon]:
 
 
 def _stopped(policy: Policy, obs: Observation, config: str) -> Daemon:
-    binary = obs.raw(queries.which(NAMES)).get("found", {}).get("containerd") or ""
+    binary = find_program(obs)
     unit = policy.service or (releases.UNIT if obs.unit(releases.UNIT) else "")
     return Daemon(config, "", binary, unit, False, known.of_config(config) or known.of_host(obs))

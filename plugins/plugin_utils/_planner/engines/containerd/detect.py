@@ -70,7 +70,7 @@ def questions(policy: Policy) -> list[queries.Question]:
     files = [q for config, place in absent.homes(policy) for q in _files_at(policy, config, place)]
     files += [queries.package(PACKAGES), queries.file(nvidia_ctk.MISPLACED, content=False), *known.questions(), *known.confinements()]
     if policy.root != "/":
-        return files
+        return [*files, queries.which(daemons.NAMES)]
     units = [policy.service or releases.UNIT, *known.unit_names()]
     sockets = dict.fromkeys([policy.socket or releases.SOCKET, *(m.socket for m in known.served() if m.socket)])
     return [
@@ -316,8 +316,8 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     named_file.require(policy, obs, releases.CONFIG, containerd_places.keep(policy.handlers))
     packaged = _packaged(obs, PACKAGE)
     written = obs.file(config, containerd_places.keep(policy.handlers)).exists
-    if there and not (policy.config_path or packaged or written):
-        return tuple(there)  # that is the containerd of this tree, and no second one is made up
+    if there and not (policy.config_path or packaged or (written and daemons.find_program(obs))):
+        return tuple(there)  # that is the containerd of this tree, and a file that no program reads makes no second one
     if not (packaged or written or (policy.engine_version and not _of_another(policy, obs))):
         return tuple(there)
     return (*there, _in_tree(policy, obs, config, PACKAGE))

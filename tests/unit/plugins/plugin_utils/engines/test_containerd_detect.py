@@ -250,7 +250,8 @@ def test_another_root_directory() -> None:
         ("theirs alone", {}, (), [("nodeware", True)]),
         ("theirs, named by config_path", {"config_path": ALONE}, (), [("nodeware", True)]),
         ("another version of it, named by config_path", {"config_path": "/opt/nodeware/x/config.toml"}, (), [("nodeware", True)]),
-        ("a plain one beside it", {}, (CONFIG,), [("nodeware", True), ("package", False)]),
+        ("a plain one beside it", {}, (CONFIG, "/usr/bin/containerd"), [("nodeware", True), ("package", False)]),
+        ("a plain one's configuration without a program", {}, (CONFIG,), [("nodeware", True)]),
         ("a plain one that is asked for", {"config_path": CONFIG}, (), [("nodeware", True), ("package", False)]),
     ],
 )
