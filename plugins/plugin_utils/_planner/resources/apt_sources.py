@@ -24,6 +24,12 @@ ARCH = r"(?:\$\(ARCH\)|amd64|arm64|ppc64el)"
 STANZA = ("Types: deb", "Suites: /", r"Signed-By: /[\w./+-]+", r"Architectures: [\w ]+", "Enabled: yes")
 OFF = "Enabled: no"
 OTHER = r"^[ \t]+(?:deb(?=\s))?|^[A-Za-z][\w-]*(?::|(?=\s))"
+# What apt stops at in a list of one line per source (apt-pkg/sourcelist.cc, apt-pkg/deb/debmetaindex.cc): a line of another type, of which
+# its first sign travels, and a line that ends before its suite or component, of which the blank behind its type travels.
+NO_TYPE = r"^[ \t]*[^\s#\w]"
+_WORD, _OPTIONS = r"[^\s#\[\]\"]", r"(?:\[[^\]\n]*\][ \t]+)?"
+CUT_SHORT = rf"^[ \t]*deb(?:-src)?[ \t](?=[ \t]*{_OPTIONS}(?:{_WORD}+(?:[ \t]+{_WORD}*(?!/){_WORD})?)?[ \t]*(?:#|$))"
+TYPES = ("deb", "deb-src")
 WHY = "it names the same repository, which this collection's own source names from now on; apt stops where two differ in their key"
 
 
@@ -36,7 +42,14 @@ def keep(url: str) -> Keep:
     one, address = _lines(url)
     return {
         "format": "text",
-        "patterns": [rf"^(?:{one})[ \t]*(?=#|$)", *(rf"^(?:{line})[ \t]*$" for line in (address, OFF, *STANZA)), _words(url), OTHER],
+        "patterns": [
+            rf"^(?:{one})[ \t]*(?=#|$)",
+            *(rf"^(?:{line})[ \t]*$" for line in (address, OFF, *STANZA)),
+            _words(url),
+            OTHER,
+            NO_TYPE,
+            CUT_SHORT,
+        ],
     }
 
 
@@ -66,6 +79,30 @@ def others(obs: Observation, url: str, own: str, adopt: bool) -> Plan:
         _require_alone(file, url, adopt)
     plans = [owned_file.remove(file, why=WHY, cause="adoption") for file in found]
     return merge([*plans, Plan(leftovers=tuple(Leftover("apt source", f.path, (), True, "adopted", WHY) for f in found))])
+
+
+def require_lines(obs: Observation, url: str) -> None:
+    """Refuse to add a source where apt reads none at all: one line that it does not know ends each of its commands."""
+    for file in (f for pattern in PATTERNS for f in obs.glob(pattern, keep(url)) if not f.path.endswith(".sources")):
+        for number, line in enumerate((file.content or "").splitlines(), 1):
+            why = _stops_at(line)
+            if why:
+                raise PlanError(
+                    "apt does not know what this line is, and reads no source at all while it stands there",
+                    where=file.path,
+                    line=number,
+                    why=why,
+                    next="Correct the line or remove it (a web page in a list is a download that failed), and run again",
+                )
+
+
+def _stops_at(line: str) -> str:
+    """Say why apt stops at a line, as far as it is shown; "" where it does not."""
+    first = re.match(r"\s*([^\s#\[]+|\[)", line)
+    if first and first[1] not in TYPES:
+        return f"it begins with {first[1]!r} and not with deb or deb-src"
+    short = first and re.search(CUT_SHORT, line) or re.match(r"\s*deb(?:-src)?[ \t]#", line)
+    return "it ends before the suite, or before a component of the suite" if short else ""
 
 
 def _require_read(file: File) -> None:

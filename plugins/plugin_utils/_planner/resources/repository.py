@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ow
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation, failed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, repository_check
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, repository_check, rpm_sources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
 NVIDIA = "nvidia"
@@ -217,7 +217,8 @@ def host_questions(policy: Policy) -> list[queries.Question]:
 def questions(families: tuple[Family, ...] = tuple(FAMILIES.values()), url: str = "") -> list[queries.Question]:
     """url: the address that is to stand there, which is no news to who asks."""
     files = [queries.file(path, keep) for f in families for path, keep in ((f.key_path, KEY), (f.list_path, kept(f, url)))]
-    return [owned_file.ORIGINALS, *files, *(apt_sources.questions(url) if url and FAMILIES["debian"] in families else ())]
+    others = apt_sources.questions(url) if url and FAMILIES["debian"] in families else []
+    return [owned_file.ORIGINALS, *files, *others, *(rpm_sources.questions(url, tuple(f.manager for f in families)) if url else ())]
 
 
 def kept(where: Family, url: str) -> Keep:
@@ -369,14 +370,20 @@ def plan(obs: Observation, *, url: str, key: str, expected: str, state: str, ado
     unknown = [question for question in questions((where,), url) if not obs.asked(question)]
     if unknown:  # NVIDIA's own is not asked about in every look
         raise NeedMore(unknown)
-    others = apt_sources.others(obs, url, where.list_path, adopt) if where.manager == "apt" else Plan()
-    return merge(
+    if where.manager == "apt":
+        others = apt_sources.others(obs, url, where.list_path, adopt)
+    else:
+        others = rpm_sources.unchecked(obs, url, where.manager, where.list_path)
+    made = merge(
         [
             others,
             _file(obs.file(where.key_path, KEY), key.strip() + "\n", "key", found),
             _file(obs.file(where.list_path, kept(where, url)), where.text.format(url=url, key=where.key_path), "repository", url),
         ]
     )
+    if made.changes and where.manager == "apt":
+        apt_sources.require_lines(obs, url)
+    return made
 
 
 def plain(fingerprint: str) -> str:

@@ -119,11 +119,52 @@ def test_a_source_that_cannot_be_read_is_not_taken_for_one_of_others() -> None:
         apt_sources.others(here, URL, OWN, adopt=True)
 
 
+# As apt 2.6 reads them: the line, and whether it stops there.
+LINES = {
+    "a web page (rgryta/Stable-Diffusion-WSL2-Docker/issues/7)": ("<!doctype html>", True),
+    "a stanza of the other form": ("Types: deb", True),
+    "a source of rpm packages": ("rpm http://a.example b", True),
+    "capitals": ("DEB http://a.example stable main", True),
+    "no suite (NVIDIA/nvidia-docker/issues/800)": ("deb http://a.example/amd64/", True),
+    "no suite, with options": ("deb [arch=amd64 lang=c] http://a.example", True),
+    "no suite of this very repository": (f"deb {URL}", True),
+    "no component": ("deb http://user:hunter2@a.example stable # main", True),
+    "nothing but a type": ("deb ", True),
+    "sources, indented, no suite": ("  deb-src http://a.example", True),
+    "a flat repository": ("deb http://a.example/ ./", False),
+    "a suite that is a path": ("deb http://a.example stable/", False),
+    "components": ("deb http://a.example stable main contrib # x", False),
+    "options with blanks": ("deb [ arch=amd64 signed-by=/x ] http://a.example b c", False),
+    "tabs": ("deb\thttp://a.example\tb\tc", False),
+    "a disc": ("deb cdrom:[Debian GNU/Linux 12]/ bookworm main", False),
+    "quotation marks": ('deb "http://a.example/a b" "c d" e', False),
+    "sources, indented": ("\tdeb-src http://a.example b c", False),
+    "a comment": ("  # <html>", False),
+    "nothing": ("", False),
+}
+
+
+@pytest.mark.parametrize(("line", "stops"), LINES.values(), ids=LINES)
+def test_no_source_is_added_where_apt_reads_none_at_all(line: str, stops: bool) -> None:
+    here = host({LIST: f"# a list\n{line}\n", SOURCES: "<html>\n"})
+    if not stops:
+        apt_sources.require_lines(here, URL)
+        return
+    with pytest.raises(PlanError) as caught:
+        apt_sources.require_lines(here, URL)
+    assert (caught.value.where, caught.value.line, "hunter2" in str(caught.value)) == (LIST, 2, False)
+
+
 @given(st.text(alphabet=st.characters(blacklist_categories=["Cs"]), max_size=60))
 def test_of_any_other_line_nothing_travels_but_its_first_word(text: str) -> None:
     secret = "hunter2" + text.replace("\n", " ").replace("\r", " ")
-    shown = file_places.shown(f"deb https://user:{secret}@mirror.example/ /\nURIs: {secret}\n", apt_sources.keep(URL))
-    assert "hunter2" not in shown
+    for line in (
+        f"deb https://user:{secret}@mirror.example/ /\nURIs: {secret}",
+        f"deb https://user:{secret}",
+        f"<{secret}",
+        f"deb [{secret}",
+    ):
+        assert "hunter2" not in file_places.shown(f"{line}\n", apt_sources.keep(URL))
 
 
 def test_what_was_taken_over_comes_back_when_the_repository_goes() -> None:

@@ -13,7 +13,12 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, repository, repository_check
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import (
+    apt_sources,
+    repository,
+    repository_check,
+    rpm_sources,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,7 +119,7 @@ def seen(os_id: str, like: str = "", **files: str) -> Observation:
     where = repository.family({"ID": os_id, "ID_LIKE": like})
     answers: dict = {f"file:{p}": {"exists": False} for p in (where.key_path, where.list_path)}
     answers["originals"] = {"originals": {}}
-    answers.update({f"glob:{pattern}": {"files": []} for pattern in apt_sources.PATTERNS})
+    answers.update({f"glob:{pattern}": {"files": []} for pattern in (*apt_sources.PATTERNS, *rpm_sources.PATTERNS.values())})
     for name, text in files.items():
         path = {"key": where.key_path, "list": where.list_path}[name]
         answers[f"file:{path}"] = {"exists": True, "type": "file", "content": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}

@@ -1,0 +1,61 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Repositories of dnf and zypper with the address of ours and without a check of what comes from them.
+
+Neither of the two stops at a repository that is there twice, as apt does. It takes a package from either of them, so the one that checks
+nothing undoes what the key of ours is for: dnf.conf(5), `gpgcheck` and `repo_gpgcheck`; zypper checks the signature of the metadata unless
+`repo_gpgcheck` or `gpgcheck` is off. Of a file nothing travels but these words and the lines with the address of ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+
+PATTERNS = {"dnf": "/etc/yum.repos.d/*.repo", "zypper": "/etc/zypp/repos.d/*.repo"}
+SWITCHES = ("enabled", "gpgcheck", "repo_gpgcheck")
+ON = ("1", "yes", "true", "on")
+OFF = ("0", "no", "false", "off")
+HEADER = r"^\["  # of a name no more than that it begins
+
+
+def keep(url: str) -> Keep:
+    switch = rf"^(?:{'|'.join(SWITCHES)})[ \t]*=[ \t]*(?:{'|'.join((*ON, *OFF))})[ \t]*$"
+    return {"format": "text", "patterns": [HEADER, switch, rf"^baseurl[ \t]*=[ \t]*{_same(url)}[ \t]*$"]}
+
+
+def questions(url: str, managers: tuple[str, ...]) -> list[queries.Question]:
+    return [queries.glob(pattern, keep(url)) for manager, pattern in PATTERNS.items() if manager in managers]
+
+
+def _same(url: str) -> str:
+    return re.escape(url.rstrip("/")) + "/?"
+
+
+def unchecked(obs: Observation, url: str, manager: str, own: str) -> Plan:
+    """Name the files by which packages come from our repository without a check. own: the path of our source."""
+    found = [f.path for f in obs.glob(PATTERNS[manager], keep(url)) if f.path != own and any(_sections(f.content or "", url))]
+    return Plan(advice=tuple(_advice(path, manager) for path in found))
+
+
+def _advice(path: str, manager: str) -> str:
+    return (
+        f"{path} has the repository of gpufleet_toolkit_repository, too, and checks no signature, so {manager} may install its packages "
+        "unchecked. Remove the entry there, or set repo_gpgcheck=1 in it"
+    )
+
+
+def _sections(content: str, url: str) -> Iterator[bool]:
+    """Give True for each section that is switched on, has this address and checks nothing."""
+    for section in re.split(rf"(?m){HEADER}", content)[1:]:
+        values = dict(re.findall(r"(?m)^(\w+)[ \t]*=[ \t]*(\S+)[ \t]*$", section))
+        checks = [values.get(name) for name in ("gpgcheck", "repo_gpgcheck")]
+        here = re.fullmatch(_same(url), values.get("baseurl", "")) and values.get("enabled", "1") in ON
+        if here and not any(value in ON for value in checks) and any(value in OFF for value in checks):
+            yield True
