@@ -27,7 +27,7 @@ Projection = collections.namedtuple("Projection", "data withheld hidden")
 def project(data, keep):
     """The Projection of a file's bytes; placeholders.Unreadable for a text that has not its format."""
     if keep.get("format") == "text":
-        return _text(data, keep.get("patterns") or [])
+        return _text(data, keep.get("patterns") or [], keep.get("filler"))
     made = _FORMATS.get(keep.get("format"))
     if made is None:
         raise ValueError("there is no format %r of what may travel" % (keep.get("format"),))
@@ -181,13 +181,14 @@ def _whole(data, _places, _comments):
     return Projection(data, [], [])
 
 
-def _text(data, patterns):
-    """What a pattern matches is shown, ^ and $ being those of a line; everything else becomes comments, line by line."""
+def _text(data, patterns, filler):
+    """What a pattern matches is shown, ^ and $ being those of a line; all else becomes comments, line by line, or that many fillers."""
     work, at = _Work(data, []), 0
     found = sorted(match.span() for pattern in patterns for match in re.finditer(_bytewise(pattern), work.text, re.MULTILINE))
     for start, end in found + [(len(work.text), len(work.text))]:
         for line in re.finditer(r"[^\r\n]+", work.text[at:start]):
-            work.replace(at + line.start(), at + line.end(), placeholders.comment(line.group()))
+            hidden = filler * len(line.group()) if filler else placeholders.comment(line.group())
+            work.replace(at + line.start(), at + line.end(), hidden)
         at = max(at, end)
     return work.done()
 

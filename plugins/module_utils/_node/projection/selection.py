@@ -26,7 +26,7 @@ _NAME = r"\w[\w.+-]{0,127}"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _PATH = r"/(?!/)[\w./+@%,:~-]*"
 # Text with a shape, each a strict rule for the whole value. None has room for spaces, quotes, "=" or an URL's "user:password@".
-_TEXT = {
+TEXT_RULES = {
     "name": _NAME,
     "name or variable": r"%s|\$\{[A-Z_]{1,64}\}" % _NAME,
     "path": _PATH,
@@ -62,7 +62,7 @@ _compiled: "Any" = {}  # shape: its rule, once a value was held against it; a lo
 
 def shapes() -> "Any":
     """Every shape that a listed place can have; in addition "one of A|B|C"."""
-    return sorted(set(_TEXT) | set(_LISTS) | {"bool", "int"})
+    return sorted(set(TEXT_RULES) | set(_LISTS) | {"bool", "int"})
 
 
 def fits(shape: "Any", value: "Any") -> bool:
@@ -81,9 +81,9 @@ def fits(shape: "Any", value: "Any") -> bool:
         return value in shape[len(_ONE_OF) :].split("|")
     rule = _compiled.get(shape)
     if rule is None:
-        if shape not in _TEXT:
+        if shape not in TEXT_RULES:
             raise ValueError("there is no shape called %r" % (shape,))
-        rule = _compiled[shape] = re.compile(_TEXT[shape])
+        rule = _compiled[shape] = re.compile(TEXT_RULES[shape])
     return value == "" or (len(value) <= LONGEST and rule.fullmatch(value) is not None)
 
 

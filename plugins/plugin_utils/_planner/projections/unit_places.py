@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""List what may leave a host of a unit's files: how words are divided, listed flags with values of their shape, and listed variables.
+
+Files of units and of their environment hold secrets, such as the password of a proxy. Everything that is not listed travels as FILLER,
+one for each byte, so that quotes, lines and words are where they are in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+
+FILLER = "\x7f"
+_BEGIN = r"(?<![^\s\"'=])"
+_END = r"(?=[\s\"'\\]|\Z)"
+_BETWEEN = r"(?:=|[ \t]+(?:\\\n[ \t]*)?)[\"']?"  # of a flag and its value
+# Where words, lines and comments begin and end, and that a word is a flag.
+_STRUCTURE = (r"[ \t\"'\\=]", r"^[ \t]*[#;]", _BEGIN + "-")
+_UNIT = (
+    r"^[ \t]*\[[A-Za-z-]{1,32}\]",
+    r"^[ \t]*(?:ExecStart|EnvironmentFile|Environment)(?=[ \t]*=)",
+    r"^[ \t]*ExecStart[ \t]*=[ \t]*[-@:+!|]*[\"']?[\w./+@%:~-]+" + _END,
+    r"^[ \t]*EnvironmentFile[ \t]*=[ \t]*-?/[\w./+@%,:~*?-]+" + _END,
+    r"\$\{[A-Za-z_]\w*\}",
+    _BEGIN + r"\$[A-Za-z_]\w*" + _END,
+)
+
+
+def keep_command(flags: Mapping[str, str]) -> Keep:
+    """List what a unit's files may show of the command that they start. flags: name -> the shape of its value."""
+    return _keep((*_UNIT, *_show_flags(flags)))
+
+
+def keep_variables(flags: Mapping[str, str], variables: Mapping[str, str]) -> Keep:
+    """List what may be shown of the places where variables are set. variables: name -> the shape of its value, '' if it holds flags."""
+    names = rf"(?:^|{_BEGIN})(?:{_either(variables)})(?==)"
+    values = [rf"{_BEGIN}{re.escape(name)}=[\"']?{_rule(shape)}{_END}" for name, shape in sorted(variables.items()) if shape]
+    return _keep((*_UNIT, *_show_flags(flags), names, *values))
+
+
+def _keep(patterns: Iterable[str]) -> Keep:
+    return {"format": "text", "filler": FILLER, "patterns": [*_STRUCTURE, *patterns]}
+
+
+def _show_flags(flags: Mapping[str, str]) -> list[str]:
+    """Show flags alone, since a variable may hold the value, and with values of their shape."""
+    named = {name: shape for name, shape in flags.items() if name.startswith("-")}
+    shapes = sorted({shape for shape in named.values() if shape})
+    by_shape = {shape: [name for name in named if named[name] == shape] for shape in shapes}
+    values = [f"{_BEGIN}(?:{_either(names)}){_BETWEEN}{_rule(shape)}{_END}" for shape, names in by_shape.items()]
+    return [rf"{_BEGIN}(?:{_either(named)})(?=[=\s\"'\\]|\Z)", *values]
+
+
+def _either(names: Iterable[str]) -> str:
+    return "|".join(map(re.escape, sorted(names, key=lambda name: (-len(name), name))))
+
+
+def _rule(shape: str) -> str:
+    """Write the rule of a shape so that it can be a part of another one. `%` begins a specifier of systemd."""
+    rule = selection.TEXT_RULES[shape]
+    folded = rule.removeprefix("(?i)")
+    return f"(?{'' if folded == rule else 'i'}:{folded})"

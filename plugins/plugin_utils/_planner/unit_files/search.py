@@ -1,0 +1,136 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find the files of a unit beneath a directory where no systemd runs: its own file, and its drop-ins in the order in which they are read.
+
+The rules are those of systemd.unit(5), "Unit File Load Path", and of unit_file_find_fragment() and unit_file_find_dropin_paths() in
+systemd 252.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+# The load path of the system's manager, the first directory with a name counts; /lib where it is not merged with /usr/lib.
+FOLDERS = (
+    "/etc/systemd/system.control", "/run/systemd/system.control", "/run/systemd/transient", "/run/systemd/generator.early",
+    "/etc/systemd/system", "/etc/systemd/system.attached", "/run/systemd/system", "/run/systemd/system.attached",
+    "/run/systemd/generator", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
+    "/run/systemd/generator.late",
+)  # fmt: skip
+_ALIASES = ("/etc/systemd/system", "/run/systemd/system")  # where `systemctl enable` makes the links of a unit's Alias=
+_MOST_NAMES = 8
+
+
+@dc.dataclass(frozen=True)
+class UnitFiles:
+    """The files of one unit. own: '' if there is no file, or a link masks the unit.
+
+    name: its own name, if it was asked for by an alias. alias: it has several names.
+    """
+
+    name: str
+    own: str = ""
+    drop_ins: tuple[str, ...] = ()
+    alias: bool = False
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (self.own, *self.drop_ins) if self.own else ()
+
+
+def ask_for(unit: str) -> queries.Question:
+    """Ask where the files of a unit are. Nothing is read."""
+    names = [unit, *_templates(unit)]
+    files = [f"{folder}/{name}" for folder in FOLDERS for name in names]
+    aliases = [f"{folder}/*.{_kind(unit)}" for folder in _ALIASES]
+    return queries.paths(f"unit {unit}", [*files, *(f"{folder}/*.conf" for folder in _drop_in_folders(unit)), *aliases])
+
+
+def find_files(obs: Observation, unit: str) -> UnitFiles:
+    """Find the files of a unit, by its other names as well."""
+    names, entries = [unit], dict(_entries(obs, unit))
+    name, own = unit, None
+    while own is None:
+        own = _first(entries, (name, *_templates(name)))
+        if own is None:
+            return UnitFiles(unit)
+        real = str(own.get("real") or "")
+        target = posixpath.basename(real)
+        if posixpath.dirname(real) in FOLDERS and target not in (name, *_templates(name)):  # an alias
+            if target in names or len(names) >= _MOST_NAMES:
+                return UnitFiles(unit)
+            names, name, own = [target, *names], target, None  # drop-ins of its own name outrank those of aliases
+            entries.update(_entries(obs, target))
+    if not own.get("real") or own.get("type") != "file":
+        return UnitFiles(unit)
+    known = (*names, *(template for one in names for template in _templates(one)))
+    links = {posixpath.basename(path): str(entry.get("real")) for path, entry in entries.items() if posixpath.dirname(path) in _ALIASES}
+    others = [other for other, real in links.items() if other not in known and posixpath.split(real) in _places(known)]
+    missing = [ask_for(other) for other in others if not obs.asked(ask_for(other))]
+    if missing:
+        raise NeedMore(missing)
+    for other in others:
+        entries.update(_entries(obs, other))
+    names += others
+    return UnitFiles(name, str(own["path"]), _drop_ins(entries, names), alias=len(names) > 1)
+
+
+def _places(names: Iterable[str]) -> set[tuple[str, str]]:
+    return {(folder, name) for folder in FOLDERS for name in names}
+
+
+def _entries(obs: Observation, unit: str) -> Mapping[str, Mapping[str, Any]]:
+    return {str(entry["path"]): entry for entry in obs.raw(ask_for(unit)).get("files") or ()}
+
+
+def _first(entries: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> Mapping[str, Any] | None:
+    """The entry of the first name that any folder has, in the first folder that has it."""
+    return next((entries[path] for name in names for folder in FOLDERS if (path := f"{folder}/{name}") in entries), None)
+
+
+def _drop_ins(entries: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> tuple[str, ...]:
+    """Sort drop-ins by the names of their files; of one name the first folder has it. A link to nothing or to a device says nothing."""
+    folders = dict.fromkeys(folder for name in names for folder in _own_folders(name))
+    kinds = dict.fromkeys(f"{folder}/{_kind(name)}.d" for name in names for folder in FOLDERS)
+    found: dict[str, str] = {}
+    for folder in (*folders, *kinds):
+        for path in sorted(entries):
+            if posixpath.dirname(path) == folder and path.endswith(".conf"):
+                found.setdefault(posixpath.basename(path), path)
+    there = (found[name] for name in sorted(found, key=lambda name: name.encode("utf-8", "surrogateescape")))
+    return tuple(path for path in there if entries[path].get("real") and entries[path].get("type") == "file")
+
+
+def _drop_in_folders(unit: str) -> list[str]:
+    return [*_own_folders(unit), *(f"{folder}/{_kind(unit)}.d" for folder in FOLDERS)]
+
+
+def _own_folders(unit: str) -> list[str]:
+    """The folders for drop-ins of a unit but those of its kind, as they outrank one another."""
+    return [f"{folder}/{name}.d" for folder in FOLDERS for name in (unit, *_templates(unit), *_prefixes(unit))]
+
+
+def _kind(unit: str) -> str:
+    return unit.rpartition(".")[2]
+
+
+def _templates(unit: str) -> tuple[str, ...]:
+    """`name@.service` for `name@instance.service`."""
+    name, at, instance = unit.rpartition(".")[0].partition("@")
+    return (f"{name}@.{_kind(unit)}",) if at and instance else ()
+
+
+def _prefixes(unit: str) -> list[str]:
+    """`a-b-.service` and `a-.service` for `a-b-c.service`, the longest first."""
+    name, at, _instance = unit.rpartition(".")[0].partition("@")
+    parts = name.split("-")
+    shorter = ["-".join(parts[:count]) + "-" for count in range(len(parts) - 1, 0, -1)]
+    return [f"{prefix}{at}.{_kind(unit)}" for prefix in shorter if prefix != name and prefix.strip("-")]

@@ -1,0 +1,143 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tell with which arguments a unit starts a program that does not run: by its file, its drop-ins and the files with its environment.
+
+Beneath another root directory `search` finds these files. On a host systemd names them. The arguments of a process that runs outrank them.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import unit_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.unit_places import FILLER
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import search, syntax, words
+
+_HIDDEN_RUN = re.compile(FILLER + "+")
+
+
+@dc.dataclass(frozen=True)
+class Start:
+    """The command line of a program as its unit has it. argv: as of a process, with HIDDEN for what did not travel or is not known."""
+
+    argv: tuple[str, ...] = ()
+    where: str = ""
+    line: int = 0
+
+    @property
+    def place(self) -> str:
+        return f"{self.where}:{self.line}" if self.where else ""
+
+
+def questions(root: str, unit: str) -> list[queries.Question]:
+    """Ask where the unit's files are, if no systemd can be asked."""
+    return [] if root == "/" else [search.ask_for(unit)]
+
+
+def read_start(root: str, obs: Observation, unit: str, program: str, flags: Mapping[str, str]) -> Start:
+    """Read how a unit starts a program. flags: name -> the shape of its value, as for a process. No argument if it starts another one."""
+    found = search.find_files(obs, unit) if root != "/" else _find_loaded(obs, unit)
+    files = _read_files(obs, found.paths, unit_places.keep_command(flags))
+    if not files or not files[0].text:  # an empty file masks its unit
+        return Start()
+    service = syntax.read_service([(file.path, file.text) for file in files], found.name, alias=found.alias)
+    command = next((c for c in reversed(service.commands) if posixpath.basename(c.words[0]) == program), None)
+    if command is None:
+        return Start()
+    given = list(command.words[1:])
+    if not command.verbatim:
+        given = words.fill_variables(given, _variables(obs, found, files, service, given, flags))
+    argv = (_HIDDEN_RUN.sub(selection.HIDDEN, word) for word in (command.words[0], *given))
+    return Start(tuple(argv), command.path, command.line)
+
+
+def _find_loaded(obs: Observation, unit: str) -> search.UnitFiles:
+    """Find the files that systemd has read for a unit."""
+    known = obs.unit(unit)
+    own = known.get("FragmentPath") or ""
+    if known.get("LoadState") != "loaded" or not own.startswith("/"):
+        return search.UnitFiles(unit)
+    drop_ins = tuple(path for path in (known.get("DropInPaths") or "").split() if path.startswith("/"))
+    several = len((known.get("Names") or "").split()) > 1
+    return search.UnitFiles(known.get("Id") or unit, own, drop_ins, alias=several)
+
+
+def _read_files(obs: Observation, paths: Iterable[str], keep: Keep) -> list[File]:
+    """Ask for all of them in one look."""
+    asked = [queries.file(path, keep) for path in paths]
+    missing = [question for question in asked if not obs.asked(question)]
+    if missing:
+        raise NeedMore(missing)
+    return [obs.file(str(question["path"])) for question in asked]
+
+
+def _variables(
+    obs: Observation, unit: search.UnitFiles, files: list[File], service: syntax.Service, given: list[str], flags: Mapping[str, str]
+) -> dict[str, str]:  # fmt: skip
+    """The variables that a command refers to. A file with an environment outranks Environment=, and of several files the last one."""
+    names = _shapes(given, flags)
+    if not names:
+        return {}
+    keep = unit_places.keep_variables(flags, names)
+    units = [_ask(file.path, unit.name, keep) for file in files if "Environment" in file.text]
+    sources = [path.removeprefix("-") for path in service.files]
+    known = {path: _ask(path, unit.name, keep) for path in sources if path.startswith("/") and FILLER not in path}
+    missing = [question for question in (*units, *known.values()) if not obs.asked(question)]
+    if missing:
+        raise NeedMore(missing)
+    texts = [(path, text) for question in units for path, text in _texts(obs, question)]
+    found = dict(word.partition("=")[::2] for word in syntax.read_service(texts, unit.name, alias=unit.alias).assignments)
+    for path in sources:
+        if path in known:
+            for _path, text in _texts(obs, known[path]):
+                found.update(syntax.read_environment(text))
+        elif path.startswith("/"):  # nobody knows which file that is, and so what it sets
+            found.update(dict.fromkeys(names, FILLER))
+    return {name: found[name] for name in names if name in found}
+
+
+def _shapes(given: list[str], flags: Mapping[str, str]) -> dict[str, str]:
+    """The variables that are referred to, with the shape of the flag whose whole value one is; '' for one that may hold flags."""
+    shapes = dict.fromkeys(sorted(words.name_variables(given)), "")
+    before = ""
+    for word in given:
+        name, equals, value = word.partition("=")
+        flag, value = (name, value) if equals else (before, word)
+        found = words.name_variables([value])
+        if flag in flags and len(found) == 1 and value in (f"${min(found)}", f"${{{min(found)}}}"):
+            shapes[min(found)] = flags[flag]
+        before = word
+    return shapes
+
+
+def _ask(pattern: str, unit: str, keep: Keep) -> queries.Question:
+    """Ask for the files of a pattern once more, by the variables of this unit."""
+    return {**queries.glob(pattern, keep), "id": f"glob:{pattern} for {unit}"}
+
+
+def _texts(obs: Observation, question: queries.Question) -> list[tuple[str, str]]:
+    """The texts of the files of a pattern. One that is not there sets nothing: either it may be missing, or the unit does not start."""
+    listed = obs.raw(question).get("files") or ()
+    found = [Observation({}, {f"file:{entry['path']}": entry}).file(str(entry["path"])) for entry in listed]
+    return [(file.path, file.text) for file in found if file.exists]
+
+
+def require_known(start: Start, value: str, flag: str) -> None:
+    """Refuse a value of a flag that is needed and not known."""
+    if selection.HIDDEN in value:
+        raise PlanError(
+            f"the value of {flag} is not known",
+            where=start.where,
+            line=start.line or None,
+            why="it has a specifier of systemd or a variable that only the host can fill in, or a form that is not sent from the host",
+            next="Write the path there, or set gpufleet_config_path to it",
+        )
