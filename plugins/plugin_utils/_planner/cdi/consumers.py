@@ -44,12 +44,23 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def others(policy: Policy, obs: Observation, instances: Iterable[Instance]) -> tuple[Consumer, ...]:
-    return (*podman(obs), *on_nodes_of_slurm(obs), *runtime(policy, obs, instances))
+    return (*podman(policy, obs), *on_nodes_of_slurm(obs), *runtime(policy, obs, instances))
 
 
-def podman(obs: Observation) -> tuple[Consumer, ...]:
+def podman(policy: Policy, obs: Observation) -> tuple[Consumer, ...]:
     """Podman makes its cache again for every command, and a spec that is too new for it is an `unresolvable` device, no more is said."""
-    return reader(obs, PODMAN, UNKNOWN)
+    version = read_podmans_version(policy, obs)
+    return () if version is None else make_reader(PODMAN, version, UNKNOWN)
+
+
+def read_podmans_version(policy: Policy, obs: Observation) -> str | None:
+    """Give the version of this host's Podman, "" where no package brought it, None where there is none.
+
+    In a tree without its package the option says it, where no other engine is asked for whose version that could be.
+    """
+    alone = policy.root != "/" and policy.engines == (PODMAN,)
+    version = find_packaged(obs, PODMAN) or (policy.engine_version if alone else "")
+    return version if version or PODMAN in programs(obs) else None
 
 
 def on_nodes_of_slurm(obs: Observation) -> tuple[Consumer, ...]:
@@ -64,9 +75,17 @@ def on_nodes_of_slurm(obs: Observation) -> tuple[Consumer, ...]:
 
 def reader(obs: Observation, name: str, unknown: str) -> tuple[Consumer, ...]:
     """One program by its package, or by its file; () where it reads no specs. unknown: the newest of one that no package brought."""
-    version = next(filter(None, map(obs.package, PACKAGES[name])), "")
-    if not version and name not in programs(obs):
-        return ()
+    version = find_packaged(obs, name)
+    return make_reader(name, version, unknown) if version or name in programs(obs) else ()
+
+
+def find_packaged(obs: Observation, name: str) -> str:
+    """Give the version of the first of a program's packages that is installed, "" for none."""
+    return next(filter(None, map(obs.package, PACKAGES[name])), "")
+
+
+def make_reader(name: str, version: str, unknown: str) -> tuple[Consumer, ...]:
+    """Give the reader that a release is, () where it reads no specs."""
     newest = cdi_versions.max_cdi(name, version) if version else unknown
     return (Consumer(TITLES[name], version, newest),) if newest else ()
 

@@ -22,8 +22,10 @@ MAX_CDI: dict[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
         ((0, 0, 0), ""), ((25, 0, 0), "0.6.0"), ((25, 0, 17), "0.8.0"), ((26, 0, 0), "0.6.0"), ((26, 1, 0), "0.7.0"),
         ((27, 4, 0), "0.8.0"), ((28, 1, 0), "1.0.0"), ((29, 2, 0), "1.1.0"),
     ),
+    # Podman 3.2 to 3.4 have a library from before the first release, which reads .json alone and nodes by other keys; 4.0 has one that
+    # reads 0.1.0 and 0.2.0 and refuses every later version.
     "podman": (
-        ((0, 0, 0), ""), ((3, 2, 0), "0.3.0"), ((4, 1, 0), "0.4.0"), ((4, 3, 0), "0.5.0"), ((4, 7, 0), "0.6.0"), ((5, 1, 0), "0.7.0"),
+        ((0, 0, 0), ""), ((4, 1, 0), "0.4.0"), ((4, 3, 0), "0.5.0"), ((4, 7, 0), "0.6.0"), ((5, 1, 0), "0.7.0"),
         ((5, 2, 0), "0.8.0"), ((5, 5, 0), "1.0.0"), ((6, 0, 0), "1.1.0"),
     ),
     # No engines of this collection's, and readers all the same. Apptainer takes variables, mounts and device nodes, and runs no hook.

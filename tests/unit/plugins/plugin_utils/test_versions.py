@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,6 +103,9 @@ def test_a_packagers_suffix_makes_no_difference(one: str, same: str) -> None:
         ("docker", "25.0.17", "0.8.0"),
         ("docker", "26.0.0", "0.6.0"),
         ("docker", "29.2.0", "1.1.0"),
+        ("podman", "3.4.4", ""),  # its library reads .json alone, with keys that no later version has
+        ("podman", "4.0.3", ""),  # 0.1.0 and 0.2.0, which this collection never writes
+        ("podman", "4.1.0", "0.4.0"),
         ("podman", "4.9.3", "0.6.0"),
         ("podman", "5.8.2", "1.0.0"),
         ("lxc", "6.0.0", ""),
@@ -111,6 +114,12 @@ def test_a_packagers_suffix_makes_no_difference(one: str, same: str) -> None:
 )
 def test_newest_cdi_specification(engine: str, version: str, newest: str) -> None:
     assert cdi_versions.max_cdi(engine, version) == newest
+
+
+@pytest.mark.parametrize("engine", traits.TRAITS)
+def test_people_are_told_of_the_release_with_which_the_table_begins(engine: str) -> None:
+    first = next(first for first, newest in cdi_versions.MAX_CDI[engine] if newest)
+    assert traits.of(engine).first_cdi == "{}.{}".format(*first)
 
 
 NUMBERS = st.tuples(*[st.integers(0, 99)] * 3)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, refusals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, refusals, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import directories
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Instance,
     Plan,
     Policy,
+    Refusal,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -35,24 +36,38 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
-    """The Podman of this host, as far as it reads CDI specs at all."""
-    for reader in consumers.podman(obs):
-        program = (obs.raw(consumers.QUESTION).get("found") or {}).get(NAME) or BINARY
-        evidence = Evidence("version", f"package {NAME} {reader.version}" if reader.version else program)
-        version = reader.version.rpartition(":")[2].partition("-")[0].partition("+")[0]
-        cdi = Cdi(able=True, enabled=True, dirs=CDI_DIRS, max_version=reader.newest, evidence=evidence)
-        return (Instance(NAME, version, program, "", CONFIG, "", "package", running=False, cdi=cdi, cri=False),)
-    return ()
+    """Find the Podman of this host. One that reads no CDI spec is left alone, since CDI is all that this collection does for it."""
+    said = consumers.read_podmans_version(policy, obs)
+    if said is None:
+        return ()
+    program = (obs.raw(consumers.QUESTION).get("found") or {}).get(NAME) or BINARY
+    evidence = Evidence("version", f"package {NAME} {said}" if obs.package(NAME) else program)
+    version = said.rpartition(":")[2].partition("-")[0].partition("+")[0]
+    newest = next((reader.newest for reader in consumers.podman(policy, obs)), "")
+    cdi = Cdi(able=bool(newest), enabled=bool(newest), dirs=CDI_DIRS if newest else (), max_version=newest, evidence=evidence)
+    refusal, place = (Refusal(), CONFIG) if newest else (refuse_old(version), program)
+    return (Instance(NAME, version, program, "", place, "", "package", running=False, cdi=cdi, cri=False, refusal=refusal),)
+
+
+def refuse_old(version: str) -> Refusal:
+    """Say why a Podman that reads no CDI specs is left alone."""
+    return Refusal(
+        f"Podman {version} reads no CDI specs, and gets GPUs in no other way from this collection",
+        f"Upgrade it to Podman {traits.of(NAME).first_cdi} or newer, and run again",
+        "unfit",
+    )
 
 
 def advice(policy: Policy, obs: Observation) -> tuple[str, ...]:
     """What a person should know of the Podman of this host, whoever else is configured on it."""
     used = policy.cdi_spec_dirs or CDI_DIRS
-    return tuple(text for reader in consumers.podman(obs) for text in (*directories.advice(obs, reader.version, used), *hooks(policy, obs)))
+    return tuple(text for reader in consumers.podman(policy, obs) for text in list_advice(policy, obs, reader.version, used))
 
 
-def hooks(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    return directories.hooked(obs) if policy.cdi != "disabled" and policy.root == "/" else ()
+def list_advice(policy: Policy, obs: Observation, version: str, used: tuple[str, ...]) -> tuple[str, ...]:
+    """Put together what the files of containers.conf give to say."""
+    hooks = directories.hooked(obs) if policy.cdi != "disabled" else ()
+    return (*directories.advice(obs, version, used), *hooks, *directories.find_undefined_runtime(obs))
 
 
 def counts(policy: Policy, others: Iterable[Instance]) -> bool:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where Podman looks for CDI specs and hook files: the usual directories, unless containers.conf of the host names others.
+"""What containers.conf of the host says that GPUs depend on: where Podman looks for CDI specs and hook files, and which runtime it starts.
 
 Nothing is written there. Hook files in the usual directories are the host's (resources/oci_hook.py); of those in others a person is told.
 
@@ -24,7 +24,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 READ_SINCE = (5, 5, 0)
 KEY = ("engine", "cdi_spec_dirs")
 HOOKS = ("engine", "hooks_dir")  # in every release; a rootless Podman runs none
-KEEP = file_places.keep("toml", {KEY: "paths", HOOKS: "paths"})
+RUNTIME = ("engine", "runtime")  # a path, or a name in the table `runtimes` or in the built-in one
+KEEP = file_places.keep("toml", {KEY: "paths", HOOKS: "paths", RUNTIME: "program", ("engine", "runtimes", "*"): "paths"})
+# The names that some release of containers/common has built in (pkg/config/default.go).
+BUILT_IN = frozenset(
+    ("crun", "crun-vm", "crun-wasm", "kata", "kata-fc", "kata-qemu", "kata-runtime", "krun", "ocijail", "runc", "runj", "runsc", "youki")
+)
 # A later one counts (pkg/config of containers/common).
 FILES = ("/usr/share/containers/containers.conf", "/etc/containers/containers.conf")
 DROP_INS = "/etc/containers/containers.conf.d/*.conf"
@@ -57,13 +62,17 @@ def last(obs: Observation, key: tuple[str, str]) -> Directories | None:
 
 def said(obs: Observation, key: tuple[str, str]) -> Iterator[Directories]:
     """What each file says in its turn; without names where that is not known: a list that adds to another, a file that is broken."""
-    for file in [*(obs.file(path, KEEP) for path in FILES), *sorted(obs.glob(DROP_INS, KEEP), key=lambda f: f.path)]:
-        if not file.exists:
-            continue
+    for file in list_files(obs):
         try:
             yield from of_file(file, key)
         except PlanError:
             yield Directories((), file.path)
+
+
+def list_files(obs: Observation) -> list[File]:
+    """List those of the host, in the order in which Podman reads them."""
+    found = [*(obs.file(path, KEEP) for path in FILES), *sorted(obs.glob(DROP_INS, KEEP), key=lambda f: f.path)]
+    return [file for file in found if file.exists]
 
 
 def of_file(file: File, key: tuple[str, str]) -> Iterator[Directories]:
@@ -97,3 +106,22 @@ def hooked(obs: Observation) -> tuple[str, ...]:
         for path in paths
         if found and obs.exists(path)
     )
+
+
+def find_undefined_runtime(obs: Observation) -> tuple[str, ...]:
+    """Tell of a default runtime whose name nothing defines: Podman starts no container at all (makeRuntime in libpod)."""
+    name, where, defined = "", "", set(BUILT_IN)
+    for file in list_files(obs):
+        try:
+            doc = toml_file.read(file)
+        except PlanError:
+            return ()  # Podman does not start with it either, and says so
+        engine = doc.data.get(RUNTIME[0])
+        value, table = (engine.get(RUNTIME[1]), engine.get("runtimes")) if isinstance(engine, dict) else (None, None)
+        defined |= set(table) if isinstance(table, dict) else set()
+        if isinstance(value, str) and value:
+            name, where = value, f"{file.path}:{toml.line_of(doc, RUNTIME)}"
+    if not name or name.startswith("/") or name in defined or file_places.hidden(name):
+        return ()
+    why = f"Podman starts no container: its default runtime is {name} ({where}), and no containers.conf of this host defines that"
+    return (f"{why}. Remove runtime there: containers get GPUs by CDI with every runtime",)

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, node, refusals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import detect as podman
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -21,7 +23,7 @@ from tests.unit.builders import obs
 from tests.unit.records import ONE_GPU, instance, record
 
 NOTHING = {"processes": [], "units": {}}
-OLD, NEW = "3.0.1+dfsg1-3", "5.4.2+ds1-2"
+OLD, NEW = "3.4.4+ds1-1ubuntu1", "5.4.2+ds1-2"
 
 
 def seen_with(version: str | None, **more: Any) -> Observation:
@@ -55,13 +57,34 @@ def test_a_host_with_podman_alone_gets_its_spec_and_nothing_else() -> None:
     ("version", "reads"), [(NEW, "0.8.0"), ("4.3.1+ds1-8+deb12u1", "0.5.0"), ("5:5.8.0-1", "1.0.0"), (OLD, ""), (None, "")]
 )
 def test_a_podman_counts_as_far_as_it_reads_specs(version: str | None, reads: str) -> None:
-    assert [i.cdi.max_version for i in podman.find(Policy(), seen_with(version))] == ([reads] if reads else [])
+    found = podman.find(Policy(), seen_with(version))
+    assert [(i.cdi.max_version, bool(i.refusal)) for i in found] == ([(reads, not reads)] if version else [])
 
 
-@pytest.mark.parametrize("version", [OLD, None])
-def test_no_engine_at_all_is_still_an_error_and_podman_is_named(version: str | None) -> None:
-    with pytest.raises(PlanError, match=r"no container engine.*and Podman by a release that reads CDI specs"):
+@pytest.mark.parametrize(
+    ("version", "says"), [(None, r"no container engine found.*and Podman"), (OLD, r"Podman 3\.4\.4 reads no CDI spec.*Podman 4\.1")]
+)
+def test_no_engine_that_can_be_used_is_an_error_and_podman_is_named(version: str | None, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
         refusals.require_engine(Policy(), node.see(Policy(), seen_with(version)).instances)
+
+
+TREE = Policy(root="/srv/image", engines=("podman",), engine_version="4.9.3")
+IN_A_TREE = [
+    # the policy, the version in the tree's package database, the version that counts ("" = there is no Podman)
+    (TREE, None, "4.9.3"),
+    (TREE, NEW, "5.4.2"),
+    (dc.replace(TREE, engines=("containerd", "podman")), None, ""),  # the option is containerd's
+    (dc.replace(TREE, engines=("auto",)), None, ""),
+    (dc.replace(TREE, root="/"), None, ""),
+]
+
+
+@pytest.mark.parametrize(("policy", "packaged", "version"), IN_A_TREE)
+def test_in_a_tree_the_option_says_which_podman_it_is(policy: Policy, packaged: str | None, version: str) -> None:
+    found = podman.find(policy, obs(packages={"podman": packaged} if packaged else {}))
+    assert [i.version for i in found] == ([version] if version else [])
+    assert len(consumers.podman(policy, obs(packages={"podman": packaged} if packaged else {}))) == len(found)
 
 
 K3S = instance(refusal=Refusal("k3s writes this configuration"), manager="k3s")

@@ -71,3 +71,26 @@ def test_a_hook_that_podmans_own_setting_names_is_named(files: dict[str, str], t
     said = f"Podman runs {HOOK} as well (hooks_dir, {where}), and a hook in addition to CDI injects GPUs twice: remove that file"
     assert detect.advice(Policy(), seen) == ((said,) if where else ())
     assert detect.advice(Policy(cdi="disabled"), seen) == (), "CRI-O beside it may get GPUs by that file"
+
+
+# files of the host -> the place that is named ("" = nothing is said)
+DEFAULTS = {
+    "a name that nothing defines": ({OWN: '[engine]\n# for the media server\nruntime = "nvidia"\n'}, f"{OWN}:3"),
+    "another file defines it": (
+        {OWN: '[engine]\nruntime = "nvidia"\n', DROP_IN: '[engine.runtimes]\nnvidia = ["/usr/bin/nvidia-container-runtime"]\n'},
+        "",
+    ),
+    "a built-in one": ({OWN: '[engine]\nruntime = "crun"\n'}, ""),
+    "a path": ({OWN: '[engine]\nruntime = "/usr/bin/nvidia-container-runtime"\n'}, ""),
+    "a later file names another": ({OWN: '[engine]\nruntime = "nvidia"\n', LATER: '[engine]\nruntime = "runc"\n'}, ""),
+    "a later file is the one": ({USUAL: '[engine]\nruntime = "runc"\n', LATER: '[engine]\nruntime = "nvidia"\n'}, f"{LATER}:2"),
+    "an empty name": ({OWN: '[engine]\nruntime = ""\n'}, ""),
+    "a file that is no TOML": ({OWN: '[engine]\nruntime = "nvidia"\n', LATER: "[engine\n"}, ""),
+    "no file": ({}, ""),
+}
+
+
+@pytest.mark.parametrize(("files", "where"), DEFAULTS.values(), ids=DEFAULTS)
+def test_a_default_runtime_that_nothing_defines_is_named(files: dict[str, str], where: str) -> None:
+    found = detect.advice(Policy(), obs(files=files, packages={"podman": "5.4.2-1"}))
+    assert [where] == ([text.partition("runtime is nvidia (")[2].partition(")")[0] for text in found] or [""])
