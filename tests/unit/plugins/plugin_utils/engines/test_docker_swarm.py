@@ -1,0 +1,84 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes of a Swarm with live-restore, which dockerd does not start with: their next restart would be the end of Docker there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import swarm_node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError, Policy
+
+from tests.unit.builders import obs, sha
+from tests.unit.docker_hosts import CONFIG, DIRS, ENTRY, OURS, UNIT, acts, planned, running
+
+LIVE = '{\n  "live-restore": true\n}'
+OLD, NEW = "24.0.7", "26.1.5"  # needs a reload, and a restart for CDI
+TREE = Policy(root="/srv/tree", engine_version=NEW, engines=("docker",))
+MEMBER = dict.fromkeys((swarm_node.STATE, swarm_node.CERTIFICATE), "")
+
+# version, file, state of the Swarm, flags -> the line that is refused ("" = nothing is), the words of the advice
+HOSTS: dict[str, tuple[str, str | None, str, list[str], str, str]] = {
+    "a restart is needed": (NEW, LIVE, "active", [], f"{CONFIG}:2", ""),
+    "and its manager is locked": (NEW, LIVE, "locked", [], f"{CONFIG}:2", ""),
+    "the flag": (NEW, None, "active", ["--live-restore"], CONFIG, ""),
+    "a reload is enough": (OLD, LIVE, "active", [], "", "does not start again"),
+    "it has left": (NEW, LIVE, "inactive", [], "", ""),
+    "without live-restore": (NEW, '{"live-restore": false}', "active", [], "", ""),
+    "nothing is said of it": (OLD, None, "active", [], "", ""),
+}
+
+
+@pytest.mark.parametrize(("version", "text", "state", "argv", "where", "words"), HOSTS.values(), ids=HOSTS)
+def test_no_restart_is_planned_that_docker_would_not_survive(
+    version: str, text: str | None, state: str, argv: list[str], where: str, words: str
+) -> None:
+    seen = running(version, text, argv=argv, LiveRestoreEnabled=False, Swarm={"LocalNodeState": state})
+    if where:
+        with pytest.raises(PlanError, match="live-restore.*Swarm") as error:
+            planned(Policy(), seen)
+        assert f"{error.value.where}:{error.value.line}".removesuffix(":None") == where
+        return
+    plan = planned(Policy(), seen)
+    assert len(acts(plan)) == 1
+    assert [words for advice in plan.advice if words in advice] == ([words] if words else [])
+
+
+AFTER = json.dumps({"runtimes": ENTRY, "features": {"cdi": True}, "live-restore": True})
+# the file from before -> whether the restart that takes CDI back is refused
+BEFORE = {'{"live-restore": true}': True, '{"debug": true}': False}
+
+
+@pytest.mark.parametrize(("content", "refused"), BEFORE.items())
+def test_restoring_goes_by_the_file_that_docker_would_start_with(content: str, refused: bool) -> None:
+    kept = {CONFIG: {"existed": True, "sha256_after": sha(AFTER), "content": content}}
+    seen = running(NEW, AFTER, originals=kept, Runtimes=OURS, CDISpecDirs=DIRS, Swarm={"LocalNodeState": "active"})
+    policy = Policy(state="absent")
+    (instance,) = docker.find(policy, seen)
+    if refused:
+        with pytest.raises(PlanError, match="live-restore.*Swarm"):
+            docker.plan_absent(policy, seen, instance)
+    else:
+        assert acts(docker.plan_absent(policy, seen, instance)) == [f"restart {UNIT}"]
+
+
+# the files of a tree -> whether it is refused
+TREES: dict[str, tuple[dict[str, str], bool]] = {
+    "a node of a Swarm": ({CONFIG: LIVE, **MEMBER}, True),
+    "its certificate is gone, so dockerd clears the rest": ({CONFIG: LIVE, swarm_node.STATE: ""}, False),
+    "none": ({CONFIG: LIVE}, False),
+    "a node without live-restore": ({CONFIG: "{}", **MEMBER}, False),
+}
+
+
+@pytest.mark.parametrize(("files", "refused"), TREES.values(), ids=TREES)
+def test_a_tree_whose_docker_would_not_start_is_refused(files: dict[str, Any], refused: bool) -> None:
+    if refused:
+        with pytest.raises(PlanError, match="live-restore.*Swarm"):
+            planned(TREE, obs(files=files))
+    else:
+        assert planned(TREE, obs(files=files)).changes
