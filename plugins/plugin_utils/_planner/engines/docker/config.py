@@ -22,6 +22,7 @@ UNIT = "docker.service"
 PACKAGES = ("docker-ce", "docker.io", "moby-engine")
 DESKTOP = "docker-desktop"
 SNAP_CONFIG = "/var/snap/docker/current/config/daemon.json"
+SNAP_UNIT = "/etc/systemd/system/snap.docker.dockerd.service"  # snapd's, which is there whether the snap runs or not
 SURROGATE = re.compile("[\udc80-\udcff]")
 # Key in the file -> the flags that say the same. dockerd does not start when both do (findConfigurationConflicts in moby's
 # daemon/config); `runtimes` is the exception, whose entries are put together.

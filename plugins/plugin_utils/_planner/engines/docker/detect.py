@@ -37,6 +37,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Evidence,
     Instance,
     Leftover,
+    NeedMore,
     Plan,
     PlanError,
     Policy,
@@ -45,6 +46,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     refused,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+
+# Whether snapd has a Docker.
+SNAP = queries.file(config.SNAP_UNIT, content=False)
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -57,7 +61,7 @@ def questions(policy: Policy) -> list[queries.Question]:
         *(queries.file(h.binary, content=False) for h in policy.handlers),
     ]
     if policy.root != "/":
-        return [*asked, *swarm_node.questions(policy)]
+        return [*asked, *swarm_node.questions(policy), SNAP]
     running = queries.processes(["dockerd"], config.READ_FLAGS)
     asked += [running, queries.units([options.service or UNIT])]
     if processes.declared(options):  # which process is Docker's is seen first: its name alone starts no service that systemd listens for
@@ -80,7 +84,7 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
     running = bool(daemon) or by_options
     binary = str(daemon.get("exe") or obs.raw(queries.which(["dockerd"]))["found"].get("dockerd") or "")
     packaged = next((v for v in (obs.package(name) for name in PACKAGES) if v), "")
-    elsewhere = refused_elsewhere(obs, daemon)
+    elsewhere = refused_elsewhere(policy, obs, daemon, installed=bool(binary or packaged))
     unit = policy.root == "/" and bool(obs.unit((policy.service if config.named(policy) else "") or UNIT))
     if not (binary or packaged or unit or elsewhere or wanted_in_tree(policy)):
         return ()
@@ -142,9 +146,10 @@ def plain(version: str) -> str:
     return ".".join(str(n) for n in parsed.release) if parsed else version
 
 
-def refused_elsewhere(obs: Observation, daemon: Mapping[str, Any]) -> tuple[str, str, Refusal] | None:
+def refused_elsewhere(policy: Policy, obs: Observation, daemon: Mapping[str, Any], *, installed: bool) -> tuple[str, str, Refusal] | None:
     """A Docker that is not the host's own: (manager, where it is configured, what to do instead)."""
-    if config.snapped(daemon) or (not daemon and any(config.snapped(p) for p in processes.called(obs, "dockerd"))):
+    snapped = config.snapped(daemon) or (not daemon and any(config.snapped(p) for p in processes.called(obs, "dockerd")))
+    if snapped or (not daemon and not installed and snap_is_there(policy, obs)):
         return "snap", config.SNAP_CONFIG, Refusal(
             "This Docker is a snap, whose confinement hides the driver's files and the NVIDIA runtime from it",
             "Install Docker Engine from a package (docker-ce, docker.io) instead, and run again",
@@ -157,6 +162,15 @@ def refused_elsewhere(obs: Observation, daemon: Mapping[str, Any]) -> tuple[str,
             "unfit",
         )  # fmt: skip
     return None
+
+
+def snap_is_there(policy: Policy, obs: Observation) -> bool:
+    """Tell whether snapd has a Docker that does not run: in a tree, and on a host of whose engines Docker is asked for by name."""
+    if policy.root == "/" and not config.named(policy):
+        return False
+    if not obs.asked(SNAP):
+        raise NeedMore([SNAP])
+    return obs.exists(config.SNAP_UNIT)
 
 
 def setting(obs: Observation, path: str, *keys: str) -> Any:

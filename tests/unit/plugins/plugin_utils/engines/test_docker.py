@@ -88,6 +88,25 @@ def test_docker_desktop() -> None:
     assert "virtual machine" in str(found.refusal)
 
 
+SNAP = {docker_config.SNAP_UNIT: "[Unit]\n"}
+TREE = Policy(root="/srv/tree", engine_version="24.0.5", engines=("docker",))
+# the policy, the packages -> the manager of what is found ("" = nothing is)
+SNAPS: dict[str, tuple[Policy, dict[str, str], str]] = {
+    "a tree": (TREE, {}, "snap"),
+    "a tree whose engines are searched for": (dc.replace(TREE, engines=("auto",), engine_version=""), {}, "snap"),
+    "a host on which it does not run": (Policy(engines=("docker",)), {}, "snap"),
+    "a host whose engines are searched for": (Policy(), {}, ""),
+    "beside a package": (TREE, {"docker-ce": "5:28.5.2-1"}, "package"),
+}
+
+
+@pytest.mark.parametrize(("policy", "installed", "manager"), SNAPS.values(), ids=SNAPS)
+def test_a_snap_that_does_not_run(policy: Policy, installed: dict[str, str], manager: str) -> None:
+    found = docker.find(policy, obs(files=SNAP, packages=installed))
+    assert [i.manager for i in found] == ([manager] if manager else [])
+    assert [i.config_path for i in found if i.manager == "snap" and i.refusal] == ([docker_config.SNAP_CONFIG] if manager == "snap" else [])
+
+
 def test_the_hosts_own_daemon_comes_before_a_persons() -> None:
     person = {"pid": 9, "exe": "/usr/bin/dockerd", "argv": ["dockerd"], "cgroup": "/user.slice/user-1000.slice/user@1000.service/x"}
     assert docker_config.process(obs(processes=[person, PROCESS]))["pid"] == 3
