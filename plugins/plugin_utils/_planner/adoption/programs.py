@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Handlers whose program is gone: every pod that names one fails, and nothing says so before.
+"""Handlers whose program is gone: every pod or container that names one fails, and nothing says so before.
 
 They stay behind where the packages were removed, where a GPU Operator was and its directory was cleaned, where an image was built on
 another host.
@@ -13,7 +13,7 @@ import dataclasses as dc
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, queries, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, NeedMore, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -57,11 +57,11 @@ def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], deci
     wanted = {(d.engine, handler.name): handler.binary for d in decisions if d.handler for handler in policy.handlers}
     advice, beforehand = [], []
     for it in gone(obs, instances):
-        what = f"Every pod of the handler {it.handler} fails: {it.program} does not exist"
+        every, handler = ("Every pod", "handler") if traits.of(it.engine).kubernetes else ("Every container", "runtime")
+        what = f"{every} of the {handler} {it.handler} fails: {it.program} does not exist"
         if it.default:
-            what = (
-                f"Every pod without a handler of its own fails: the default handler, {it.handler}, runs {it.program}, which does not exist"
-            )
+            how = f"the default {handler}, {it.handler}, runs {it.program}, which does not exist"
+            what = f"{every} without a {handler} of its own fails: {how}"
         program = wanted.get((it.engine, it.handler), "")
         if program and comes(policy, obs, program):
             brought = "installs that program" if program == it.program else "points the handler to a program that exists"

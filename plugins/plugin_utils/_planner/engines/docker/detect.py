@@ -46,6 +46,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     refused,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
 # Whether snapd has a Docker.
 SNAP = queries.file(config.SNAP_UNIT, content=False)
@@ -109,7 +110,7 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         cdi=cdi(version, info, switch(obs, where.config)),
         invocation_id=obs.unit(where.unit).get("InvocationID", ""),
         default_handler=str(info.get("DefaultRuntime") or setting(obs, where.config, "default-runtime") or docker_plan.BUILT_IN),
-        handlers={name: str((table or {}).get("path") or "") for name, table in (info.get("Runtimes") or {}).items()},
+        handlers=read_runtimes(obs, where.config, info),
         low_level=runs(policy, obs, where.config, info),
         cri=False,
         pid=int(daemon.get("pid") or 0),
@@ -126,6 +127,14 @@ def runs(policy: Policy, obs: Observation, path: str, info: Mapping[str, Any]) -
     paths = {name: str((table or {}).get("path") or "") for name, table in (info.get("Runtimes") or {}).items()}
     said = (paths.get(name) or str(setting(obs, path, "runtimes", name, "path") or "") for name in names)
     return low_level.first((*said, docker_plan.BUILT_IN))
+
+
+def read_runtimes(obs: Observation, path: str, info: Mapping[str, Any]) -> dict[str, str]:
+    """Read the runtimes and their programs: the daemon's own word, and of one that does not run what its file says."""
+    said = info.get("Runtimes") if info else setting(obs, path, "runtimes")
+    entries = said if isinstance(said, Mapping) else {}
+    found = {name: str(entry.get("path") or "") for name, entry in entries.items() if isinstance(entry, Mapping)}
+    return {name: program for name, program in found.items() if not file_places.hidden(program)}
 
 
 def wanted_in_tree(policy: Policy) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from typing import Any
 
 import pytest
@@ -48,6 +49,20 @@ CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...
     ("the default one", engine("old", old=TOOLKIT), {},
      (f"Every pod without a handler of its own fails: the default handler, old, runs {TOOLKIT}, which does not exist. {TAKE_OUT}",), ()),
 ]  # fmt: skip
+
+ENGINES = [
+    # the engine, the default handler -> how the sentence begins
+    ("docker", "nvidia", "Every container without a runtime of its own fails: the default runtime, nvidia, runs"),
+    ("docker", "runc", "Every container of the runtime nvidia fails:"),
+    ("crio", "runc", "Every pod of the handler nvidia fails:"),
+]
+
+
+@pytest.mark.parametrize(("name", "default", "begins"), ENGINES)
+def test_each_engine_is_told_of_in_its_own_words(name: str, default: str, begins: str) -> None:
+    instance = dc.replace(engine(default, nvidia=USUAL), engine=name)
+    (said,) = programs.plan(Policy(packages="ignore"), obs(), (instance,), ()).advice
+    assert said.startswith(begins)
 
 
 BRING = "Reinstall the program (gpufleet_packages: present installs NVIDIA's), or set another one in gpufleet_handlers"

@@ -66,6 +66,24 @@ def test_a_tree_by_its_package_and_its_file(version: str, text: str, enabled: bo
     assert (found.version, found.cdi.enabled, str(found.refusal)) == (version, enabled, "")
 
 
+RUNTIMES = {
+    "as its file says": (
+        '{"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}',
+        OURS["nvidia"]["path"],
+    ),
+    "a shim has no program": ('{"runtimes": {"nvidia": {"runtimeType": "io.containerd.runsc.v1"}}}', ""),
+    "no table": ('{"runtimes": {"nvidia": 1}}', None),
+    "no file": ("", None),
+}
+
+
+@pytest.mark.parametrize(("text", "program"), RUNTIMES.values(), ids=RUNTIMES)
+def test_the_runtimes_of_a_docker_that_does_not_run(text: str, program: str | None) -> None:
+    seen = obs(files={CONFIG: text} if text else {}, packages={"docker-ce": "5:28.2.0-1"})
+    (found,) = docker.find(Policy(root="/srv/tree"), seen)
+    assert found.handlers == ({} if program is None else {"nvidia": program})
+
+
 def test_stopped_by_its_banner() -> None:
     seen = obs(files={"/usr/bin/dockerd": ""}, commands={"/usr/bin/dockerd --version": "Docker version 28.5.2, build abc\n"})
     (found,) = docker.find(Policy(), seen)
