@@ -22,19 +22,25 @@ def program(process: Mapping[str, Any]) -> str:
 
 
 def flag(argv: Iterable[object], *names: str) -> str:
-    """What a flag says on a command line, as `--config F` or `--config=F`; '' where it is not given.
+    """Read the value of a flag on a command line, '' where it is not given.
 
     Of one that is given twice the last counts: Go's flag package, and with it urfave/cli and pflag, set the value each time.
     """
-    found, takes = "", False
+    return (flag_values(argv, *names) or ("",))[-1]
+
+
+def flag_values(argv: Iterable[object], *names: str) -> tuple[str, ...]:
+    """Read the values of a flag, as `--config F` or `--config=F`, each time that it is given."""
+    found: list[str] = []
+    takes = False
     for word in map(str, argv):
         if takes:
-            found, takes = word, False
+            found, takes = [*found, word], False
             continue
         name, equals, value = word.partition("=")
-        if name in names:
-            found, takes = value, not equals
-    return found
+        takes = name in names and not equals
+        found += [value] if name in names and equals else []
+    return tuple(found)
 
 
 def declared(policy: Policy) -> bool:

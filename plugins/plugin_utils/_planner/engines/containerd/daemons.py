@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import start
 
 NAMES = [known.DAEMON]
 CONFIG, ADDRESS = ("--config", "-config", "-c"), ("--address", "-address", "-a")
@@ -73,8 +74,13 @@ def _all(policy: Policy, obs: Observation) -> list[Daemon]:
     if all(d.manager.own_engine for d in found) and not processes.called(obs, "containerd"):
         packaged = any(obs.package(name) for name in releases.PACKAGES)
         if find_program(obs) or packaged or obs.unit(policy.service or releases.UNIT):
-            found.append(_stopped(policy, obs, releases.CONFIG))
+            found.append(_stopped(policy, obs))
     return found
+
+
+def unit_start(policy: Policy, obs: Observation) -> start.Start:
+    """How its unit starts a containerd that does not run."""
+    return start.read_start(policy.root, obs, policy.service or releases.UNIT, known.DAEMON, READ_FLAGS)
 
 
 def _running(policy: Policy, obs: Observation, process: Mapping[str, Any], binary: str, itself: bool) -> Daemon:
@@ -105,14 +111,20 @@ def _unit(policy: Policy, obs: Observation, process: Mapping[str, Any], manager:
 
 def _by_options(policy: Policy, obs: Observation) -> list[Daemon]:
     """The daemon that the options describe, where no verified process has this configuration: one that runs if something does."""
-    daemon = _stopped(policy, obs, policy.config_path)
+    daemon = dc.replace(_stopped(policy, obs), config=policy.config_path, manager=_manager(obs, policy.config_path))
     runs = bool(processes.called(obs, "containerd"))
     if runs and not processes.declared(policy):
         return []
     return [dc.replace(daemon, address=policy.socket, running=runs)]
 
 
-def _stopped(policy: Policy, obs: Observation, config: str) -> Daemon:
+def _stopped(policy: Policy, obs: Observation) -> Daemon:
+    argv = unit_start(policy, obs).argv
+    config = host_paths.as_opened(processes.flag(argv, *CONFIG)) or releases.CONFIG
     binary = find_program(obs)
     unit = policy.service or (releases.UNIT if obs.unit(releases.UNIT) else "")
-    return Daemon(config, "", binary, unit, False, known.of_config(config) or known.of_host(obs))
+    return Daemon(config, host_paths.as_opened(processes.flag(argv, *ADDRESS)), binary, unit, False, _manager(obs, config))
+
+
+def _manager(obs: Observation, config: str) -> Manager:
+    return known.of_config(config) or known.of_host(obs)

@@ -46,6 +46,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import start
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 plan = by_manager.plan
@@ -70,7 +71,7 @@ def questions(policy: Policy) -> list[queries.Question]:
     files = [q for config, place in absent.homes(policy) for q in _files_at(policy, config, place)]
     files += [queries.package(PACKAGES), queries.file(nvidia_ctk.MISPLACED, content=False), *known.questions(), *known.confinements()]
     if policy.root != "/":
-        return [*files, queries.which(daemons.NAMES)]
+        return [*files, queries.which(daemons.NAMES), *start.questions(policy.root, policy.service or releases.UNIT)]
     units = [policy.service or releases.UNIT, *known.unit_names()]
     sockets = dict.fromkeys([policy.socket or releases.SOCKET, *(m.socket for m in known.served() if m.socket)])
     return [
@@ -309,7 +310,7 @@ def _of_another(policy: Policy, obs: Observation) -> bool:
 def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     """Another root directory: nothing runs there, so only files, the package database and the user can answer."""
     there = [_in_tree(policy, obs, m.config, m) for m in known.present(obs)]
-    config = policy.config_path or releases.CONFIG
+    config = policy.config_path or _config_by_unit(policy, obs) or releases.CONFIG
     manager = known.of_config(config) or known.of_boot(obs, config == releases.CONFIG)
     if manager:
         return (_in_tree(policy, obs, config, manager),)
@@ -320,10 +321,18 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         return tuple(there)  # that is the containerd of this tree, and a file that no program reads makes no second one
     if not (packaged or written or (policy.engine_version and not _of_another(policy, obs))):
         return tuple(there)
-    return (*there, _in_tree(policy, obs, config, PACKAGE))
+    address = host_paths.as_opened(processes.flag(daemons.unit_start(policy, obs).argv, *daemons.ADDRESS))
+    return (*there, _in_tree(policy, obs, config, PACKAGE, address))
 
 
-def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager) -> Instance:
+def _config_by_unit(policy: Policy, obs: Observation) -> str:
+    unit = daemons.unit_start(policy, obs)
+    given = processes.flag(unit.argv, *daemons.CONFIG)
+    start.require_known(unit, given, daemons.CONFIG[0])
+    return host_paths.as_opened(given)
+
+
+def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager, address: str = "") -> Instance:
     if manager.place is None:
         return _instance(policy, obs, Daemon(config, manager.socket, "", "", False, manager))
     text = policy.engine_version or _packaged(obs, manager)
@@ -345,7 +354,7 @@ def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager) ->
         engine="containerd",
         version=str(version),
         binary="/usr/bin/containerd",
-        socket=policy.socket or manager.socket or releases.SOCKET,
+        socket=policy.socket or manager.socket or address or releases.SOCKET,
         config_path=config,
         unit=policy.service or manager.place.units[0],
         manager=shown_manager.name,

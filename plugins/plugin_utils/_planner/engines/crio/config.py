@@ -19,8 +19,20 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places, file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import start
 
 PAIR = re.compile(r"v?(\d{1,9})\.(\d{1,9})")
+
+
+@dc.dataclass(frozen=True)
+class Given:
+    """What the daemon's arguments set, which outranks its files. where, line: the place in its unit, if no process shows them."""
+
+    default: str = ""
+    hooks_dirs: tuple[str, ...] = ()
+    cdi_dirs: tuple[str, ...] = ()
+    where: str = ""
+    line: int | None = None
 
 
 @dc.dataclass(frozen=True)
@@ -32,6 +44,7 @@ class Paths:
     socket: str
     drop_in: str
     keep: Keep = dc.field(default_factory=crio_places.keep)  # what of its files may travel
+    given: Given = Given()
 
 
 @dc.dataclass(frozen=True)
@@ -82,9 +95,12 @@ def pair(version: str) -> tuple[int, int]:
 
 # Subcommands of the program: a process with one of these is not the daemon.
 SUBCOMMANDS = ("config", "status", "version", "wipe", "check")
+CONFIG, CONFIG_DIR, LISTEN = ("--config", "-config", "-c"), ("--config-dir", "-config-dir", "-d"), ("--listen", "-listen")
+# Flags that outrank the files (mergeConfig in CRI-O's internal/criocli). One for a list may be given several times, and divided by commas.
+DEFAULT, HOOKS, CDI = (("--default-runtime", "-default-runtime"), ("--hooks-dir", "-hooks-dir"), ("--cdi-spec-dirs", "-cdi-spec-dirs"))
 READ_FLAGS: Mapping[str, str] = {
-    "--config": "path", "-config": "path", "-c": "path", "--config-dir": "path", "-config-dir": "path", "-d": "path",
-    "--listen": "address", "-listen": "address", **dict.fromkeys(SUBCOMMANDS, ""),
+    **dict.fromkeys((*CONFIG, *CONFIG_DIR, *HOOKS, *CDI), "path"), **dict.fromkeys(LISTEN, "address"), **dict.fromkeys(DEFAULT, "name"),
+    **dict.fromkeys(SUBCOMMANDS, ""),
 }  # fmt: skip
 
 
@@ -107,13 +123,32 @@ def pid(obs: Observation) -> int:
 
 
 def places(policy: Policy, obs: Observation) -> Paths:
-    argv = (process(obs).get("argv") or [])[1:]
-    config = policy.config_path or host_paths.as_opened(processes.flag(argv, "--config", "-config", "-c")) or releases.CONFIG
+    running = process(obs) if policy.root == "/" else {}
+    unit = start.Start(tuple(running.get("argv") or ())) if running else unit_start(policy, obs)
+    argv = unit.argv[1:]
+    named, beside = processes.flag(argv, *CONFIG), processes.flag(argv, *CONFIG_DIR)
+    hooks, cdi = host_paths.opened_directories(_listed(argv, HOOKS)), host_paths.clean_directories(_listed(argv, CDI))
+    given = Given(processes.flag(argv, *DEFAULT), hooks, cdi, unit.where, unit.line or None)
+    if policy.root != "/":
+        for flag, value in ((CONFIG[0], named if not policy.config_path else ""), (CONFIG_DIR[0], beside), (DEFAULT[0], given.default)):
+            start.require_known(unit, value, flag)
+        for flag, values in ((HOOKS[0], given.hooks_dirs), (CDI[0], given.cdi_dirs)):
+            start.require_known(unit, ",".join(values), flag)
+    config = policy.config_path or host_paths.as_opened(named) or releases.CONFIG
     # A main file of one's own has its drop-ins next to it, as the default one has.
-    directory = host_paths.as_opened(processes.flag(argv, "--config-dir", "-config-dir", "-d")) or f"{config}.d"
-    socket = policy.socket or host_paths.as_opened(processes.flag(argv, "--listen", "-listen")) or releases.SOCKET
+    directory = host_paths.as_opened(beside) or f"{config}.d"
+    socket = policy.socket or host_paths.as_opened(processes.flag(argv, *LISTEN)) or releases.SOCKET
     drop_in = policy.drop_in_path or posixpath.join(directory, releases.DROP_IN)
-    return Paths(config, directory, socket, drop_in, crio_places.keep(policy.handlers))
+    return Paths(config, directory, socket, drop_in, crio_places.keep(policy.handlers), given)
+
+
+def unit_start(policy: Policy, obs: Observation) -> start.Start:
+    """How its unit starts a CRI-O that does not run."""
+    return start.read_start(policy.root, obs, policy.service or releases.UNIT, "crio", READ_FLAGS)
+
+
+def _listed(argv: Iterable[str], names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(item.strip() for value in processes.flag_values(argv, *names) for item in value.split(",") if item.strip())
 
 
 def named_or_default(policy: Policy, obs: Observation) -> Paths:
@@ -241,8 +276,15 @@ def in_force(policy: Policy, obs: Observation, where: Paths, binary: str, versio
             return from_tables([toml_file.printed(str(body.get("content") or ""), body, f"{where.socket} /config")], version, "dump")
         printed = obs.command([binary, *config_flags(obs, where), "config"], handle(obs), where.keep)
         if printed.ok:
-            return from_tables([toml_file.printed(printed.stdout, printed.answer, "the output of `crio config`")], version, "dump")
-    return from_tables([layer.data for layer in layers(obs, where)], version, "files")
+            dump = toml_file.printed(printed.stdout, printed.answer, "the output of `crio config`")
+            return outranked(from_tables([dump], version, "dump"), where.given)
+    return outranked(from_tables([layer.data for layer in layers(obs, where)], version, "files"), where.given)
+
+
+def outranked(force: Effective, given: Given) -> Effective:
+    """What the files add up to, with what the daemon's arguments set."""
+    default, hooks, cdi = given.default or force.default, given.hooks_dirs or force.hooks_dirs, given.cdi_dirs or force.cdi_dirs
+    return dc.replace(force, default=default, hooks_dirs=hooks, cdi_dirs=cdi)
 
 
 def config_flags(obs: Observation, where: Paths, prefix: str = "") -> list[str]:

@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import start
 
 # What NVIDIA's packages bring.
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}(?:\.\d{1,9})?")
@@ -58,7 +59,7 @@ def questions(policy: Policy) -> list[queries.Question]:
         *(queries.file(h.binary, content=False) for h in policy.handlers),
     ]
     if policy.root != "/":
-        return asked
+        return [*asked, *start.questions(policy.root, policy.service or releases.UNIT)]
     running = queries.processes(["crio"], config.READ_FLAGS)
     return [*asked, running, queries.units([policy.service or releases.UNIT]), queries.cri(socket), queries.cri(socket, "Version")]
 
@@ -281,6 +282,7 @@ def _plan(
     rest = tuple(layer for layer in layers if layer not in gone)
     desired = crio_plan.desired(policy, obs, instance, decision, where, rest)
     crio_plan.check_shadow(where, rest, desired)
+    crio_plan.check_arguments(where, desired)
     check_binaries(policy, obs, decision)
     adoption.require_same_place(obs, instance, found, desired, config.pair(instance.version), force)
     before = crio_plan.own(obs.file(where.drop_in, where.keep)) if any(layer.path == where.drop_in for layer in layers) else None

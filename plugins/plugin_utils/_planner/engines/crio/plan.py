@@ -156,6 +156,22 @@ def check_shadow(where: config.Paths, layers: tuple[config.Layer, ...], desired:
             )
 
 
+def check_arguments(where: config.Paths, desired: Desired) -> None:
+    """Refuse what an argument of the daemon would override, as nothing in a file outranks it."""
+    default, dirs, given = config.DEFAULT[0], config.CDI[0], where.given
+    asked = {default: desired.default, dirs: ", ".join(desired.cdi_dirs)}
+    set_by_flag = {default: given.default, dirs: ", ".join(given.cdi_dirs)}
+    for flag, value in set_by_flag.items():
+        if value and asked[flag] and value != asked[flag]:
+            raise PlanError(
+                f"CRI-O gets the flag {flag} ({value})",
+                where=given.where or where.config,
+                line=given.line,
+                why=f"the flag outranks all its files, and {asked[flag]} is needed",
+                next="Remove the flag from its unit, restart CRI-O and run again",
+            )
+
+
 def stray_advice(where: config.Paths, layers: tuple[config.Layer, ...]) -> tuple[str, ...]:
     return tuple(
         f"{layer.path} looks like a leftover, but CRI-O loads it: move it out of {where.directory}"

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, NeedMore, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import start
 
 SOCKET = "/var/run/docker.sock"
 CONFIG = "/etc/docker/daemon.json"
@@ -24,15 +25,16 @@ DESKTOP = "docker-desktop"
 SNAP_CONFIG = "/var/snap/docker/current/config/daemon.json"
 SNAP_UNIT = "/etc/systemd/system/snap.docker.dockerd.service"  # snapd's, which is there whether the snap runs or not
 SURROGATE = re.compile("[\udc80-\udcff]")
+ADD_RUNTIME = "--add-runtime"
 # Key in the file -> the flags that say the same. dockerd does not start when both do (findConfigurationConflicts in moby's
-# daemon/config); `runtimes` is the exception, whose entries are put together.
+# daemon/config); `runtimes` is the exception, whose entries are put together from 18.09 on.
 FLAGS: Mapping[str, tuple[str, ...]] = {
     "default-runtime": ("--default-runtime",),
     "features": ("--feature",),
     "cdi-spec-dirs": ("--cdi-spec-dir",),
     "live-restore": ("--live-restore",),
+    "runtimes": (ADD_RUNTIME,),
 }
-ADD_RUNTIME = "--add-runtime"
 # The flags whose values are read, with the shape of each.
 READ_FLAGS: Mapping[str, str] = {
     "--config-file": "path", "--host": "address", "-H": "address", "--default-runtime": "name", "--feature": "feature",
@@ -45,6 +47,15 @@ class Paths:
     config: str
     socket: str
     unit: str
+
+
+@dc.dataclass(frozen=True)
+class Flags:
+    """The arguments of dockerd, as `--name=value` each. where, line: the place in its unit, if they are not those of a process."""
+
+    words: tuple[str, ...] = ()
+    where: str = ""
+    line: int | None = None
 
 
 def named(policy: Policy) -> bool:
@@ -66,13 +77,21 @@ def question(path: str, handlers: Iterable[Handler] = ()) -> queries.Question:
 
 def places(policy: Policy, obs: Observation) -> Paths:
     options = policy if named(policy) else Policy()
-    argv = flags(process(obs)) if policy.root == "/" else ()
-    config = options.config_path or host_paths.as_opened((values(argv, "--config-file") or [""])[-1]) or CONFIG
+    argv = flags_given(policy, obs)
+    config = options.config_path or host_paths.as_opened(_config_by_flag(policy, obs, argv)) or CONFIG
     hosts = [
         host_paths.as_opened(h.removeprefix("unix://")) for h in (*values(argv, "--host"), *values(argv, "-H")) if h.startswith("unix:///")
     ]
     unit = options.service or str(process(obs).get("unit") or "") if policy.root == "/" else ""
     return Paths(config, options.socket or (hosts or [SOCKET])[0], unit or (UNIT if not process(obs) or policy.root != "/" else ""))
+
+
+def _config_by_flag(policy: Policy, obs: Observation, argv: Flags) -> str:
+    """The file that a flag names. If a unit of a daemon that does not run hides it, a host's report does without it."""
+    given = (values(argv, "--config-file") or [""])[-1]
+    if policy.root != "/":
+        start.require_known(unit_start(policy, obs), given, "--config-file")
+    return given if process(obs) or given.startswith("/") else ""
 
 
 def named_or_default(policy: Policy, obs: Observation) -> Paths:
@@ -101,9 +120,9 @@ def snapped(process: Mapping[str, Any]) -> bool:
     return str(process.get("exe") or "").startswith("/snap/") or str(process.get("unit") or "").startswith("snap.docker.")
 
 
-def flags(process: Mapping[str, Any]) -> tuple[str, ...]:
-    """The arguments, as `--name=value` each."""
-    words = [str(word) for word in (process.get("argv") or ())[1:]]
+def _joined(argv: Iterable[object]) -> tuple[str, ...]:
+    """Join flags and their values. argv: with the program."""
+    words = [str(word) for word in argv][1:]
     found: list[str] = []
     at = 0
     while at < len(words):
@@ -118,12 +137,35 @@ def flags(process: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def values(flags: tuple[str, ...], name: str) -> list[str]:
+def flags_given(policy: Policy, obs: Observation) -> Flags:
+    """Read the arguments of the daemon that runs; of one that does not run, those that its unit starts it with."""
+    daemon = process(obs) if policy.root == "/" else {}
+    if daemon:
+        return Flags(_joined(daemon.get("argv") or ()))
+    unit = unit_start(policy, obs)
+    return Flags(_joined(unit.argv), unit.where, unit.line or None)
+
+
+def unit_start(policy: Policy, obs: Observation) -> start.Start:
+    """How the unit starts a daemon that does not run."""
+    return start.read_start(policy.root, obs, unit_name(policy), "dockerd", READ_FLAGS)
+
+
+def unit_name(policy: Policy) -> str:
+    return (policy.service if named(policy) else "") or UNIT
+
+
+def values(flags: Flags, name: str) -> list[str]:
     """What a flag says, each time that it is given; a switch without a value says true."""
-    return [f.partition("=")[2] if "=" in f else "true" for f in flags if f.partition("=")[0] == name]
+    return [f.partition("=")[2] if "=" in f else "true" for f in flags.words if f.partition("=")[0] == name]
 
 
-def by_flag(flags: tuple[str, ...], key: str) -> list[str]:
+def runtimes_added(flags: Flags) -> dict[str, str]:
+    """The runtimes that flags define, with their programs."""
+    return dict(value.partition("=")[::2] for value in values(flags, ADD_RUNTIME))
+
+
+def by_flag(flags: Flags, key: str) -> list[str]:
     return [value for name in FLAGS[key] for value in values(flags, name)]
 
 
@@ -242,7 +284,7 @@ def running(obs: Observation, socket: str) -> tuple[str, ...]:
     return tuple(sorted(str((c.get("Names") or [str(c.get("Id"))[:12]])[0]).lstrip("/") for c in listed if isinstance(c, Mapping)))
 
 
-def survives(data: Mapping[str, Any], flags: tuple[str, ...], info: Mapping[str, Any]) -> bool:
+def survives(data: Mapping[str, Any], flags: Flags, info: Mapping[str, Any]) -> bool:
     """Whether running containers live through a restart: the daemon leaves them alone at its end, and takes them up at its start."""
     again = data.get("live-restore") is True or "true" in by_flag(flags, "live-restore")
     return bool(info.get("LiveRestoreEnabled")) and again

@@ -47,6 +47,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import start
 
 # Whether snapd has a Docker.
 SNAP = queries.file(config.SNAP_UNIT, content=False)
@@ -62,7 +63,7 @@ def questions(policy: Policy) -> list[queries.Question]:
         *(queries.file(h.binary, content=False) for h in policy.handlers),
     ]
     if policy.root != "/":
-        return [*asked, *swarm_node.questions(policy), SNAP]
+        return [*asked, *swarm_node.questions(policy), SNAP, *start.questions(policy.root, config.unit_name(policy))]
     running = queries.processes(["dockerd"], config.READ_FLAGS)
     asked += [running, queries.units([options.service or UNIT])]
     if processes.declared(options):  # which process is Docker's is seen first: its name alone starts no service that systemd listens for
@@ -228,13 +229,14 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     """What differs from the decision, and how it gets there."""
     if instance.refusal:
         raise refused(instance)
-    flags = config.flags(config.process(obs)) if policy.root == "/" else ()
+    flags = config.flags_given(policy, obs)
     file, doc = config.document(obs, instance.config_path, policy.handlers)
     desired = docker_plan.desired(policy, obs, instance, decision, doc, flags)
     check_binaries(policy, obs, decision)
     after, splices = json_text.merge(doc, desired.tree) if desired.tree else (doc, ())
     planned = docker_plan.change(file, doc, after, splices)
-    planned = dc.replace(planned, differences=docker_plan.differences(doc, desired.tree, desired), advice=advice(policy, instance))
+    said = advice(policy, instance, decision, flags)
+    planned = dc.replace(planned, differences=docker_plan.differences(doc, desired.tree, desired), advice=said)
     planned = dc.replace(planned, leftovers=leftovers(policy, obs, doc) if decision.handler else ())
     info = config.info(obs, instance.socket) if policy.root == "/" else {}
     lag = docker_plan.lag(desired, info)
@@ -273,11 +275,16 @@ def leftovers(policy: Policy, obs: Observation, doc: json_text.JsonDocument) -> 
     return nvidia_ctk_docker.found(doc.path, doc.data, before, names, never=policy.adopt == "never", packaged=packaged)
 
 
-def advice(policy: Policy, instance: Instance) -> tuple[str, ...]:
+def advice(policy: Policy, instance: Instance, decision: Decision, flags: config.Flags) -> tuple[str, ...]:
+    found: list[str] = []
     if policy.cdi_spec_dirs and docker_plan.series(instance) < CDI_SINCE:
         lacks = f"Docker {instance.version} does not know cdi-spec-dirs and would not start with it"
-        return (f"{lacks}: gpufleet_cdi_spec_dirs is not written there",)
-    return ()
+        found.append(f"{lacks}: gpufleet_cdi_spec_dirs is not written there")
+    by_flag = [handler.name for handler in policy.handlers if decision.handler and handler.name in config.runtimes_added(flags)]
+    if by_flag:
+        how = f"by the flag {config.ADD_RUNTIME}{f' ({flags.where}:{flags.line})' if flags.where else ''}"
+        found.append(f"Docker gets the runtime {', '.join(by_flag)} {how}, so it is not written to {instance.config_path}")
+    return tuple(found)
 
 
 def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None:
@@ -300,7 +307,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     """The bytes from before; where someone else has changed the file since, our keys go and the rest stays."""
     if instance.refusal:
         return Plan(advice=(str(instance.refusal),))
-    flags = config.flags(config.process(obs)) if policy.root == "/" else ()
+    flags = config.flags_given(policy, obs)
     file, doc = config.document(obs, instance.config_path, policy.handlers)
     original = owned_file.originals(obs).get(file.path)
     planned, after = given_back(policy, obs, file, doc, original) if original else without_copy(policy, obs, file, doc)
@@ -417,9 +424,7 @@ def taken_out(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocu
     return dc.replace(planned, changes=changes, differences=(owned_file.keys_out(file.path),), advice=(advice,))
 
 
-def forgotten(
-    policy: Policy, obs: Observation, instance: Instance, flags: tuple[str, ...], after: json_text.JsonDocument
-) -> docker_plan.Lag:
+def forgotten(policy: Policy, obs: Observation, instance: Instance, flags: config.Flags, after: json_text.JsonDocument) -> docker_plan.Lag:
     """What the daemon still does by our keys. A reload applies no absence: it takes a restart where the file says nothing any more."""
     info = config.info(obs, instance.socket)
     loaded = set(info.get("Runtimes") or {})

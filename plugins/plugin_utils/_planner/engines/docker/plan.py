@@ -32,6 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 # CDI is there behind features.cdi from 25.0, and on unless features.cdi is false from 28.2 (its release notes).
 CDI_SINCE = (25, 0)
 CDI_ON_SINCE = (28, 2)
+RUNTIMES_MERGED_SINCE = (18, 9)  # moby pull request 37871: before, dockerd refuses to start with runtimes by flag and by file
 VALIDATE_SINCE = (23, 0)
 NAMED = 10  # containers that are named one by one
 BUILT_IN = "runc"
@@ -72,7 +73,7 @@ def series(instance: Instance) -> tuple[int, int]:
 
 
 def desired(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, doc: json_text.JsonDocument, flags: tuple[str, ...]
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, doc: json_text.JsonDocument, flags: config.Flags
 ) -> Desired:
     tree: dict[str, Any] = {}
     paths: dict[str, str] = {}
@@ -81,6 +82,8 @@ def desired(
         entry, paths[handler.name] = runtime(doc, flags, handler, before)
         if entry:
             tree.setdefault("runtimes", {})[handler.name] = entry
+    if tree and config.runtimes_added(flags) and series(instance) < RUNTIMES_MERGED_SINCE:
+        raise both("runtimes", doc.path, flags, ", ".join(config.runtimes_added(flags)), ", ".join(tree["runtimes"]))
     default = wanted_default(policy, decision, doc, flags, before)
     if default and not config.by_flag(flags, "default-runtime"):
         tree["default-runtime"] = default
@@ -101,13 +104,14 @@ def desired(
 
 
 def runtime(
-    doc: json_text.JsonDocument, flags: tuple[str, ...], handler: Handler, before: Mapping[str, Any] | None
+    doc: json_text.JsonDocument, flags: config.Flags, handler: Handler, before: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], str]:
     """What is to be written of one handler, and its program as it will stand there."""
-    added = dict(value.partition("=")[::2] for value in config.values(flags, config.ADD_RUNTIME))
+    added = config.runtimes_added(flags)
     if handler.name in added:
         if not same_program(added[handler.name], handler.binary):
-            raise foreign(f"the flag --add-runtime defines the runtime {handler.name}", handler.name, doc.path, None, added[handler.name])
+            what = f"the flag {config.ADD_RUNTIME} defines the runtime {handler.name}"
+            raise foreign(what, handler.name, flags.where or doc.path, flags.line, added[handler.name])
         return {}, added[handler.name]
     path = ("runtimes", handler.name)
     present = json_text.lookup(doc, path)
@@ -150,7 +154,7 @@ def foreign(what: str, name: str, where: str, line: int | None, program: Any) ->
 
 
 def wanted_default(
-    policy: Policy, decision: Decision, doc: json_text.JsonDocument, flags: tuple[str, ...], before: Mapping[str, Any] | None
+    policy: Policy, decision: Decision, doc: json_text.JsonDocument, flags: config.Flags, before: Mapping[str, Any] | None
 ) -> str:
     """The default runtime that the file has to name; '' where what it names stays."""
     named = config.by_flag(flags, "default-runtime")
@@ -163,20 +167,21 @@ def wanted_default(
     else:
         return ""
     if named and named[-1] != wanted:
-        raise both("default-runtime", doc.path, named[-1], wanted)
+        raise both("default-runtime", doc.path, flags, named[-1], wanted)
     return wanted
 
 
-def both(key: str, where: str, flag: str, wanted: str) -> PlanError:
+def both(key: str, path: str, flags: config.Flags, value: str, wanted: str) -> PlanError:
     return PlanError(
-        f"{key} is set by the flag {config.FLAGS[key][0]} ({flag})",
-        where=where,
-        why=f"dockerd does not start if the file sets it as well, and {wanted} is needed",
+        f"{key} is set by the flag {config.FLAGS[key][0]} ({value})",
+        where=flags.where or path,
+        line=flags.line,
+        why=f"dockerd does not start if {path if flags.where else 'the file'} sets it as well, and {wanted} is needed",
         next="Remove the flag from the unit, restart Docker and run again",
     )
 
 
-def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: tuple[str, ...]) -> bool:
+def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: config.Flags) -> bool:
     """Whether features.cdi has to be written, so CDI is on at the next start as well."""
     off = [d for d in (config.by_flag(flags, "cdi-spec-dirs") or json_text.lookup(doc, ("cdi-spec-dirs",)) or []) if d == ""]
     if off:
@@ -188,11 +193,11 @@ def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: tuple[st
     value = json_text.lookup(doc, ("features", "cdi"))
     needed = value is not True if series(instance) < CDI_ON_SINCE else value is False
     if given and (needed or "cdi" in given):
-        raise both("features", doc.path, ", ".join(config.by_flag(flags, "features")), "cdi=true")
+        raise both("features", doc.path, flags, ", ".join(config.by_flag(flags, "features")), "cdi=true")
     return needed
 
 
-def wanted_dirs(policy: Policy, instance: Instance, doc: json_text.JsonDocument, flags: tuple[str, ...]) -> tuple[str, ...]:
+def wanted_dirs(policy: Policy, instance: Instance, doc: json_text.JsonDocument, flags: config.Flags) -> tuple[str, ...]:
     """cdi-spec-dirs is an unknown key before 25.0, with which dockerd does not start."""
     if not policy.cdi_spec_dirs or series(instance) < CDI_SINCE:
         return ()
@@ -201,7 +206,7 @@ def wanted_dirs(policy: Policy, instance: Instance, doc: json_text.JsonDocument,
     if host_paths.clean_directories(there) == policy.cdi_spec_dirs:
         return there  # dockerd reports them as they are spelled
     if given:
-        raise both("cdi-spec-dirs", doc.path, ", ".join(given), ", ".join(policy.cdi_spec_dirs))
+        raise both("cdi-spec-dirs", doc.path, flags, ", ".join(given), ", ".join(policy.cdi_spec_dirs))
     return policy.cdi_spec_dirs
 
 
@@ -303,7 +308,7 @@ class Cost:
         return f"{names.counted(len(self.containers), 'running container')} ({names.few(self.containers, NAMED)})"
 
 
-def cost(obs: Observation, instance: Instance, after: json_text.JsonDocument, flags: tuple[str, ...]) -> Cost:
+def cost(obs: Observation, instance: Instance, after: json_text.JsonDocument, flags: config.Flags) -> Cost:
     """The containers that a restart of this daemon ends: all that run, unless live-restore holds at its end and at its start."""
     info = config.info(obs, instance.socket)
     if not info.get("ContainersRunning") or config.survives(after.data, flags, info):
