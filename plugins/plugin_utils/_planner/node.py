@@ -63,6 +63,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
     oci_hook,
     packages,
     repository,
+    swarm,
     toolkit_config,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import resource as sharing
@@ -239,6 +240,7 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
             lambda: device_plugin.advise(policy, record),
             lambda: Plan(advice=dra.advice(claims(policy, obs, seen, after=True))),
             lambda: Plan(advice=(*consumers.advice(obs), *podman.advice(policy, obs))),
+            lambda: Plan(advice=swarm.advise(policy, obs, seen.instances, record, seen.driver)),
             lambda: sharing.plan(
                 policy, obs, seen.driver, seen.kubelet, *((residents or {}).get(name, "") for name in sharing.PROGRAM_NAMES)
             ),

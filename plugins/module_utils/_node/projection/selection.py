@@ -49,11 +49,12 @@ TEXT_RULES = {
     "access": r"[rwm]{1,16}",
     "link": r"[\w./+,~-]*::" + _PATH,
     "name=path": r"%s(?:=%s)?" % (_NAME, _PATH),
+    "resource": r"[\w.-]{1,64}=(?:(?:GPU|MIG)-[0-9A-Fa-f-]{1,64}|[0-9]{1,9})",
 }
 # A list whose items have the shape.
 _LISTS = {
     "names": "name", "programs": "program", "paths": "path", "patterns": "pattern", "annotations": "annotation",
-    "search paths": "search path",
+    "search paths": "search path", "resources": "resource",
 }  # fmt: skip
 _ONE_OF = "one of "
 _KEY = re.compile(r"[\w.*+-]{1,128}(?:/[\w.*+-]{0,128})?")

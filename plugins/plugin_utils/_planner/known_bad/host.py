@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     QueryFailed,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, repository, toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, repository, swarm, toolkit_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 OF_TOOLKIT = (packages.BASE, "nvidia-container-toolkit")  # the two whose programs rows are about; the family moves together
@@ -96,6 +96,7 @@ def states(look: Look) -> dict[State, bool | None]:
         "stale-spec": stale(look),
         "toolkit-drop-in": drop_in_stays(look),
         "adds-nvidia-repository": adds_repository(look),
+        "swarm-gpus": swarm.loses_assignment(swarm.read_offered(look.policy, look.obs, look.instances), look.record),
         "mounts-accepted": toolkit_config.accepts_mounts(look.obs, look.plan.whole.differences if look.plan else ()),
     }
 

@@ -38,6 +38,7 @@ State = Literal[
     "module-nvidia-current",
     "adds-nvidia-repository",
     "mounts-accepted",
+    "swarm-gpus",
 ]
 WORDS: Mapping[State, str] = {
     "drop-in-above-root": "a drop-in has a higher `version` than the main file",
@@ -52,6 +53,7 @@ WORDS: Mapping[State, str] = {
     "module-nvidia-current": "the kernel module on disk is called nvidia-current",
     "adds-nvidia-repository": "the run adds NVIDIA's public repository",
     "mounts-accepted": "the NVIDIA runtime accepts requests by mounts (a device plugin with the strategy `volume-mounts`)",
+    "swarm-gpus": "Docker Swarm assigns GPUs (`node-generic-resources`, `swarm-resource`), and the runtime's mode is not `legacy`",
 }
 
 

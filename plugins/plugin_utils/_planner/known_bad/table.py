@@ -66,6 +66,13 @@ ROWS: tuple[Row, ...] = (
         stops=False,
     ),
     Row(
+        "toolkit-without-swarm",
+        "a service of Docker Swarm gets other GPUs than Swarm has assigned to it, most often all",
+        (Release(TOOLKIT, "", "1.19.0"), Is("swarm-gpus")),
+        _UPGRADE.format("1.19.0") + ", or set gpufleet_injection: legacy",
+        (f"{_TOOLKIT}/issues/1599", f"{_TOOLKIT}/pull/1600"),
+    ),
+    Row(
         "toolkit-handler-without-type",
         "the handler in the drop-in of nvidia-ctk may have no runtime_type, and then no pod starts with it (container.Runtime.Name must be "
         "set)",

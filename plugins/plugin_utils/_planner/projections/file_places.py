@@ -43,7 +43,7 @@ REFRESH_ENV: Keep = {"format": "env", "places": [[["NVIDIA_CTK_CDI_OUTPUT_FILE_P
 DAEMON_JSON: Places = {
     ("runtimes", "*", "path"): "program", ("runtimes", "*", "runtimeType"): "name", ("default-runtime",): "name", ("features", "*"): "bool",
     ("runtimes", "*", "args"): ["is", []], ("runtimes", "*", "runtimeArgs"): ["is", []],  # that there are none
-    ("cdi-spec-dirs",): "paths", ("live-restore",): "bool",
+    ("cdi-spec-dirs",): "paths", ("live-restore",): "bool", ("node-generic-resources",): "resources",
 }  # fmt: skip
 
 # Codes by which the node says what is wrong with a text; it never says the text's own words.

@@ -72,13 +72,15 @@ OURS: file_places.Places = {
     BY_ENV: "bool", BY_MOUNT: "bool", SKIP: "bool", IGNORE_CHANNELS: "bool", (*RUNTIME, "mode"): "name", RUNTIMES: "programs",
     (*CDI, "annotation-prefixes"): "annotations", (*CDI, "default-kind"): "annotation", SPEC_DIRS: "paths",
 }  # fmt: skip
-KEEP = file_places.keep("toml", {**OURS, **owners_settings.places(())})
+SWARM = ("swarm-resource",)  # variables that Docker Swarm sets, with commas between them
+READ = {**OURS, SWARM: "pattern"}
+KEEP = file_places.keep("toml", {**READ, **owners_settings.places(())})
 
 
 def questions(policy: Policy, mode: str = "") -> list[queries.Question]:
     """mode: the one that is asked for by name; else those count that the policy can lead to."""
     modes = frozenset((mode,)) if mode else owners_settings.possible_modes(policy)
-    keep = file_places.keep("toml", {**OURS, **owners_settings.places(modes)}) if modes else KEEP
+    keep = file_places.keep("toml", {**READ, **owners_settings.places(modes)}) if modes else KEEP
     return [queries.file(PATH, keep), *owners_settings.questions(modes), *outer_host.questions(policy)]
 
 

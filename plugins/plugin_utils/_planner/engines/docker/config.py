@@ -26,6 +26,7 @@ SNAP_CONFIG = "/var/snap/docker/current/config/daemon.json"
 SNAP_UNIT = "/etc/systemd/system/snap.docker.dockerd.service"  # snapd's, which is there whether the snap runs or not
 SURROGATE = re.compile("[\udc80-\udcff]")
 ADD_RUNTIME = "--add-runtime"
+RESOURCES, ADD_RESOURCE = ("node-generic-resources",), "--node-generic-resource"
 # Key in the file -> the flags that say the same. dockerd does not start when both do (findConfigurationConflicts in moby's
 # daemon/config); `runtimes` is the exception, whose entries are put together from 18.09 on.
 FLAGS: Mapping[str, tuple[str, ...]] = {
@@ -38,7 +39,7 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
 # The flags whose values are read, with the shape of each.
 READ_FLAGS: Mapping[str, str] = {
     "--config-file": "path", "--host": "address", "-H": "address", "--default-runtime": "name", "--feature": "feature",
-    "--cdi-spec-dir": "path", "--live-restore": "switch", ADD_RUNTIME: "name=path",
+    "--cdi-spec-dir": "path", "--live-restore": "switch", ADD_RUNTIME: "name=path", ADD_RESOURCE: "resource",
 }  # fmt: skip
 
 
@@ -192,7 +193,7 @@ def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[
         raise PlanError(f"this is not UTF-8{', but UTF-16' if utf16 else ''}", where=path, line=line, next="Save the file as UTF-8")
     doc = json_text.parse(file.content, path)
     check_shape(doc, file.withheld)
-    file_places.require_shown(path, file.withheld, (("runtimes", "*", "**"),))
+    file_places.require_shown(path, file.withheld, (("runtimes", "*", "**"), RESOURCES))
     return file, doc
 
 

@@ -36,6 +36,7 @@ ABOVE, V3, SPEC, OWNS = "drop-in-above-root", "config-version-3", "stale-spec", 
 TOOL, OLD, MIG = "toolkit-drop-in", "reader-below-0.7.0", "mig"
 PACKED, CURRENT, CDI, REPO = "module-compressed", "module-nvidia-current", "cdi-injection", "adds-nvidia-repository"
 MOUNTS = "mounts-accepted"
+SWARM = "swarm-gpus"
 
 CASES: dict[str, list[tuple[dict[str, str], tuple[str, ...], str]]] = {
     "containerd-refuses-newer-drop-in": [
@@ -90,6 +91,13 @@ CASES: dict[str, list[tuple[dict[str, str], tuple[str, ...], str]]] = {
         ({"toolkit": "1.20.1-1"}, (CDI,), GOOD),
         ({"toolkit": "1.20.1-1"}, (MOUNTS,), GOOD),
         ({"toolkit": NOT_KNOWN}, (CDI, MOUNTS), UNKNOWN),
+    ],
+    "toolkit-without-swarm": [
+        ({"toolkit": "1.18.2-1"}, (SWARM,), BAD),
+        ({"toolkit": "1.17.8-1"}, (SWARM,), BAD),
+        ({"toolkit": "1.19.0-1"}, (SWARM,), GOOD),
+        ({"toolkit": "1.18.2-1"}, (), GOOD),
+        ({"toolkit": NOT_KNOWN}, (SWARM,), UNKNOWN),
     ],
     "toolkit-handler-without-type": [
         ({"toolkit": "1.19.1-1", "containerd": "2.3.7"}, (V3, TOOL), BAD),
