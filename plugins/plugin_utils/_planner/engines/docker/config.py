@@ -178,6 +178,8 @@ def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[
     if not obs.asked(question(path)):
         raise NeedMore([question(path, handlers)])
     file = obs.file(path)
+    if file.fault and file.fault.get("code") == "utf-16":
+        raise in_utf16(path)
     if file.fault:
         raise file_places.fault(path, str(file.fault.get("code")), int(file.fault.get("line") or 1), "JSON")
     if file.foreign_bytes:
@@ -188,13 +190,25 @@ def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[
         raise PlanError("this file cannot be read", where=path, why=file.trouble, next="Make it a regular file with a JSON object")
     broken = SURROGATE.search(file.content)
     if broken:
-        utf16 = file.content.startswith(("\udcff\udcfe", "\udcfe\udcff"))
-        line = 1 if utf16 else json_text.line_at(file.content, broken.start())
-        raise PlanError(f"this is not UTF-8{', but UTF-16' if utf16 else ''}", where=path, line=line, next="Save the file as UTF-8")
+        if file.content.startswith(("\udcff\udcfe", "\udcfe\udcff")):
+            raise in_utf16(path)
+        line = json_text.line_at(file.content, broken.start())
+        raise PlanError("this is not UTF-8", where=path, line=line, next="Save the file as UTF-8")
     doc = json_text.parse(file.content, path)
     check_shape(doc, file.withheld)
     file_places.require_shown(path, file.withheld, (("runtimes", "*", "**"), RESOURCES))
     return file, doc
+
+
+def in_utf16(path: str) -> PlanError:
+    """Make the error for a file that dockerd reads (moby pull request 44832), and that is edited here in UTF-8 alone."""
+    return PlanError(
+        "this is UTF-16",
+        where=path,
+        line=1,
+        why="Docker from 23.0 on reads it, but only a file in UTF-8 can be changed key by key",
+        next=f"Convert it with `iconv -f UTF-16 -t UTF-8 {path} > {path}.utf8 && mv {path}.utf8 {path}`, which changes no setting",
+    )
 
 
 SHAPES: tuple[tuple[tuple[str, ...], type, str], ...] = (
