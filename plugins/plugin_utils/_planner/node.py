@@ -249,7 +249,7 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
     recorded = decision_file.plan(policy, obs, record, seen.driver, taken_over(obs, parts), decides)
     stale = [verdict.path for verdict in seen.freshness if verdict.state == "stale"]
     measured = metrics.plan(policy, obs, record, seen.driver, stale, merge([*parts, recorded]))
-    alone = (*(sentence for _key, sentence in record.refused), *processes.others_advice(obs))
+    alone = (*(sentence for _key, sentence in record.refused), *processes.others_advice(obs), *seen.driver.notes)
     return summed([*parts, recorded, measured, Plan(advice=alone)], decides)
 
 

@@ -347,6 +347,11 @@ class Observation:
         seen = (a.get("programs") or {} for kind in ("which", "processes") for _qid, a in self._of_kind.get(kind, ()))
         return {path: identity for programs in seen for path, identity in programs.items()}
 
+    def located(self) -> frozenset[str]:
+        """The paths at which a search for programs has found one."""
+        found = (a.get("found") or {} for _qid, a in self._of_kind.get("which", ()))
+        return frozenset(path for paths in found for path in paths.values() if path)
+
     def said_by(self, question: queries.Question, pid: int) -> Mapping[str, Any]:
         """An answer over a socket, or an error: also where it came neither from this process nor from systemd, who listens for it."""
         a = self.attempt(question)

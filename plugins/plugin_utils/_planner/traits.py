@@ -45,6 +45,7 @@ class Traits:
     first_field: str = ""  # its first release that takes CDI devices from a kubelet (the CRI field CDIDevices)
     pod_note: str = ""  # the annotation in which it keeps a pod's handler, which its list of pods leaves empty
     load_image: str = ""
+    checks_default: bool = False  # it does not start without the program of its default handler (CRI-O, ValidateRuntimes)
     file_versions: bool = False  # its configuration files say versions, which may differ from one to the other
     operator: OperatorVariables | None = None  # None: the operator's toolkit needs no setting for it, or does not configure it
 
@@ -61,6 +62,7 @@ TRAITS = {
     CRIO: Traits(
         "CRI-O", kubernetes=True, handlers=True, hooks=True, proof="cri", first_cdi="1.24", first_field="1.28.0",
         pod_note="io.kubernetes.cri-o.RuntimeHandler",  # seen with 1.34
+        checks_default=True,
         load_image="skopeo copy oci-archive:FILE.tar containers-storage:IMAGE, or crictl pull IMAGE",
     ),
     DOCKER: Traits(

@@ -41,31 +41,49 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def gone(obs: Observation, instances: Iterable[Instance]) -> tuple[MissingProgram, ...]:
-    """A bare name is looked up by the engine in its own PATH, and so not judged here."""
-    found = [
-        MissingProgram(i.engine, name, i.handlers[name], name == i.default_handler) for i in instances for name in sandboxes.nvidias(i)
-    ]
-    named = [it for it in found if it.program.startswith("/")]
+    """Of NVIDIA's handlers and of the default one. A bare name is looked up by the engine in its own PATH, and so not judged here."""
+    found = [MissingProgram(i.engine, name, i.handlers[name], name == i.default_handler) for i in instances for name in judged(i)]
+    located = obs.located()
+    named = [it for it in found if it.program.startswith("/") and it.program not in located]
     unseen = [q for q in (queries.file(path, content=False) for path in dict.fromkeys(it.program for it in named)) if not obs.asked(q)]
     if unseen:
         raise NeedMore(unseen)
     return tuple(it for it in named if not obs.exists(it.program))
 
 
+def judged(instance: Instance) -> Iterable[str]:
+    """The handlers whose programs are looked for. An engine that runs only with its default one's program has that."""
+    proven = instance.running and traits.of(instance.engine).checks_default
+    default = [instance.default_handler] if instance.handlers.get(instance.default_handler) and not proven else []
+    return dict.fromkeys([*sandboxes.nvidias(instance), *default])
+
+
+def failing(it: MissingProgram) -> str:
+    """What fails, in the engine's words."""
+    if not traits.of(it.engine).kubernetes:
+        if it.default:
+            runs = f"the default runtime, {it.handler}, runs {it.program}, which does not exist"
+            return f"Every container without a runtime of its own fails: {runs}"
+        return f"Every container of the runtime {it.handler} fails: {it.program} does not exist"
+    if it.default:
+        return f"Every pod without a handler of its own fails: the default handler, {it.handler}, runs {it.program}, which does not exist"
+    return f"Every pod of the handler {it.handler} fails: {it.program} does not exist"
+
+
 def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: Iterable[Decision]) -> Plan:
     """Said first, before all that a run changes: in the words of what fails now."""
+    decisions = tuple(decisions)
+    becoming = {d.engine: d.handler for d in decisions if d.default}
     wanted = {(d.engine, handler.name): handler.binary for d in decisions if d.handler for handler in policy.handlers}
     advice, beforehand = [], []
     for it in gone(obs, instances):
-        every, handler = ("Every pod", "handler") if traits.of(it.engine).kubernetes else ("Every container", "runtime")
-        what = f"{every} of the {handler} {it.handler} fails: {it.program} does not exist"
-        if it.default:
-            how = f"the default {handler}, {it.handler}, runs {it.program}, which does not exist"
-            what = f"{every} without a {handler} of its own fails: {how}"
+        what, default = failing(it), becoming.get(it.engine, it.handler)
         program = wanted.get((it.engine, it.handler), "")
         if program and comes(policy, obs, program):
             brought = "installs that program" if program == it.program else "points the handler to a program that exists"
             beforehand.append(f"{what}. This run {brought}")
+        elif it.default and default != it.handler and comes(policy, obs, wanted.get((it.engine, default), "/")):
+            beforehand.append(f"{what}. This run makes {default} the default")
         elif program == it.program:
             advice.append(f"{what}. {BRING if policy.root == '/' else BRING_THERE}")
         else:

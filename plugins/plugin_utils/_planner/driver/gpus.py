@@ -30,6 +30,10 @@ LIBRARY_GLOBS = (
 )
 VERSION = re.compile(r"\b\d{1,9}\.\d{1,9}(?:\.\d{1,9})?\b")
 LIBRARY_VERSION = re.compile(r"\.so\.(\d{1,9}\.\d{1,9}(?:\.\d{1,9})?)$")
+UNSERVED = (
+    "The driver does not serve GPU {}, which is on the PCI bus, so no container gets it. See the kernel log (dmesg | grep -i xid), then "
+    "reset the GPU or reboot the host"
+)
 CHANNELS = "/dev/nvidia-caps-imex-channels/channel"
 CHANNEL = re.compile(CHANNELS + r"(\d{1,9})")
 SWITCH = re.compile(r"/dev/nvidia-nvswitch(?:ctl|\d{1,9})")
@@ -155,9 +159,11 @@ def judged(policy: Policy, obs: Observation, disk: mismatch.Modules) -> Driver:
     finding = mismatch.compare(version, where, user, disk)
     if finding.broken:
         return Driver("broken", version, gpus, f"{finding.text[0].upper()}{finding.text[1:]}", remedy=finding.remedy)
-    note = (f"driver {version}: {finding.text}. {finding.remedy}",) if finding.text else ()
+    notes = [f"driver {version}: {finding.text}. {finding.remedy}"] if finding.text else []
+    lost = sorted({*usable} - {g.bus_id for g in gpus} - excluded(obs, p))
+    notes += [UNSERVED.format(", ".join(lost))] if gpus and lost else []
     taken = [f"GPU {bus}: {FOREIGN_DRIVERS[held[bus]]}" for bus in pci if bus in held]
-    return dc.replace(with_module(version, where, gpus, usable, user, taken), notes=note)
+    return dc.replace(with_module(version, where, gpus, usable, user, taken, lost), notes=tuple(notes))
 
 
 def of_platform(policy: Policy, obs: Observation, p: Paths, version: str, there: list[Any], models: list[str]) -> Driver | None:
@@ -189,10 +195,12 @@ def not_loaded(buses: list[str], held: dict[str, str], disk: mismatch.Modules) -
     return Driver("not-loaded", "", (), f"{text}: {finding.text}" if finding.text else text, remedy=finding.remedy)
 
 
-def with_module(version: str, where: str, gpus: tuple[Gpu, ...], usable: list[str], user: dict[str, str], taken: list[str]) -> Driver:
+def with_module(
+    version: str, where: str, gpus: tuple[Gpu, ...], usable: list[str], user: dict[str, str], taken: list[str], lost: list[str]
+) -> Driver:
     """The module is loaded, its files are whole, and the libraries are of its version: does it serve the GPUs?
 
-    taken: what is said of each GPU that another driver has.
+    taken: what is said of each GPU that another driver has; lost: the GPUs that this one should serve and does not.
     """
     if not gpus and usable:
         text = f"The NVIDIA module {version} is loaded, but does not drive GPU {usable[0]}; the kernel log says why"
@@ -200,7 +208,6 @@ def with_module(version: str, where: str, gpus: tuple[Gpu, ...], usable: list[st
     if not gpus:
         lacks = f"it serves no GPU. {taken[0]}" if taken else "there is no GPU"
         return Driver("none", version, (), f"The NVIDIA module {version} is loaded, but {lacks}")
-    lost = sorted(set(usable) - {g.bus_id for g in gpus})
     text = f"Kernel module {version} ({where}), {len(gpus)} GPU{'s' if len(gpus) > 1 else ''}"
     text += f", user-space driver {version}" if user else ", no user-space driver in the usual folders"
     return Driver("ok", version, gpus, text + (f"; not served: {', '.join(lost)}" if lost else ""))

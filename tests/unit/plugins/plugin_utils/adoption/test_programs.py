@@ -35,7 +35,16 @@ def engine(default: str = "runc", **handlers: str) -> Instance:
         CDI, default_handler=default, handlers={"runc": "", **handlers})  # fmt: skip
 
 
+def docker(default: str, program: str) -> Instance:
+    named = {"handlers": {default: program}, "config_path": "/etc/docker/daemon.json", "cri": False}
+    return dc.replace(engine(default), engine="docker", version="28.5.1", **named)
+
+
+# One that cannot do CDI gets our handler as its default.
+OLD_DEFAULT = dc.replace(engine("kata", kata="/opt/kata"), version="1.6.20", cdi=Cdi(False, False, (), "", Evidence("files", "")))
 FAILS = "Every pod of the handler {} fails: {} does not exist. {}"
+DEFAULT = "Every pod without a handler of its own fails: the default handler, {}, runs {}, which does not exist. {}"
+CONTAINER = "Every container without a runtime of its own fails: the default runtime, {}, runs {}, which does not exist. {}"
 BRING_THERE = "Install the program there, or set another one in gpufleet_handlers"
 TAKE_OUT = "Remove the handler from the configuration of containerd, or reinstall the program"
 POINTED = "This run points the handler to a program that exists"
@@ -47,7 +56,17 @@ CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...
      (FAILS.format("nvidia-cdi", f"{TOOLKIT}.cdi", TAKE_OUT),), ()),
     ("one that this run mends", engine(nvidia=TOOLKIT), {}, (), (FAILS.format("nvidia", TOOLKIT, POINTED),)),
     ("the default one", engine("old", old=TOOLKIT), {},
-     (f"Every pod without a handler of its own fails: the default handler, old, runs {TOOLKIT}, which does not exist. {TAKE_OUT}",), ()),
+     (DEFAULT.format("old", TOOLKIT, TAKE_OUT),), ()),
+    ("the default one, of another's", engine("kata", kata="/opt/kata"), {}, (DEFAULT.format("kata", "/opt/kata", TAKE_OUT),), ()),
+    ("the default one, which a search has met", engine("crun", crun="/usr/bin/crun"), {"/usr/bin/crun": ""}, (), ()),
+    ("Docker's default one", docker("nvidia", USUAL), {}, (), (CONTAINER.format("nvidia", USUAL, "This run installs that program"),)),
+    ("Docker's, of another's", docker("sysbox", "/opt/sysbox-runc"), {},
+     (CONTAINER.format("sysbox", "/opt/sysbox-runc", TAKE_OUT.replace("containerd", "docker")),), ()),
+    ("CRI-O does not run without it", dc.replace(engine("crun", crun="/opt/crun"), engine="crio"), {}, (), ()),
+    ("a CRI-O that does not run", dc.replace(engine("crun", crun="/opt/crun"), engine="crio", running=False), {},
+     (DEFAULT.format("crun", "/opt/crun", TAKE_OUT.replace("containerd", "crio")),), ()),
+    ("one that this run replaces as the default", OLD_DEFAULT, {},
+     (), (DEFAULT.format("kata", "/opt/kata", "This run makes nvidia the default"),)),
 ]  # fmt: skip
 
 ENGINES = [

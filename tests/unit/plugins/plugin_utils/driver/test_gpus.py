@@ -160,6 +160,25 @@ def test_library_of_another_version_alone() -> None:
     assert "570.1.2" in parse({**{p: t for p, t in host().items() if "libnvidia" not in p}, **library("570.1.2")}).evidence
 
 
+EXCLUDED = information(BUSES[0], 0, UUIDS[0], **{"GPU Excluded": "Yes"})
+LOST: list[tuple[str, dict[str, Any], list[str]]] = [
+    # what the host is like, its files, the GPUs that are named as lost
+    ("one fell off the bus", {**host(), INFORMATION: None}, [BUSES[0]]),
+    ("two did", {**host(3), INFORMATION: None, INFORMATION.replace(BUSES[0], BUSES[1]): None}, [BUSES[0], BUSES[1]]),
+    ("all are served", host(), []),
+    ("the driver leaves one out by its options", {**host(), INFORMATION: EXCLUDED}, []),
+    ("another driver has it", {**host(), INFORMATION: None, f"/sys/bus/pci/drivers/vfio-pci/{BUSES[0]}": ""}, []),
+]
+
+
+@pytest.mark.parametrize(("files", "lost"), [row[1:] for row in LOST], ids=[row[0] for row in LOST])
+def test_a_lost_gpu_is_said_and_not_only_shown(files: dict[str, Any], lost: list[str]) -> None:
+    driver = parse(files)
+    assert driver.state == "ok"
+    assert [note for note in driver.notes if "dmesg" in note] == ([gpus.UNSERVED.format(", ".join(lost))] if lost else [])
+    assert ("not served" in driver.evidence) == bool(lost)
+
+
 PLATFORMS: list[tuple[str, str, dict[str, Any], str, str]] = [
     # where it was told, what the host is like, its files, state, platform
     ("NVIDIA-ISAAC-ROS/isaac_ros_common#163", "JetPack 6 has the module loaded", {**LOADED, **JETPACK}, "none", "tegra"),
