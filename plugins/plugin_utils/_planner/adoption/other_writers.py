@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who else writes on a host: nvidia-cdi-refresh, the GPU Operator, Kubespray. What they have to stop doing, and what to know of them."""
+"""Other writers on a host: nvidia-cdi-refresh and units like it, the GPU Operator, Kubespray. What they have to stop doing."""
 
 from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, cdi_units
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -18,7 +18,7 @@ KUBESPRAY_MARK = "/etc/kubernetes/kubelet.env"
 
 def questions(policy: Policy) -> list[queries.Question]:
     marks = [queries.file(path, content=False) for path in (OPERATOR_MARK, KUBESPRAY_MARK)]
-    return [*cdi_refresh.questions(policy), *kubelet.questions(policy), *marks]
+    return [*cdi_refresh.questions(policy), *cdi_units.questions(), *kubelet.questions(policy), *marks]
 
 
 def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
@@ -27,7 +27,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         return Plan()
     parts = [Plan(advice=(*operator_advice(obs), *kubespray_advice(obs)))]
     if record.cdi_owner == "collection":
-        parts.append(cdi_refresh.stop(policy, obs, record))
+        parts += [cdi_refresh.stop(policy, obs, record), Plan(advice=cdi_units.advice(obs))]
     return merge(parts)
 
 

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import void_mount
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import profiles
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, HostDecision, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, HostDecision, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 
@@ -26,6 +26,7 @@ class OfDriver:
     missing: tuple[str, ...]
     left_out: tuple[str, ...]
     void_mount: bool
+    bare: bool = False  # not one library of the driver was found
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -47,4 +48,16 @@ def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driv
         found.missing,
         found.left_out,
         void_mount.is_safe(policy, obs, host),
+        bool(found.missing) and not found.libraries,
     )
+
+
+def require_libraries(of: OfDriver, version: str, writes: Iterable[Plan]) -> None:
+    """Refuse to write a spec by which containers would get GPUs and nothing that can use them; nvidia-ctk makes none then either."""
+    if of.bare and any(planned.changes for planned in writes):
+        raise PlanError(
+            f"no CDI spec can be made: the kernel module {version} is loaded, and not one library of that release was found",
+            why=f"containers would get GPUs without {', '.join(of.missing[:2])}",
+            next="Install the driver's packages for compute workloads. If its files lie below a directory of their own, name it in "
+            "gpufleet_cdi_driver_root",
+        )

@@ -155,6 +155,7 @@ def outcome(
     less = functools.partial(lost.explained, policy, obs, driver, decided)
     written = [(write(policy, obs, one.spec, made.source, judged), place(policy, obs, one.spec), one.spec) for one in made.specs.values()]
     writes = [less(planned, file, spec, dict(kinds(policy))[spec.kind], own=is_own(file)) for planned, file, spec in written]
+    driver_part.require_libraries(made.of, driver.version, writes) if made.of else None
     less_asked = [(fabric_kinds.withdrawn(policy, going), why) for going, why in GOING.items()]
     gone = [caused(withdraw(policy, obs, why, going, frozenset(made.specs)), "policy") for going, why in less_asked if going]
     fabric = fabric_kinds.advice(policy, obs, merge(writes))

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Repositories of dnf and zypper with the address of ours and without a check of what comes from them.
+"""Repositories of dnf and zypper with the same address as this collection's and without a check of what comes from them.
 
 Neither of the two stops at a repository that is there twice, as apt does. It takes a package from either of them, so the one that checks
-nothing undoes what the key of ours is for: dnf.conf(5), `gpgcheck` and `repo_gpgcheck`; zypper checks the signature of the metadata unless
-`repo_gpgcheck` or `gpgcheck` is off. Of a file nothing travels but these words and the lines with the address of ours.
+nothing undoes what our key is for: dnf.conf(5), `gpgcheck` and `repo_gpgcheck`; zypper checks the signature of the metadata unless
+`repo_gpgcheck` or `gpgcheck` is off. Of a file nothing travels but these words and the lines with that address.
 """
 
 from __future__ import annotations

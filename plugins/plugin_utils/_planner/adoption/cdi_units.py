@@ -1,0 +1,55 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Units that run `nvidia-ctk cdi generate` at boot: a distribution's own, as in Universal Blue's images, or a person's.
+
+Such a unit writes over this collection's spec, or writes the same devices once more. It is its owner's, so it is named and stays. The
+toolkit's nvidia-cdi-refresh is another case (cdi_refresh). Of a unit's file nothing travels but these words.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption.cdi_refresh import SERVICE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+
+FOLDERS = ("/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")  # the first one counts
+NAME = "CDI units"
+PATTERNS = [f"{folder}/{place}*cdi*.service" for folder in FOLDERS for place in ("", "*.wants/")]
+UNITS = queries.paths(NAME, PATTERNS)
+COMMAND = r"nvidia-ctk(?:[ \t]+--?[\w=-]+)*[ \t]+cdi[ \t]+generate"
+GENERATES: Keep = {"format": "text", "patterns": [COMMAND]}
+
+
+def questions() -> list[queries.Question]:
+    return [UNITS]
+
+
+def advice(obs: Observation) -> tuple[str, ...]:
+    """Name the units that are enabled, are not masked and generate a spec. Their files are asked for where there are any."""
+    found = [entry for entry in obs.raw(UNITS).get("files") or () if posixpath.basename(str(entry["path"])) != SERVICE]
+    wanted = {posixpath.basename(str(entry["path"])) for entry in found if _is_link(entry)}
+    files: dict[str, str] = {}
+    for entry in (entry for entry in found if not _is_link(entry)):
+        files.setdefault(posixpath.basename(str(entry["path"])), str(entry["path"]) if entry.get("type") == "file" else "")
+    enabled = [path for name, path in files.items() if name in wanted and path]
+    return tuple(_sentence(path) for path in enabled if re.search(COMMAND, obs.text(path, GENERATES)))
+
+
+def _is_link(entry: Mapping[str, Any]) -> bool:
+    """Tell whether this is the link by which a unit is enabled."""
+    return posixpath.dirname(str(entry["path"])).endswith(".wants")
+
+
+def _sentence(path: str) -> str:
+    name = posixpath.basename(path)
+    return (
+        f"{path} is enabled and runs nvidia-ctk cdi generate, so a boot brings another spec of the same GPUs, or that one instead of this "
+        f"collection's. Disable it: systemctl disable {name}"
+    )
