@@ -43,8 +43,14 @@ def questions(root: str, unit: str) -> list[queries.Question]:
     return [] if root == "/" else [search.ask_for(unit)]
 
 
-def read_start(root: str, obs: Observation, unit: str, program: str, flags: Mapping[str, str]) -> Start:
-    """Read how a unit starts a program. flags: name -> the shape of its value, as for a process. No argument if it starts another one."""
+def read_start(
+    root: str, obs: Observation, unit: str, program: str, flags: Mapping[str, str], variables: Mapping[str, str] | None = None
+) -> Start:
+    """Read how a unit starts a program; no argument if it starts another one.
+
+    flags: name -> the shape of its value, as for a process. variables: those of the environment that the program reads itself, each with
+    the flag that says the same and outranks it.
+    """
     found = search.find_files(obs, unit) if root != "/" else _find_loaded(obs, unit)
     files = _read_files(obs, found.paths, unit_places.keep_command(flags))
     if not files or not files[0].text:  # an empty file masks its unit
@@ -54,10 +60,17 @@ def read_start(root: str, obs: Observation, unit: str, program: str, flags: Mapp
     if command is None:
         return Start()
     given = list(command.words[1:])
+    read = {name: flags[flag] for name, flag in (variables or {}).items()}
+    known = _variables(obs, found, files, service, {**(_shapes(given, flags) if not command.verbatim else {}), **read}, flags)
     if not command.verbatim:
-        given = words.fill_variables(given, _variables(obs, found, files, service, given, flags))
+        given = words.fill_variables(given, known)
+    given += [f"{flag}={known[name]}" for name, flag in (variables or {}).items() if known.get(name) and not _has(given, flag)]
     argv = (_HIDDEN_RUN.sub(selection.HIDDEN, word) for word in (command.words[0], *given))
     return Start(tuple(argv), command.path, command.line)
+
+
+def _has(given: Iterable[str], flag: str) -> bool:
+    return any(word.partition("=")[0] == flag for word in given)
 
 
 def _find_loaded(obs: Observation, unit: str) -> search.UnitFiles:
@@ -81,10 +94,12 @@ def _read_files(obs: Observation, paths: Iterable[str], keep: Keep) -> list[File
 
 
 def _variables(
-    obs: Observation, unit: search.UnitFiles, files: list[File], service: syntax.Service, given: list[str], flags: Mapping[str, str]
+    obs: Observation, unit: search.UnitFiles, files: list[File], service: syntax.Service, names: Mapping[str, str], flags: Mapping[str, str]
 ) -> dict[str, str]:  # fmt: skip
-    """The variables that a command refers to. A file with an environment outranks Environment=, and of several files the last one."""
-    names = _shapes(given, flags)
+    """The values of variables. A file with an environment outranks Environment=, and of several files the last one.
+
+    names: each with the shape of its value, '' for one that may hold flags.
+    """
     if not names:
         return {}
     keep = unit_places.keep_variables(flags, names)

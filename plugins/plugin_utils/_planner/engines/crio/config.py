@@ -102,6 +102,11 @@ READ_FLAGS: Mapping[str, str] = {
     **dict.fromkeys((*CONFIG, *CONFIG_DIR, *HOOKS, *CDI), "path"), **dict.fromkeys(LISTEN, "address"), **dict.fromkeys(DEFAULT, "name"),
     **dict.fromkeys(SUBCOMMANDS, ""),
 }  # fmt: skip
+# Variables of its environment that CRI-O reads where the flag is not given.
+VARIABLES: Mapping[str, str] = {
+    "CONTAINER_CONFIG": CONFIG[0], "CONTAINER_CONFIG_DIR": CONFIG_DIR[0], "CONTAINER_LISTEN": LISTEN[0],
+    "CONTAINER_DEFAULT_RUNTIME": DEFAULT[0], "CONTAINER_HOOKS_DIR": HOOKS[0], "CONTAINER_CDI_SPEC_DIRS": CDI[0],
+}  # fmt: skip
 
 
 def process(obs: Observation) -> Mapping[str, Any]:
@@ -144,7 +149,7 @@ def places(policy: Policy, obs: Observation) -> Paths:
 
 def unit_start(policy: Policy, obs: Observation) -> start.Start:
     """How its unit starts a CRI-O that does not run."""
-    return start.read_start(policy.root, obs, policy.service or releases.UNIT, "crio", READ_FLAGS)
+    return start.read_start(policy.root, obs, policy.service or releases.UNIT, "crio", READ_FLAGS, VARIABLES)
 
 
 def _listed(argv: Iterable[str], names: tuple[str, ...]) -> tuple[str, ...]:

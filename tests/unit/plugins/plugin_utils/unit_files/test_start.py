@@ -43,7 +43,7 @@ def asked(tree: Tree, make: Any) -> tuple[Any, Observation]:
 
 
 def started(tree: Tree, flags: Any = docker.READ_FLAGS) -> tuple[start.Start, Observation]:
-    return asked(tree, lambda seen: start.read_start(str(tree.root), seen, "docker.service", "dockerd", flags))  # type: ignore[no-any-return]
+    return asked(tree, lambda seen: start.read_start(str(tree.root), seen, "docker.service", "dockerd", flags))
 
 
 D = "/usr/bin/dockerd"
@@ -183,6 +183,17 @@ def test_what_crio_gets_as_arguments_outranks_its_files(tmp_path: Path) -> None:
     force, _seen = asked(tree, lambda seen: crio.in_force(policy, seen, crio.places(policy, seen), "", (1, 34)))
     assert (force.hooks_dirs, force.cdi_dirs, force.default) == (("/a", "/b", "/c"), ("/x",), "crun")
     assert tree.single("crio", engine_version="1.34.0")["changed"]
+
+
+def test_what_crio_reads_of_its_environment_counts_where_no_flag_says_it(tmp_path: Path) -> None:
+    files = {
+        CRIO: "[Service]\nEnvironment=CONTAINER_HOOKS_DIR=/a,/b\nEnvironmentFile=-/etc/sysconfig/crio\nExecStart=/usr/bin/crio $OPTIONS\n",
+        "/etc/sysconfig/crio": "CONTAINER_CDI_SPEC_DIRS=/x\nCONTAINER_CONFIG_DIR=/opt/other.d\nOPTIONS=--config-dir=/opt/crio.d\n",
+    }
+    tree = in_tree(tmp_path, files)
+    policy = Policy(root=str(tree.root), single=True, engine_version="1.34.0")
+    where, _seen = asked(tree, lambda seen: crio.places(policy, seen))
+    assert (where.directory, where.given.hooks_dirs, where.given.cdi_dirs) == ("/opt/crio.d", ("/a", "/b"), ("/x",))
 
 
 def test_a_default_that_an_argument_of_crio_outranks_is_refused(tmp_path: Path) -> None:
