@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config, swarm_node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config, next_start
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker.config import CONFIG, PACKAGES, SOCKET, UNIT
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker.plan import CDI_ON_SINCE, CDI_SINCE
@@ -63,7 +63,7 @@ def questions(policy: Policy) -> list[queries.Question]:
         *(queries.file(h.binary, content=False) for h in policy.handlers),
     ]
     if policy.root != "/":
-        return [*asked, *swarm_node.questions(policy), SNAP, *start.questions(policy.root, config.unit_name(policy))]
+        return [*asked, *next_start.questions(policy), SNAP, *start.questions(policy.root, config.unit_name(policy))]
     running = queries.processes(["dockerd"], config.READ_FLAGS)
     asked += [running, queries.units([options.service or UNIT])]
     if processes.declared(options):  # which process is Docker's is seen first: its name alone starts no service that systemd listens for
@@ -240,8 +240,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     planned = dc.replace(planned, leftovers=leftovers(policy, obs, doc) if decision.handler else ())
     info = config.info(obs, instance.socket) if policy.root == "/" else {}
     lag = docker_plan.lag(desired, info)
-    starts = lag.restart if policy.root == "/" else bool(planned.changes)
-    planned = require_start(policy, obs, planned, doc, after, flags, info, starts)
+    planned = next_start.require(next_start.Docker(policy, obs, instance, doc, after.data, flags, info), planned, lag)
     if policy.root != "/":
         return planned
     ended = docker_plan.cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
@@ -249,23 +248,6 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     health = docker_plan.health(instance, desired, restarted)
     checked = docker_plan.validation(instance, config.process(obs) if policy.root == "/" else {}, planned)
     return docker_plan.acted(policy, obs, instance, checked, lag, ended, health)
-
-
-def require_start(
-    policy: Policy,
-    obs: Observation,
-    planned: Plan,
-    doc: json_text.JsonDocument,
-    after: json_text.JsonDocument,
-    flags: tuple[str, ...],
-    info: Mapping[str, Any],
-    starts: bool,
-) -> Plan:
-    """Refuse a plan with a start that Docker would not survive, and say so in one without. starts: it has one."""
-    conflict = swarm_node.find_conflict(policy, obs, doc, after.data, info, "true" in config.by_flag(flags, "live-restore"))
-    if conflict and starts:
-        raise conflict
-    return dc.replace(planned, advice=(*planned.advice, str(conflict))) if conflict else planned
 
 
 def leftovers(policy: Policy, obs: Observation, doc: json_text.JsonDocument) -> tuple[Leftover, ...]:
@@ -316,7 +298,8 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     if not config.info(obs, instance.socket):
         return merge([planned, unheard(instance)])
     lag = forgotten(policy, obs, instance, flags, after)
-    planned = require_start(policy, obs, planned, doc, after, flags, config.info(obs, instance.socket), lag.restart)
+    info = config.info(obs, instance.socket)
+    planned = next_start.require(next_start.Docker(policy, obs, instance, doc, after.data, flags, info), planned, lag)
     ended = docker_plan.cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
     health = docker_plan.health(instance, docker_plan.Desired({}, {}), False)
     checked = docker_plan.validation(instance, config.process(obs) if policy.root == "/" else {}, planned)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes of a Swarm with live-restore, which dockerd does not start with: their next restart would be the end of Docker there."""
+"""What dockerd does not start with, whatever is written: the next restart would be the end of Docker there, and no rollback helps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import swarm_node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import next_start
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError, Policy
 
 from tests.unit.builders import obs, sha
@@ -19,7 +19,7 @@ from tests.unit.docker_hosts import CONFIG, DIRS, ENTRY, OURS, UNIT, acts, plann
 LIVE = '{\n  "live-restore": true\n}'
 OLD, NEW = "24.0.7", "26.1.5"  # needs a reload, and a restart for CDI
 TREE = Policy(root="/srv/tree", engine_version=NEW, engines=("docker",))
-MEMBER = dict.fromkeys((swarm_node.STATE, swarm_node.CERTIFICATE), "")
+MEMBER = dict.fromkeys((next_start.STATE, next_start.CERTIFICATE), "")
 
 # version, file, state of the Swarm, flags -> the line that is refused ("" = nothing is), the words of the advice
 HOSTS: dict[str, tuple[str, str | None, str, list[str], str, str]] = {
@@ -69,7 +69,7 @@ def test_restoring_goes_by_the_file_that_docker_would_start_with(content: str, r
 # the files of a tree -> whether it is refused
 TREES: dict[str, tuple[dict[str, str], bool]] = {
     "a node of a Swarm": ({CONFIG: LIVE, **MEMBER}, True),
-    "its certificate is gone, so dockerd clears the rest": ({CONFIG: LIVE, swarm_node.STATE: ""}, False),
+    "its certificate is gone, so dockerd clears the rest": ({CONFIG: LIVE, next_start.STATE: ""}, False),
     "none": ({CONFIG: LIVE}, False),
     "a node without live-restore": ({CONFIG: "{}", **MEMBER}, False),
 }
@@ -82,3 +82,38 @@ def test_a_tree_whose_docker_would_not_start_is_refused(files: dict[str, Any], r
             planned(TREE, obs(files=files))
     else:
         assert planned(TREE, obs(files=files)).changes
+
+
+KATA = '{\n  "default-runtime": "kata",\n  "runtimes": {"kata": {"path": "/usr/bin/kata"}}\n}'
+# its file, a flag -> the key that is refused ("" = none is)
+TWICE: dict[str, tuple[str, str, str]] = {
+    "the default runtime": (KATA, "--default-runtime=kata", "default-runtime"),
+    "features": ('{"features": {"buildkit": true}}', "--feature=buildkit=true", "features"),
+    "live-restore": (LIVE, "--live-restore", "live-restore"),
+    "directories": ('{"cdi-spec-dirs": ["/etc/cdi"]}', "--cdi-spec-dir=/etc/cdi", "cdi-spec-dirs"),
+    "runtimes, which are put together": (KATA, "--add-runtime=other=/usr/bin/other", ""),
+    "another flag": (KATA, "--live-restore", ""),
+}
+
+
+@pytest.mark.parametrize(("text", "flag", "key"), TWICE.values(), ids=TWICE)
+def test_what_a_flag_and_the_file_say_is_refused(text: str, flag: str, key: str) -> None:
+    seen = running(OLD, text, argv=[flag])
+    if key:
+        with pytest.raises(PlanError, match=f"^{CONFIG}:[12]: {key} is set by the flag .* and in {CONFIG}:[12] "):
+            planned(Policy(), seen)
+    else:
+        assert planned(Policy(), seen).changes
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_a_reload_does_not_take_it_either(version: str) -> None:
+    with pytest.raises(PlanError, match=f"^{CONFIG}:2: default-runtime is set by the flag --default-runtime and in"):
+        planned(Policy(), running(version, KATA, argv=["--default-runtime=kata"], DefaultRuntime="kata"))
+
+
+def test_where_nothing_changes_it_is_only_said() -> None:
+    text = json.dumps({"default-runtime": "kata", "runtimes": ENTRY})
+    plan = planned(Policy(), running(OLD, text, argv=["--default-runtime=kata"], Runtimes=OURS, DefaultRuntime="kata"))
+    assert (plan.changes, acts(plan)) == ((), [])
+    assert [advice for advice in plan.advice if "Docker does not start with both" in advice]

@@ -1,0 +1,105 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What keeps Docker from starting again, whatever this collection writes: the next restart ends it, and the file from before does not help.
+
+A key that a flag sets as well (findConfigurationConflicts in moby's daemon/config): a reload does not take it either. And live-restore on a
+node of a Swarm (IsSwarmCompatible there), which a reload takes.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+LIVE = "live-restore"
+# What dockerd goes by at its start (loadPersistentState in moby's daemon/cluster): without a certificate there is nothing to go back to.
+STATE = "/var/lib/docker/swarm/docker-state.json"
+CERTIFICATE = "/var/lib/docker/swarm/certificates/swarm-node.crt"
+
+
+@dc.dataclass(frozen=True)
+class Docker:
+    """One Docker. doc: its file as it stands. after: what the file says at the next start. info: the daemon's own word, {} for none."""
+
+    policy: Policy
+    obs: Observation
+    instance: Instance
+    doc: json_text.JsonDocument
+    after: Mapping[str, Any]
+    flags: config.Flags
+    info: Mapping[str, Any]
+
+    def line(self, key: str) -> int | None:
+        return json_text.line_of(self.doc, (key,)) if self.doc.root and key in self.doc.data else None
+
+
+@dc.dataclass(frozen=True)
+class Conflict:
+    """What Docker does not start with. reload: a reload takes it."""
+
+    error: PlanError
+    reload: bool
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    """Ask for a Swarm's files in a tree. A daemon that runs says it itself."""
+    return [] if policy.root == "/" else [queries.file(path, content=False) for path in (STATE, CERTIFICATE)]
+
+
+def require(docker: Docker, planned: Plan, lag: docker_plan.Lag) -> Plan:
+    """Refuse a plan with a start or a reload that Docker would not survive, and say so in any other."""
+    here = docker.policy.root == "/"
+    reloads, starts = (lag.reload or lag.restart, lag.restart) if here else (bool(planned.changes),) * 2
+    for conflict in find_conflicts(docker):
+        if starts or (reloads and not conflict.reload):
+            raise conflict.error
+        planned = dc.replace(planned, advice=(*planned.advice, str(conflict.error)))
+    return planned
+
+
+def find_conflicts(docker: Docker) -> Iterator[Conflict]:
+    for key, (flag, *_others) in config.FLAGS.items():
+        merged = key == "runtimes" and docker_plan.series(docker.instance) >= docker_plan.RUNTIMES_MERGED_SINCE
+        if key in docker.after and config.by_flag(docker.flags, key) and not merged:
+            yield Conflict(explain_twice(docker, key, flag), reload=False)
+    in_file = docker.after.get(LIVE) is True
+    if (in_file or "true" in config.by_flag(docker.flags, LIVE)) and is_swarm_node(docker):
+        yield Conflict(explain_swarm(docker, in_file), reload=True)
+
+
+def explain_twice(docker: Docker, key: str, flag: str) -> PlanError:
+    place = f"{docker.doc.path}:{docker.line(key)}" if docker.line(key) else docker.doc.path
+    return PlanError(
+        f"{key} is set by the flag {flag} and in {place}",
+        where=docker.flags.where or docker.doc.path,
+        line=docker.flags.line if docker.flags.where else docker.line(key),
+        why="Docker does not start with both",
+        next="Remove one of the two, and run again",
+    )
+
+
+def explain_swarm(docker: Docker, in_file: bool) -> PlanError:
+    way = f'Set "{LIVE}": false there' if in_file else f"Remove the flag --{LIVE} from Docker's unit"
+    step = ", run `systemctl reload docker`" if in_file and docker.policy.root == "/" else ""
+    return PlanError(
+        f"{LIVE} is on, and this host is a node of a Swarm",
+        where=docker.doc.path if in_file or not docker.flags.where else docker.flags.where,
+        line=docker.line(LIVE) if in_file else docker.flags.line,
+        why="Docker does not start again with both",
+        next=f"{way}{step}, and run again",
+    )
+
+
+def is_swarm_node(docker: Docker) -> bool:
+    if docker.policy.root != "/":
+        return docker.obs.exists(STATE) and docker.obs.exists(CERTIFICATE)
+    return str((docker.info.get("Swarm") or {}).get("LocalNodeState") or "inactive") != "inactive"
