@@ -82,6 +82,8 @@ class LookupModule(LookupBase):
 
     def _matching(self, pattern: str, groups: Mapping[str, list[str]]) -> list[str]:
         """Give the hosts that Ansible finds by a pattern in these groups, `localhost` outside of them included."""
+        if pattern in groups:  # most often, and quick for ten thousand hosts
+            return groups[pattern]
         inventory = InventoryManager(self._loader, parse=False)
         for group, hosts in groups.items():
             inventory.add_group(group)
