@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import image_hosts, installers, repository
 
 BASE = "nvidia-container-toolkit-base"
 # They depend on one another by equal versions, so they move together or not at all.
@@ -49,7 +49,7 @@ QUESTION: queries.Question = {**queries.package(list(FAMILY)), "candidates": "fi
 def questions(policy: Policy) -> list[queries.Question]:
     """Who installs nothing needs not know what there is to install."""
     plain = {key: value for key, value in QUESTION.items() if key != "candidates"}
-    return [plain if policy.packages == "ignore" else QUESTION, queries.file(RUNTIME_BINARY, content=False)]
+    return [*([plain] if policy.packages == "ignore" else [QUESTION, image_hosts.MARK]), queries.file(RUNTIME_BINARY, content=False)]
 
 
 @dc.dataclass(frozen=True)
@@ -83,6 +83,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     wanted = {name: obs.package(name) for name in record.packages}
     if policy.packages == "ignore" or policy.root != "/":
         return Plan(advice=(*missing_advice(policy, obs, wrong), *mixed_advice(policy, obs, record)))
+    image_hosts.require_installable(obs, wrong)
     installer = installers.INSTALLERS.get(manager(obs))
     if installer is None:
         return Plan(advice=(f"no supported package manager found; install {', '.join(wrong)} by hand",))

@@ -15,7 +15,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, packages, repository, rpm_sources
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import (
+    apt_sources,
+    image_hosts,
+    packages,
+    repository,
+    rpm_sources,
+)
 
 from tests.unit import bundles
 from tests.unit.plugins.plugin_utils.bundle import test_key
@@ -44,6 +50,7 @@ def host(
     rpm = f"{bundle.DIRECTORY}/rpm"
     answers: dict[str, Any] = {
         **{f"glob:{pattern}": {"files": []} for pattern in (*apt_sources.PATTERNS, *rpm_sources.PATTERNS.values())},
+        image_hosts.MARK["id"]: {"exists": False},
         packages.QUESTION["id"]: {
             "manager": "dpkg" if os == "debian" else "rpm",
             "installed": {name: (installed or {}).get(name) for name in packages.FAMILY},

@@ -1,0 +1,39 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts whose packages come with an image: /usr is read-only, and a package manager that is run there fails half way.
+
+ostree leaves its mark at each boot of Fedora CoreOS, Silverblue, Universal Blue and RHEL's image mode (ostree-prepare-root). MicroOS and SL
+Micro install into the next snapshot (transactional-update(8)). Each takes a reboot, so the way is named and nothing is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+OSTREE = "/run/ostree-booted"
+MICRO = ("opensuse-microos", "opensuse-leap-micro", "opensuse-aeon", "opensuse-kalpa", "suse-microos", "sle-micro", "sl-micro")
+MARK = queries.file(OSTREE, content=False)
+
+
+def require_installable(obs: Observation, names: Sequence[str]) -> None:
+    """Refuse to install packages into the image that runs."""
+    wanted = " ".join(names)
+    release = str((obs.host.get("os_release") or {}).get("ID") or "")
+    if obs.raw(MARK).get("exists"):
+        raise _refused(wanted, OSTREE, f"put them into the image, or layer them (rpm-ostree install {wanted})")
+    if release in MICRO:
+        raise _refused(wanted, "/etc/os-release", f"run transactional-update pkg install {wanted}")
+
+
+def _refused(names: str, where: str, way: str) -> PlanError:
+    return PlanError(
+        f"{names} cannot be installed on a host that runs",
+        where=where,
+        why="the packages of this system come with its image, and /usr is read-only",
+        next=f"Add NVIDIA's repository (module toolkit_repository), {way}, reboot and run again",
+    )
