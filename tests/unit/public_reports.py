@@ -101,7 +101,7 @@ def read(place: Path) -> Report:
     given = yaml.safe_load((place / "report.yml").read_text(encoding="utf-8"))
     try:
         return _report(place, given)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, re.error) as error:
         raise Malformed(f"{place}/report.yml: {error}") from error
 
 
