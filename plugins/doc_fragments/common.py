@@ -215,6 +215,7 @@ options:
     description:
       - What to do with a host that has no NVIDIA GPU.
       - V(skip) reports it and changes nothing, V(prepare) configures the host nevertheless, V(fail) fails.
+      - On a Jetson and in WSL nothing is prepared, since NVIDIA's runtime finds the GPU there in a mode of its own.
     type: str
     choices: [skip, prepare, fail]
     default: skip

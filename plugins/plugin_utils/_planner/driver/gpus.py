@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import collections
 import dataclasses as dc
+import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch, outer_host, platforms
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
 NVIDIA_VENDOR = "0x10de"
 GPU_CLASSES = ("0x0300", "0x0302")  # VGA and 3D controllers; NVSwitches are 0x0680
-FOREIGN_DRIVERS = {"nouveau": "it is bound to the nouveau driver", "vfio-pci": "it is passed through to virtual machines (vfio-pci)"}
+FOREIGN_DRIVERS = ("nouveau", "vfio-pci")  # asked for on every host; of a GPU that nothing serves, its own link names any other
 DEV_GLOBS = ("/dev/nvidia*", "/dev/nvidia-caps/nvidia-cap*", "/dev/nvidia-caps-imex-channels/channel*", "/dev/dri/*")
 # Debian, Ubuntu and SUSE on any CPU; Fedora and RHEL; Debian's own packages, which put an alternatives link in between.
 LIBRARY_GLOBS = (
@@ -162,7 +163,7 @@ def judged(policy: Policy, obs: Observation, disk: mismatch.Modules) -> Driver:
     notes = [f"driver {version}: {finding.text}. {finding.remedy}"] if finding.text else []
     lost = sorted({*usable} - {g.bus_id for g in gpus} - excluded(obs, p))
     notes += [UNSERVED.format(", ".join(lost))] if gpus and lost else []
-    taken = [f"GPU {bus}: {FOREIGN_DRIVERS[held[bus]]}" for bus in pci if bus in held]
+    taken = [f"GPU {bus}: {holder(held[bus])}" for bus in pci if bus in held]
     return dc.replace(with_module(version, where, gpus, usable, user, taken, lost), notes=tuple(notes))
 
 
@@ -182,15 +183,15 @@ def without_module(obs: Observation, p: Paths, pci: list[str], usable: list[str]
         return platform
     if not pci:
         return Driver("none", "", (), f"No NVIDIA GPU among the PCI devices of {p.pci_vendor.rsplit('/', 2)[0]}")
-    if all(held.get(bus) == "vfio-pci" for bus in pci):
-        return Driver("none", "", (), f"GPU {pci[0]}: {FOREIGN_DRIVERS['vfio-pci']}", platform="vfio")
+    if all(for_machines(held.get(bus, "")) for bus in pci):
+        return Driver("none", "", (), f"GPU {pci[0]}: {holder(held[pci[0]])}", platform="vfio")
     return not_loaded(usable or pci, held, disk)
 
 
 def not_loaded(buses: list[str], held: dict[str, str], disk: mismatch.Modules) -> Driver:
     text = f"GPU {buses[0]} is on PCI, but the NVIDIA kernel module is not loaded"
     if buses[0] in held:
-        return Driver("not-loaded", "", (), f"{text}: {FOREIGN_DRIVERS[held[buses[0]]]}")
+        return Driver("not-loaded", "", (), f"{text}: {holder(held[buses[0]])}")
     finding = mismatch.missing(disk)
     return Driver("not-loaded", "", (), f"{text}: {finding.text}" if finding.text else text, remedy=finding.remedy)
 
@@ -226,9 +227,36 @@ def pci_seen(obs: Observation, p: Paths) -> bool:
 
 
 def held_by_others(obs: Observation, p: Paths) -> dict[str, str]:
-    """Bus id -> the other driver that has the device."""
-    held = ((str(entry["name"]), name) for name in FOREIGN_DRIVERS for entry in obs.directory(f"{p.drivers}/{name}"))
-    return {bus: name for bus, name in held if BUS_ID.fullmatch(bus)}
+    """Give bus id -> the other kernel driver that has the device."""
+    entries = ((str(entry["name"]), name) for name in FOREIGN_DRIVERS for entry in obs.directory(f"{p.drivers}/{name}"))
+    held = {bus: name for bus, name in entries if BUS_ID.fullmatch(bus)}
+    listed = {f.path.split("/")[-2].lower() for f in obs.glob(p.information)}
+    return {**held, **bound(obs, p, [bus for bus in pci_gpus(obs, p) if bus not in held and bus not in listed])}
+
+
+def bound(obs: Observation, p: Paths, buses: list[str]) -> dict[str, str]:
+    """Give bus id -> the kernel driver of each of these that has one other than NVIDIA's, by the device's own link."""
+    links = {bus: queries.file(f"{p.pci_vendor.partition('*')[0]}{bus}/driver", content=False) for bus in buses}
+    unasked = [question for question in links.values() if not obs.asked(question)]
+    if unasked:
+        raise NeedMore(unasked)
+    names = {bus: posixpath.basename(str(obs.raw(question).get("real") or "")) for bus, question in links.items()}
+    return {bus: name for bus, name in names.items() if name not in ("", "driver", "nvidia")}
+
+
+def usable(obs: Observation, p: Paths) -> list[str]:
+    """Give the bus ids of the NVIDIA GPUs that no other kernel driver has."""
+    held = held_by_others(obs, p)
+    return [bus for bus in pci_gpus(obs, p) if bus not in held]
+
+
+def for_machines(name: str) -> bool:
+    """Tell whether a kernel driver keeps devices for virtual machines. Variants are called nvgrace_gpu_vfio_pci, for example."""
+    return "vfio" in name or name == "pci-stub"
+
+
+def holder(name: str) -> str:
+    return f"it is passed through to virtual machines ({name})" if for_machines(name) else f"it is bound to the {name} driver"
 
 
 def loaded(obs: Observation, p: Paths) -> bool:

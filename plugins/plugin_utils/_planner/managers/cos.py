@@ -13,5 +13,6 @@ COS = Manager(
     "Use the provider's GPU driver installer; its files are read-only.",
     os_ids=("cos",),
     own_engine=False,
+    sentence="Container-Optimized OS makes the files below /etc anew at each boot",
     link="https://cloud.google.com/container-optimized-os/docs/how-to/run-gpus",
 )

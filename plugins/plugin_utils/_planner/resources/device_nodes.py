@@ -214,7 +214,7 @@ def objection(policy: Policy, obs: Observation, driver: Driver) -> str:
         return f"they lie beneath {gpu.dev_root(policy)}, where the driver's own container creates them"
     if driver.state == "none":
         return driver.evidence
-    held = driver.state == "not-loaded" and any(word in driver.evidence for word in gpu.FOREIGN_DRIVERS.values())
+    held = driver.state == "not-loaded" and not gpu.usable(obs, gpu.paths(policy))
     if driver.state == "broken" or held or (driver.state == "not-loaded" and driver.remedy):
         return driver.evidence
     return ""

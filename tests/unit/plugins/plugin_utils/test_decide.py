@@ -190,6 +190,14 @@ def test_a_host_without_a_gpu(no_gpu: str, decided: int) -> None:
     assert bool(record.skipped) == (no_gpu == "skip")
 
 
+@pytest.mark.parametrize("platform", ["tegra", "wsl"])
+@pytest.mark.parametrize("no_gpu", ["skip", "prepare"])
+def test_a_gpu_that_the_runtime_finds_in_a_mode_of_its_own_stays_in_it(platform: str, no_gpu: str) -> None:
+    own = dc.replace(NO_GPU, platform=platform, evidence="This is one of those")  # type: ignore[arg-type]
+    record = decide.decide(Policy(no_gpu=no_gpu), [C16], own, NONE)  # type: ignore[arg-type]
+    assert (record.decisions, record.skipped) == ((), "This is one of those")
+
+
 def test_a_host_without_a_gpu_fails_where_that_is_set() -> None:
     with pytest.raises(PlanError, match="no NVIDIA GPU on this host"):
         decide.decide(Policy(no_gpu="fail"), [C23], NO_GPU, NONE)

@@ -322,7 +322,7 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     if not (packaged or written or (policy.engine_version and not _of_another(policy, obs))):
         return tuple(there)
     address = host_paths.as_opened(processes.flag(daemons.unit_start(policy, obs).argv, *daemons.ADDRESS))
-    return (*there, _in_tree(policy, obs, config, PACKAGE, address))
+    return (*there, _in_tree(policy, obs, config, known.image(obs) or PACKAGE, address))
 
 
 def _config_by_unit(policy: Policy, obs: Observation) -> str:

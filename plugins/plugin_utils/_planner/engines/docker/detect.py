@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.d
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker.config import CONFIG, PACKAGES, SOCKET, UNIT
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker.plan import CDI_ON_SINCE, CDI_SINCE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Cdi,
@@ -117,6 +118,9 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         pid=int(daemon.get("pid") or 0),
         ticks=int(daemon.get("ticks") or 0),
     )
+    owner = known.image(obs)
+    if owner:
+        return (dc.replace(found, manager=owner.name, refusal=owner.refusal),)
     return (dc.replace(found, refusal=refusal(policy, obs, found, info)),)
 
 

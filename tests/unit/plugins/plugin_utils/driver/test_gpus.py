@@ -31,6 +31,11 @@ def parse(files: dict[str, Any], **policy: Any) -> Driver:
     return gpus.parse(Policy(**policy), obs(files={path: text for path, text in files.items() if text is not None}))
 
 
+def bound(driver: str) -> dict[str, Any]:
+    """Which kernel driver has the first GPU, by the device's own link."""
+    return {f"/sys/bus/pci/devices/{BUSES[0]}/driver": {"type": "dir", "real": f"/sys/bus/pci/drivers/{driver}"}}
+
+
 STATES = [
     # what the host is like, state, part of the sentence
     ("two GPUs, all well", host(), "ok", "Kernel module 550.163.01 (/sys/module/nvidia/version), 2 GPUs"),
@@ -44,6 +49,10 @@ STATES = [
         "none",
         "virtual machines (vfio-pci)",
     ),
+    ("its link names a driver for virtual machines", {**pci(1), **bound("nvgrace_gpu_vfio_pci")}, "none", "(nvgrace_gpu_vfio_pci)"),
+    ("its link names a driver that keeps devices", {**pci(1), **bound("pci-stub")}, "none", "virtual machines (pci-stub)"),
+    ("its link names any other driver", {**pci(1), **bound("nova_core")}, "not-loaded", "it is bound to the nova_core driver"),
+    ("its link names NVIDIA's", {**pci(1), **bound("nvidia")}, "not-loaded", "the NVIDIA kernel module is not loaded"),
     (
         "upgraded without a reboot",
         host(version="550.90.07"),
@@ -168,6 +177,7 @@ LOST: list[tuple[str, dict[str, Any], list[str]]] = [
     ("all are served", host(), []),
     ("the driver leaves one out by its options", {**host(), INFORMATION: EXCLUDED}, []),
     ("another driver has it", {**host(), INFORMATION: None, f"/sys/bus/pci/drivers/vfio-pci/{BUSES[0]}": ""}, []),
+    ("another driver has it, by its link", {**host(), INFORMATION: None, **bound("mlx5_vfio_pci")}, []),
 ]
 
 
@@ -214,7 +224,7 @@ INSIDE: list[tuple[str, dict[str, Any], str, dict[str, Any], str, list[str], lis
     ("the same on a host", {**host(), **OTHER_MODULE}, "", {}, "ok", ["works until the next reboot"], []),
     ("WSL is none", pci(1), "wsl\n", {}, "not-loaded", [], ["container"]),
     ("another procfs is somebody's word", pci(1), "systemd-nspawn\n", {"proc_root": "/srv/proc"}, "not-loaded", [], ["container"]),
-    ("a tree", pci(1), "lxc\n", {"root": "/srv/tree"}, "not-loaded", [], ["container"]),
+    ("a tree that is the root of one", pci(1), "lxc\n", {"root": "/srv/tree"}, "not-loaded", ["container (lxc)"], ["modprobe"]),
     ("words that are no name", pci(1), "a b; c\n", {}, "not-loaded", [], ["container", "a b"]),
 ]  # fmt: skip
 

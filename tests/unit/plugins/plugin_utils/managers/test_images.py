@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
+from tests.unit.builders import obs
 from tests.unit.plugins.plugin_utils.engines.test_crio import host
 
 IMAGES = [
@@ -27,6 +30,20 @@ def test_cri_o_of_an_image_is_left_to_whoever_makes_it(name: str, page: str) -> 
     (found,) = crio.find(Policy(), host(host={"os_release": {"ID": name}}))
     assert found.manager == next(m.name for m in known.MANAGERS if name in m.os_ids)
     assert page in str(found.refusal)
+
+
+@pytest.mark.parametrize(("name", "page"), IMAGES)
+def test_a_tree_of_such_a_system_is_no_containerd_of_a_package(name: str, page: str) -> None:
+    seen = obs(files={"/etc/containerd/config.toml": "version = 2\n"}, host={"os_release": {"ID": name}})
+    (found,) = containerd.find(Policy(root="/image", engine_version="1.7.24"), seen)
+    assert found.manager == next(m.name for m in known.MANAGERS if name in m.os_ids)
+    assert page in str(found.refusal)
+
+
+def test_docker_of_an_image_is_left_to_whoever_makes_it() -> None:
+    policy = Policy(root="/image", engines=("docker",), engine_version="24.0.9")
+    (found,) = docker.find(policy, obs(files={}, host={"os_release": {"ID": "cos"}}))
+    assert (found.manager, found.refusal.what) == ("cos", known.of_name("cos").sentence)
 
 
 @pytest.mark.parametrize("name", ["debian", "rhel", "fedora", "flatcar", ""])
