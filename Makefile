@@ -71,7 +71,7 @@ integration: venv ## Run the tests on the lab's real engines (root on Debian 12;
 
 judges: venv ## Have containerd, CRI-O and Docker themselves read what is planned for them; no daemon runs (root on Debian 12, Go)
 	@$(LAB) build containerd-1.6 containerd-1.7 containerd-2.1 containerd-2.2 containerd-2.3 containerd-2.4 crio-1.34 docker
-	$(RUN) python -m pytest -q tests/integration/test_containerd_judge.py tests/integration/test_containerd_applied_judge.py tests/integration/test_containerd_cdi_switch_judge.py tests/integration/test_containerd_pods_judge.py tests/integration/test_crio_judge.py tests/integration/test_docker_judge.py
+	$(RUN) python -m pytest -q tests/integration/test_containerd_judge.py tests/integration/test_containerd_applied_judge.py tests/integration/test_containerd_cdi_switch_judge.py tests/integration/test_containerd_pods_judge.py tests/integration/test_containerd_rules_judge.py tests/integration/test_crio_judge.py tests/integration/test_docker_judge.py
 
 nodeadm: venv ## Show on a host what the real nodeadm of EKS makes of what the collection leaves to it (four minutes of compiling)
 	$(RUN) python -m pytest -q tests/integration/on_demand

@@ -18,6 +18,7 @@ V1_NAMES: Path = ("plugins", "cri")
 V2_NAMES: Path = ("plugins", "io.containerd.grpc.v1.cri")
 V3_NAMES: Path = ("plugins", "io.containerd.cri.v1.runtime")
 TABLES = (V1_NAMES, V2_NAMES, V3_NAMES)
+IMAGES_V3: Path = ("plugins", "io.containerd.cri.v1.images")  # of version 3: what of CRI is about images
 GRPC_V4: Path = ("plugins", "io.containerd.server.v1.grpc", "address")
 
 # What stays in io.containerd.grpc.v1.cri when its runtime part has moved to io.containerd.cri.v1.runtime (version 3).
@@ -36,6 +37,7 @@ HANDLER: Mapping[Path, str] = {
     ("privileged_without_host_devices_all_devices_allowed",): "bool", ("cgroup_writable",): "bool", ("base_runtime_spec",): "path",
     ("cni_conf_dir",): "path", ("cni_max_conf_num",): "int", ("snapshotter",): "name", ("sandboxer",): "name", ("sandbox_mode",): "name",
     ("io_type",): "name", ("options", "ConfigPath"): "path", ("options", "TypeUrl"): "program", ("options", "RuntimeRoot"): "path",
+    ("options", "Runtime"): "program",
     **{("options", name): shape for name, shape in output_places.RUNC_OPTIONS.items()},
 }  # fmt: skip
 _CRI_PLACES: Mapping[Path, str] = {
@@ -45,14 +47,35 @@ _CRI_PLACES: Mapping[Path, str] = {
     ("containerd", "default_runtime_name"): "name",
     **{("containerd", "runtimes", "*", *path): shape for path, shape in HANDLER.items()},
 }
+# Other plugins as version 1 names them (cmd/containerd/server/config, v1MigratePluginName): 1.x takes none of them in version 2.
+NAMES_OF_V1 = (
+    "aufs", "bolt", "btrfs", "cgroups", "devmapper", "diff-service", "linux", "native", "opt", "overlayfs", "restart", "scheduler", "zfs",
+)  # fmt: skip
+# Tables of 1.x beside those of handlers, which become the handlers `default` and `untrusted`, and keys that can stop its CRI
+# (pkg/cri/config/config.go). Of a "key" it is known that it is there, and not what it says.
+DEFAULT_RUNTIME: Path = ("containerd", "default_runtime")
+UNTRUSTED_RUNTIME: Path = ("containerd", "untrusted_workload_runtime")
+_OLDER_HANDLER: tuple[Path, ...] = (
+    ("runtime_type",), ("runtime_engine",), ("runtime_root",), ("options", "BinaryName"), ("options", "Runtime"),
+    ("options", "SystemdCgroup"),
+)  # fmt: skip
+_OLDER_PLACES: Mapping[Path, str] = {
+    ("containerd", "no_pivot"): "bool",
+    ("registry", "config_path"): "key",
+    ("registry", "mirrors"): "key",
+    **{(*table, *path): HANDLER[path] for table in (DEFAULT_RUNTIME, UNTRUSTED_RUNTIME) for path in _OLDER_HANDLER},
+}
 PLACES: Mapping[Path, str] = {
     ("version",): "int",
+    **{("plugins", name): "key" for name in NAMES_OF_V1},
     ("imports",): "patterns",
     ("disabled_plugins",): "names",
     ("required_plugins",): "names",
     ("grpc", "address"): "address",
     GRPC_V4: "address",
     **{(*names, *path): shape for names in TABLES for path, shape in _CRI_PLACES.items()},
+    **{(*names, *path): shape for names in (V1_NAMES, V2_NAMES) for path, shape in _OLDER_PLACES.items()},
+    **{(*IMAGES_V3, "registry", key): "key" for key in ("config_path", "mirrors")},
     **{(*V2_NAMES, key): "key" for key in SERVER_KEYS},
     # In a template they are ${RUNTIME} and ${RUNTIME_TYPE} until it is filled in.
     (*V2_NAMES, "containerd", "default_runtime_name"): "name or variable",

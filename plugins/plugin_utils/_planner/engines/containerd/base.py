@@ -23,11 +23,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
 
 # containerd decodes the options of these types alike; the first release of runc.v2 replaced the two older ones.
-RUNC_TYPES = ("", "io.containerd.runc.v1", releases.RUNC_TYPE, "io.containerd.runtime.v1.linux")
-LINUX_TYPE = "io.containerd.runtime.v1.linux"
+RUNC_TYPES = ("", "io.containerd.runc.v1", releases.RUNC_TYPE, releases.LINUX_TYPE)
 BUILTIN = "the built-in runc"
-# The old linux type had a key of its own for what the others call Root; its other options belong to its shim.
-_LINUX_OPTIONS = {"RuntimeRoot": "Root"}
+# What the old linux type has in other words (runtime/linux/runctypes/runc.proto), in its options and, where it has none, beside them.
+_LINUX_OPTIONS = {"Runtime": "BinaryName", "RuntimeRoot": "Root", "SystemdCgroup": "SystemdCgroup", "CriuPath": "CriuPath"}
+_LINUX_KEYS = {"runtime_engine": "BinaryName", "runtime_root": "Root"}
 
 
 @dc.dataclass(frozen=True)
@@ -108,7 +108,7 @@ def runs(cri: Mapping[str, Any], handler: Handler, *, written: bool = False, def
 
 def fits(entry: Mapping[str, Any]) -> bool:
     """Whether its properties mean to runc what they mean to it."""
-    program = posixpath.basename(str(toml.lookup(entry, ("options", "BinaryName"), "")))
+    program = posixpath.basename(str(options_of({}, entry).get("BinaryName", "")))
     return (
         entry.get("runtime_type", "") in RUNC_TYPES
         and not entry.get("runtime_path")
@@ -120,11 +120,13 @@ def fits(entry: Mapping[str, Any]) -> bool:
 def options_of(cri: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
     """Its options in the words of runc.v2."""
     said = {k: v for k, v in (entry.get("options") or {}).items() if v != "" and ("options", k) in containerd_places.HANDLER}
-    if entry.get("runtime_type") != LINUX_TYPE:
+    if entry.get("runtime_type") != releases.LINUX_TYPE:
         return said
-    options = {_LINUX_OPTIONS[k]: v for k, v in said.items() if k in _LINUX_OPTIONS}
-    # The linux type took the cgroup driver from the plugin, not from its own options.
-    return {**options, "SystemdCgroup": bool(cri.get("systemd_cgroup", False))}
+    if entry.get("options") is not None:
+        return {"SystemdCgroup": False, **{_LINUX_OPTIONS[k]: v for k, v in said.items() if k in _LINUX_OPTIONS}}
+    # Without options containerd makes them of the handler's own keys, and takes the cgroup driver from the plugin (generateRuntimeOptions).
+    own = {_LINUX_KEYS[k]: v for k, v in entry.items() if k in _LINUX_KEYS and v}
+    return {**own, "SystemdCgroup": bool(cri.get("systemd_cgroup", False))}
 
 
 def _require_sent(origin: str, entry: Mapping[str, Any]) -> None:

@@ -329,11 +329,24 @@ def _effective(files: FileSet, version: Version, built_in: bool) -> Mapping[str,
     runtimes = containerd.get("runtimes") or {}
     if built_in and (facts.keeps_runc or not runtimes):
         runtimes = merged(toml.copied(dict(releases.BUILTIN_RUNTIMES)), runtimes)
+    if facts.merge == "replace":
+        runtimes = _with_older_tables(containerd, runtimes)
     containerd["runtimes"] = options.of_handlers(runtimes, version)
     containerd.setdefault("default_runtime_name", "runc")
     if not containerd["default_runtime_name"]:
         containerd["default_runtime_name"] = "runc"
     return cri
+
+
+def _with_older_tables(containerd: dict[str, Any], runtimes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """1.x reads two older tables as handlers if they have a type. `default_runtime` is then the default one."""
+    for name, table in (("untrusted", "untrusted_workload_runtime"), ("default", "default_runtime")):
+        entry = containerd.get(table)
+        if isinstance(entry, Mapping) and entry.get("runtime_type"):
+            runtimes = {**runtimes, name: entry}
+            if name == "default":
+                containerd["default_runtime_name"] = name
+    return runtimes
 
 
 def _filled(cri: dict[str, Any], values: Mapping[str, str]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
     by_manager,
     daemons,
     detected,
+    engine_rules,
     next_boot,
     options,
     releases,
@@ -127,7 +128,7 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     manager, refusal = _cri_off(obs, files, off, daemon.manager, version) if files and off else (daemon.manager, Refusal())
     cri = containerd_files.effective(files, version) if files else {}
     serves = not refusal
-    refusal = refusal or _stopped_refusal(obs, daemon) or (_silence(obs, daemon, socket) if silent else Refusal())
+    refusal = refusal or _stopped_refusal(obs, daemon) or (_silence(obs, daemon, socket, files, version) if silent else Refusal())
     detects = detected.why(policy, manager, files, version)
     refusal = refusal or detected.unreachable(policy, manager, files, version)
     return Instance(
@@ -162,8 +163,18 @@ def _stopped_refusal(obs: Observation, daemon: Daemon) -> Refusal:
     return refusals.stopped(obs, whose, daemon.unit)
 
 
-def _silence(obs: Observation, daemon: Daemon, socket: str) -> Refusal:
-    """Without the daemon's own word nobody knows what it works with, nor whether it would live with a change."""
+def _silence(obs: Observation, daemon: Daemon, socket: str, files: FileSet | None, version: Version) -> Refusal:
+    """Without the daemon's own word nobody knows what it works with, nor whether it would live with a change.
+
+    A key that keeps this release from loading CRI is most likely why.
+    """
+    for one in engine_rules.broken(files, version)[:1] if files else ():
+        place, why = f"{one.spot.file.path}:{one.spot.line}", one.says(one.rule.why)
+        return Refusal(
+            f"containerd runs, but its CRI does not answer at {socket}: containerd {version} does not load it with {place} ({why})",
+            f"{one.says(one.rule.next)}. Then restart containerd and run again",
+            "silent",
+        )
     asked = (obs.said_by(queries.cri(socket, method), daemon.pid) for method in ("Status", "Version"))
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
     return Refusal(

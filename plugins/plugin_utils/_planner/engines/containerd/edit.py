@@ -126,7 +126,8 @@ def _handler(handler: Handler, decision: Decision, base: Base) -> list[Setting]:
 def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The properties that are neither its type, its annotations nor its options; empty ones are the engine's own."""
     known = {k: v for k, v in entry.items() if (k,) in containerd_places.HANDLER and not isinstance(v, Mapping)}
-    return {k: v for k, v in known.items() if k not in ("runtime_type", ANNOTATIONS) and v not in _NOTHING}
+    left = ("runtime_type", ANNOTATIONS, *releases.OF_LINUX)  # what the last two say is in the options of the type that ours has
+    return {k: v for k, v in known.items() if k not in left and v not in _NOTHING}
 
 
 def _option_why(handler: Handler, base: Base, key: str) -> str:

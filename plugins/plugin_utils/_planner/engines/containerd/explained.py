@@ -131,7 +131,7 @@ def _same(path: Path, now: Leaf | None, then: Leaf | None) -> bool:
         return nvidia_ctk.same(path[3:], one, other)
     if path == CDI_SPEC_DIRS:
         one, other = (list(host_paths.clean_directories(value)) if isinstance(value, list) else value for value in (one, other))
-    usual = {DEFAULT: "runc", CDI_SPEC_DIRS: list(CDI_DIRS), ("systemd_cgroup",): False}.get(path)
+    usual = {DEFAULT: "runc", CDI_SPEC_DIRS: list(CDI_DIRS), ("systemd_cgroup",): False, ("containerd", "no_pivot"): False}.get(path)
     return one == other or (one in (None, "", usual) and other in (None, "", usual))
 
 

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
     aims,
     config,
     edit,
+    engine_rules,
     explained,
     in_place,
     options,
@@ -96,6 +97,7 @@ def _planned(policy: Policy, obs: Observation, instance: Instance, files: FileSe
     if changes or aim.going:
         gone = {aim.going.file.path: File(aim.going.file.path, exists=False)} if aim.going else {}
         after = config.load(obs, instance.config_path, version, policy.handlers, {**edit.ahead(changes), **gone})
+    engine_rules.require(files, after, version)
     _verify(aim.base, after, aim.cri, aim.wanted, version, edited=known.place(instance.manager).main_edited)
     now = config.effective(files, version)
     differences = tuple(_differences(changes, files, aim.names, now, aim.wanted, version))
@@ -151,7 +153,9 @@ def _changes(
 def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[Setting], version: Version, *, edited: bool) -> None:
     """The sum of the files afterwards must be the sum before and our keys; a file that is read later can spoil that."""
     found = config.effective(after, version)
-    for setting in edit.unmet(found, wanted):
+    unmet = edit.unmet(found, wanted)
+    engine_rules.require_counting(after, version, [setting.path for setting in unmet])
+    for setting in unmet:
         for file in reversed(after.files):
             for table in reversed(containerd_places.TABLES):
                 options.require_own_spelling((base.get(file.path) or file).doc, table, setting.path, file.path)

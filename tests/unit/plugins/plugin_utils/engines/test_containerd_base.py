@@ -9,7 +9,7 @@ import fnmatch
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.cgroup_driver import InUse
@@ -170,11 +170,23 @@ def test_pods_in_both_places_are_refused() -> None:
         cgroup_driver.in_use(builders.obs(answers=answers))
 
 
-def test_the_linux_type_is_translated() -> None:
-    """runtime.v1.linux took the driver from the plugin and the root from RuntimeRoot (containerd 1.6, pkg/cri/server)."""
-    old = {"runtime_type": base.LINUX_TYPE, "options": {"Runtime": "/usr/bin/runc", "RuntimeRoot": "/run/own", "Shim": "x"}}
-    found = base.choose({**cri(runc=old), "systemd_cgroup": True}, Handler())
-    assert found.options == {"Root": "/run/own", "SystemdCgroup": True}
+# pkg/cri/server/helpers.go, generateRuntimeOptions: with options the handler's own count, without them its keys and the plugin's driver.
+@pytest.mark.parametrize(
+    ("more", "plugin", "options"),
+    [
+        ({}, True, {"SystemdCgroup": True}),
+        ({}, False, {"SystemdCgroup": False}),
+        ({"runtime_engine": "/usr/bin/crun", "runtime_root": "/run/own"}, True,
+         {"BinaryName": "/usr/bin/crun", "Root": "/run/own", "SystemdCgroup": True}),
+        ({"options": {"SystemdCgroup": True}}, False, {"SystemdCgroup": True}),
+        ({"options": {"SystemdCgroup": False}}, True, {"SystemdCgroup": False}),
+        ({"options": {"Runtime": "/usr/bin/crun", "RuntimeRoot": "/run/own", "Shim": "x"}, "runtime_root": "/run/other"}, True,
+         {"BinaryName": "/usr/bin/crun", "Root": "/run/own", "SystemdCgroup": False}),
+    ],
+)  # fmt: skip
+def test_the_linux_type_is_translated(more: dict[str, Any], plugin: bool, options: dict[str, Any]) -> None:
+    found = base.choose({**cri(runc={"runtime_type": releases.LINUX_TYPE, **more}), "systemd_cgroup": plugin}, Handler())
+    assert found.options == options
 
 
 @pytest.mark.parametrize(

@@ -273,6 +273,15 @@ def test_a_running_containerd_whose_cri_does_not_answer_is_left_alone_and_says_w
     )
 
 
+def test_what_keeps_cri_from_loading_is_named_where_it_does_not_answer() -> None:
+    """github.com/containerd/containerd/issues/4574: the log alone said why."""
+    text = 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\nsystemd_cgroup = true\n'
+    seen = {"files": {CONFIG: text}, "processes": [daemon()], "cri": {f"Status:{SOCKET}": DEAD, f"Version:{SOCKET}": DEAD}}
+    (found,) = find(**seen, packages={"containerd": "1.6.20~ds1-1"}, commands={"/usr/bin/containerd --version": "x 1.6.20"})
+    assert (found.refusal.kind, found.running) == ("silent", True)
+    assert f"{CONFIG}:3 (systemd_cgroup = true" in found.refusal.what
+
+
 @pytest.mark.parametrize(
     ("manager", "unit", "says"),
     [

@@ -1,0 +1,354 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules of containerd about keys beside ours: what stops the daemon or its CRI, and what outranks what we write.
+
+`containerd config dump` judges few of them, since the daemon holds them only when it loads its plugins. A unit whose CRI does not load
+stays active. So each rule is held against the files as they are and as they would be.
+
+Sources: `ValidateV2` (services/server/config) and `ValidatePluginConfig` (pkg/cri/config) of 1.6 and 1.7, `ValidateVersion`
+(cmd/containerd/server/config), `ValidateRuntimeConfig` and `ValidateImageConfig` (internal/cri/config) of 2.x. Not held: what depends on
+values that stay on the host (durations, TLS of registries, directories of CNI plugins), on other files, or on the kernel.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+ALL_DEVICES, NO_HOST_DEVICES = "privileged_without_host_devices_all_devices_allowed", "privileged_without_host_devices"
+IO_TYPES = ("", "fifo", "streaming")
+
+# does-not-start: the daemon ends. no-cri: it runs and serves no CRI.
+Effect = Literal["does-not-start", "no-cri"]
+AS_IT_IS: Mapping[Effect, str] = {
+    "does-not-start": "containerd {version} does not start with this file",
+    "no-cri": "containerd {version} does not load CRI with this file",
+}
+CHANGED: Mapping[Effect, str] = {
+    "does-not-start": "containerd {version} would not start after this change",
+    "no-cri": "containerd {version} would not load CRI after this change",
+}
+
+
+@dc.dataclass(frozen=True)
+class View:
+    """One containerd's files as a release reads them."""
+
+    files: FileSet
+    version: Version
+
+    @property
+    def cri(self) -> Mapping[str, Any]:
+        return config.effective(self.files, self.version)
+
+    @property
+    def runtimes(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = toml.lookup(self.cri, releases.RUNTIMES, {})
+        return found
+
+    @property
+    def default(self) -> str:
+        return str(toml.lookup(self.cri, releases.DEFAULT, ""))
+
+    @property
+    def default_type(self) -> str:
+        return str(toml.lookup(self.runtimes, (self.default, "runtime_type"), ""))
+
+    @property
+    def names_plugins_in_full(self) -> bool:
+        return config.schema_in_force(self.files, self.version) >= 2
+
+    def said(self, path: Path) -> Spot | None:
+        """Where a key below the CRI table stands; the last file that has it counts."""
+        for file in reversed(self.files.files):
+            for table in containerd_places.TABLES:
+                if toml.lookup(file.doc.data, (*table, *path)) is not None:
+                    return Spot(file, (*table, *path))
+        return None
+
+
+@dc.dataclass(frozen=True)
+class Spot:
+    """A key that breaks a rule."""
+
+    file: ConfigFile
+    key: Path
+
+    @property
+    def line(self) -> int | None:
+        return toml.line_of(self.file.doc, self.key)
+
+
+@dc.dataclass(frozen=True)
+class Rule:
+    """One rule. first, before: the releases that have it. finds: the keys that break it.
+
+    why: what it asks for, and next: what to do. {key} is the last part of the key, {default} and {type} the default handler and its type.
+    ours: what to do instead if only our change breaks it.
+    """
+
+    code: str
+    effect: Effect
+    finds: Callable[[View], Iterator[Spot]]
+    why: str
+    next: str
+    ours: str = ""
+    first: tuple[int, int] = (1, 0)
+    before: tuple[int, int] | None = None
+
+    def applies(self, version: Version) -> bool:
+        return self.first <= version.series and (self.before is None or version.series < self.before)
+
+
+@dc.dataclass(frozen=True)
+class Broken:
+    """A rule that a configuration breaks, and where."""
+
+    rule: Rule
+    spot: Spot
+    view: View
+
+    def says(self, text: str) -> str:
+        return text.format(key=self.spot.key[-1], default=self.view.default, type=self.view.default_type or "no type")
+
+    def error(self, before: FileSet, *, already: bool) -> PlanError:
+        """The refusal, with the line as it is now. already: the engine would refuse the file as it is, before any change."""
+        what = (AS_IT_IS if already else CHANGED)[self.rule.effect]
+        ours = f", or {self.rule.ours}" if self.rule.ours and not already else ""
+        file = before.get(self.spot.file.path)
+        return PlanError(
+            what.format(version=self.view.version),
+            where=self.spot.file.path,
+            line=(toml.line_of(file.doc, self.spot.key) if file else None) or self.spot.line,
+            why=self.says(self.rule.why),
+            next=f"{self.says(self.rule.next)}{ours}, and run again",
+        )
+
+
+# ---------------------------------------------------------------- what breaks a rule
+
+
+def _named_in_full(name: str, version: Version) -> bool:
+    """Tell whether a release takes this for a plugin's name of version 2: `io.containerd.x.vx` and one part more."""
+    if version.series >= (2, 0):
+        return "." in name
+    return name.count(".") >= 3 and (version.series < (1, 7) or name.startswith("io.containerd."))
+
+
+def _tables_by_short_names(view: View) -> Iterator[Spot]:
+    for file in view.files.files if view.names_plugins_in_full else ():
+        for name in ("cri", *containerd_places.NAMES_OF_V1):  # others are not sent from the host
+            if name in (file.doc.data.get("plugins") or {}):
+                yield Spot(file, ("plugins", name))
+
+
+def _plugins_by_short_names(view: View) -> Iterator[Spot]:
+    for file in view.files.files if view.names_plugins_in_full else ():
+        for key in ("disabled_plugins", "required_plugins"):
+            full = view.version.series < (2, 0) or (file.declared or view.files.schema) >= 2  # 2.x migrates each file of version 1
+            if full and any(not _named_in_full(name, view.version) for name in _list(file, key)):
+                yield Spot(file, (key,))
+
+
+def _list(file: ConfigFile, key: str) -> list[str]:
+    return [str(name) for name in file.doc.data.get(key) or ()]
+
+
+def _required_and_disabled(view: View) -> Iterator[Spot]:
+    disabled = {name for file in view.files.files for name in _list(file, "disabled_plugins")}
+    for file in view.files.files:
+        if disabled & set(_list(file, "required_plugins")):
+            yield Spot(file, ("required_plugins",))
+
+
+def _untrusted_twice(view: View) -> Iterator[Spot]:
+    older = toml.lookup(view.cri, (*containerd_places.UNTRUSTED_RUNTIME, "runtime_type"))
+    spot = view.said(containerd_places.UNTRUSTED_RUNTIME)
+    if older and spot and "untrusted" in _declared(view):
+        yield spot
+
+
+def _declared(view: View) -> set[str]:
+    return {name for file in view.files.files for name in config.handlers(file.doc.data)}
+
+
+def _default_empty(view: View) -> Iterator[Spot]:
+    spot = view.said(releases.DEFAULT)
+    if spot and toml.lookup(spot.file.doc.data, spot.key) == "" and not _older_default(view):
+        yield spot
+
+
+def _older_default(view: View) -> bool:
+    older = toml.lookup(view.cri, (*containerd_places.DEFAULT_RUNTIME, "runtime_type"))
+    return bool(older) and view.version.series < (2, 0)
+
+
+def _default_missing(view: View) -> Iterator[Spot]:
+    spot = view.said(releases.DEFAULT) or view.said(releases.RUNTIMES)
+    if spot and view.default not in view.runtimes:
+        yield spot
+
+
+def _only_of_linux_as_default(*path: str) -> Callable[[View], Iterator[Spot]]:
+    """A switch of the plugin that works only while the default handler has the old type."""
+
+    def finds(view: View) -> Iterator[Spot]:
+        spot = view.said(path)
+        if spot and toml.lookup(view.cri, path) is True and view.default_type != releases.LINUX_TYPE:
+            yield spot
+
+    return finds
+
+
+def _keys_of_linux(view: View) -> Iterator[Spot]:
+    tables = {"default": containerd_places.DEFAULT_RUNTIME, "untrusted": containerd_places.UNTRUSTED_RUNTIME}
+    for name, entry in view.runtimes.items():
+        for key in releases.OF_LINUX:
+            spot = view.said((*releases.RUNTIMES, name, key)) or view.said((*tables.get(name, ("",)), key))
+            if spot and entry.get(key) and entry.get("runtime_type", "") != releases.LINUX_TYPE:
+                yield spot
+
+
+def _all_devices_alone(view: View) -> Iterator[Spot]:
+    for name, entry in view.runtimes.items():
+        spot = view.said((*releases.RUNTIMES, name, ALL_DEVICES))
+        if spot and entry.get(ALL_DEVICES) is True and entry.get(NO_HOST_DEVICES) is not True:
+            yield spot
+
+
+def _other_io_type(view: View) -> Iterator[Spot]:
+    for name, entry in view.runtimes.items():
+        spot = view.said((*releases.RUNTIMES, name, "io_type"))
+        if spot and entry.get("io_type") not in (None, *IO_TYPES):
+            yield spot
+
+
+def _mirrors_beside_path(view: View) -> Iterator[Spot]:
+    every = (containerd_places.V1_NAMES, containerd_places.V2_NAMES, containerd_places.IMAGES_V3)
+    path: Any = None
+    for file in view.files.files:
+        for table in every:
+            registry = toml.lookup(file.doc.data, (*table, "registry"), {})
+            path = registry.get("config_path", path)
+            if path and registry.get("mirrors"):
+                yield Spot(file, (*table, "registry", "mirrors"))
+
+
+# ---------------------------------------------------------------- the table
+
+_CRI_1 = "Set SystemdCgroup = true in the options of the handlers of type io.containerd.runc.v2, and remove this key"
+_NOT_DEFAULT = "set gpufleet_set_as_default: disabled"
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "plugin-table-name", "does-not-start", _tables_by_short_names, before=(2, 0),
+        why="the table plugins.{key} has a name of config version 1 in a configuration of version 2",
+        next="Rename the table (plugins.cri is plugins.\"io.containerd.grpc.v1.cri\" in version 2), or remove it",
+    ),
+    Rule(
+        "plugin-name", "does-not-start", _plugins_by_short_names,
+        why="{key} has a plugin's name of config version 1 in a configuration of version 2",
+        next="Write the whole name (cri is io.containerd.grpc.v1.cri in version 2), or remove it",
+    ),
+    Rule(
+        "required-disabled", "does-not-start", _required_and_disabled,
+        why="a plugin in required_plugins is also in disabled_plugins",
+        next="Remove the plugin from one of the two lists",
+    ),
+    Rule(
+        "untrusted-twice", "no-cri", _untrusted_twice, before=(2, 0),
+        why="untrusted_workload_runtime is the handler untrusted, which runtimes defines as well",
+        next="Remove the table untrusted_workload_runtime", ours="choose another name in gpufleet_handlers",
+    ),
+    Rule(
+        "default-empty", "no-cri", _default_empty,
+        why="default_runtime_name is empty", next="Name a handler in it, or remove the key",
+    ),
+    Rule(
+        "default-missing", "no-cri", _default_missing,
+        why="the default handler {default} is not defined", next="Define it, or name another one in default_runtime_name",
+    ),
+    Rule(
+        "systemd-cgroup", "no-cri", _only_of_linux_as_default("systemd_cgroup"), before=(2, 0),
+        why=f"systemd_cgroup = true needs a default handler of type {releases.LINUX_TYPE}, and {{default}} has {{type}}",
+        next=_CRI_1, ours=_NOT_DEFAULT,
+    ),
+    Rule(
+        "no-pivot", "no-cri", _only_of_linux_as_default("containerd", "no_pivot"), before=(2, 0),
+        why=f"no_pivot = true needs a default handler of type {releases.LINUX_TYPE}, and {{default}} has {{type}}",
+        next="Set NoPivotRoot = true in the options of the handlers of type io.containerd.runc.v2, and remove this key", ours=_NOT_DEFAULT,
+    ),
+    Rule(
+        "keys-of-linux", "no-cri", _keys_of_linux, before=(2, 0),
+        why=f"{{key}} needs a handler of type {releases.LINUX_TYPE}",
+        next="Write BinaryName in place of runtime_engine, and Root in place of runtime_root, in the handler's options",
+    ),
+    Rule(
+        "all-devices-alone", "no-cri", _all_devices_alone, first=(1, 7),
+        why=f"{{key}} needs {NO_HOST_DEVICES} = true", next=f"Set {NO_HOST_DEVICES} = true in this handler, or remove {{key}}",
+    ),
+    Rule(
+        "io-type", "no-cri", _other_io_type, first=(2, 0),
+        why="{key} may be fifo or streaming", next="Write one of the two, or remove the key",
+    ),
+    Rule(
+        "mirrors-and-path", "no-cri", _mirrors_beside_path,
+        why="registry.mirrors and registry.config_path exclude one another",
+        next="Move the mirrors to files in the directory of config_path, and remove them here",
+    ),
+)  # fmt: skip
+
+
+def broken(files: FileSet, version: Version) -> list[Broken]:
+    """Return every rule that these files break on this release."""
+    if not files.root:
+        return []
+    view = View(files, version)
+    return [Broken(rule, spot, view) for rule in RULES if rule.applies(version) for spot in rule.finds(view)]
+
+
+def require(before: FileSet, after: FileSet, version: Version) -> None:
+    """Refuse a change after which containerd or its CRI would not load, by the rule and the key."""
+    found = broken(after, version)
+    if not found:
+        return
+    was = {(one.rule.code, one.spot.file.path, one.spot.key) for one in broken(before, version)}
+    first = found[0]
+    raise first.error(before, already=(first.rule.code, first.spot.file.path, first.spot.key) in was)
+
+
+# ---------------------------------------------------------------- what outranks our keys
+
+# Tables of 1.x by the handler that they define; the first is the default handler then, whatever default_runtime_name says.
+OUTRANKED_BY: Mapping[str, Path] = {"default": containerd_places.DEFAULT_RUNTIME, "untrusted": containerd_places.UNTRUSTED_RUNTIME}
+
+
+def require_counting(after: FileSet, version: Version, unmet: list[Path]) -> None:
+    """Refuse wanted settings that a table of 1.x outranks. unmet: those that the files would not give."""
+    view = View(after, version)
+    for path in unmet:
+        name = "default" if path == releases.DEFAULT else path[2] if path[:2] == releases.RUNTIMES and len(path) > 2 else ""
+        table = OUTRANKED_BY.get(name)
+        spot = view.said(table) if table and version.series < (2, 0) else None
+        if spot is None or not toml.lookup(view.cri, (*(table or ()), "runtime_type")):
+            continue
+        raise PlanError(
+            f"{toml.dotted(path)} would have no effect",
+            where=spot.file.path,
+            line=spot.line,
+            why=f"containerd {version} reads the older table {spot.key[-1]} as the handler {name}"
+            + (", which is the default one whatever default_runtime_name says" if path == releases.DEFAULT else ""),
+            next=f"Remove the table {spot.key[-1]}, or "
+            + (_NOT_DEFAULT if path == releases.DEFAULT else "choose another name in gpufleet_handlers")
+            + ", and run again",
+        )

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The daemon itself judges a configuration: whether it starts with these files, and whether its CRI answers then.
+
+`config dump` checks less: what stops CRI shows only when the daemon loads its plugins. Each daemon has namespaces of its own for mounts and
+processes, with nothing of this machine's in `/run`, `/opt` and `/var/lib`, and it ends with its caller. No container is started.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc.grpc_wire import CriError
+
+from tests.integration import containerd_trees as trees
+
+Judgement = Literal["serves CRI", "no CRI", "does not start"]
+OWN = "for d in /run /opt /var/lib; do mount -t tmpfs tmpfs $d; done; exec"
+BOOTED = "containerd successfully booted"
+UNKNOWN = 2  # gRPC's code
+MOST_QUESTIONS = 20_000
+
+
+@dc.dataclass(frozen=True)
+class Verdict:
+    """What became of the daemon, and what it said."""
+
+    outcome: Judgement
+    said: str
+
+
+def judged(release: str, config: Path) -> Verdict:
+    """Run a daemon of this release with this configuration until it has booted or ended."""
+    with tempfile.TemporaryDirectory(prefix="ctrd-", dir="/tmp") as home:
+        flags = ["--config", str(config), "--root", f"{home}/root", "--state", f"{home}/state", "--address", f"{home}/c.sock"]
+        apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", f'{OWN} "$@"', "sh"]
+        command = [*apart, str(trees.binary(release)), *flags]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as daemon:
+            said, booted = [], False
+            for line in daemon.stderr or ():
+                said.append(line)
+                if BOOTED in line:
+                    booted = True
+                    break
+            try:
+                serves = booted and _serves(f"{home}/c.sock")
+            finally:
+                daemon.kill()
+        return Verdict("serves CRI" if serves else "no CRI" if booted else "does not start", "".join(said))
+
+
+def _serves(socket: str) -> bool:
+    """Ask until CRI has begun. It is there once its plugin is loaded, and says that it is not initialized until it serves."""
+    for _ in range(MOST_QUESTIONS):
+        try:
+            cri.ask(socket, "Version", [], 20)
+        except CriError as exc:
+            if exc.code == cri.UNIMPLEMENTED:
+                return False
+            if exc.code != UNKNOWN:
+                raise
+        else:
+            return True
+    raise TimeoutError(f"{MOST_QUESTIONS} answers, and CRI is not initialized")

@@ -1,0 +1,97 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules of containerd about keys beside those of this collection: by release, with the line, before a change and after it."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, engine_rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+from tests.fixtures import containerd_rules as rules
+from tests.unit import bare_trees, builders
+
+ROOT = "/etc/containerd/config.toml"
+
+
+def version(release: str) -> Version:
+    found = versions.parse(rules.PATCH[release])
+    assert found
+    return found
+
+
+@pytest.mark.parametrize(("name", "release"), rules.CASES)
+def test_a_rule_is_broken_on_the_releases_that_have_it(name: str, release: str) -> None:
+    row = rules.ROWS[name]
+    found = engine_rules.broken(config.load(builders.obs(files={ROOT: row.files["config.toml"]}), ROOT, version(release)), version(release))
+    expected = [(row.code, row.line, "no-cri" if row.starts else "does-not-start")] if release in row.refused else []
+    assert [(one.rule.code, one.spot.line, one.rule.effect) for one in found] == expected
+
+
+def test_every_rule_has_a_row() -> None:
+    assert {rule.code for rule in engine_rules.RULES} == {row.code for row in rules.ROWS.values() if row.code}
+
+
+@pytest.mark.parametrize(("name", "release"), [case for case in rules.CASES if case[1] in rules.ROWS[case[0]].refused])
+def test_such_a_file_is_named_and_stays_as_it_is_or_the_change_makes_it_right(tmp_path: pathlib.Path, name: str, release: str) -> None:
+    home, row = bare_trees.Tree(tmp_path), rules.ROWS[name]
+    home.write(ROOT, row.files["config.toml"])
+    home.write("/usr/bin/nvidia-container-runtime", "", 0o755)
+    before = home.state()
+    result = home.single("containerd", engine_version=rules.PATCH[release], set_as_default="disabled")
+    if not result["failed"]:
+        files = {path: data.decode() for path, (data, *_more) in home.state().items() if data}
+        after = config.load(builders.obs(files=files), ROOT, version(release))
+        assert row.code == "default-missing"
+        assert engine_rules.broken(after, version(release)) == []
+        return
+    assert f"{ROOT}:{row.line}: containerd {rules.PATCH[release]} " in result["msg"]
+    assert home.state() == before
+
+
+LINUX = rules.ROWS["systemd_cgroup beside the old type"].files["config.toml"]
+OLDER = rules.ROWS["the older default table"].files["config.toml"]
+UNTRUSTED = (
+    'version = 2\n[plugins."io.containerd.grpc.v1.cri".containerd.untrusted_workload_runtime]\nruntime_type = "io.containerd.runc.v2"\n'
+)
+
+AS_DEFAULT: dict[str, Any] = {"set_as_default": "enabled"}
+BESIDE: dict[str, Any] = {"set_as_default": "disabled"}
+# Where it was met, the file, the release, options, and what the refusal names; "" where the plan goes through.
+CHANGES: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
+    "a new default beside systemd_cgroup": (
+        "https://github.com/kubernetes/website/issues/24605", LINUX, "1.6", AS_DEFAULT,
+        f"{ROOT}:3: containerd 1.6.20 would not load CRI"),
+    "a handler beside systemd_cgroup": ("", LINUX, "1.6", BESIDE, ""),
+    "a new default beside the older default table": (
+        "https://github.com/awslabs/amazon-eks-ami/issues/1329", OLDER, "1.7", AS_DEFAULT,
+        f"{ROOT}:3: containerd.default_runtime_name would"),
+    "a handler beside the older default table": ("", OLDER, "1.7", BESIDE, ""),
+    "a new default on 2.x, which does not know that table": ("", OLDER, "2.1", AS_DEFAULT, ""),
+    "a handler by the name of the older default table": (
+        "", OLDER, "1.7", {"handlers": (Handler("default"),), **BESIDE}, f"{ROOT}:3: containerd.runtimes.default"),
+    "a handler by the name of the older table for untrusted pods": (
+        "", UNTRUSTED, "1.7", {"handlers": (Handler("untrusted"),), **BESIDE}, f"{ROOT}:2: containerd 1.7.24 would not load CRI"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_a_change_is_refused_after_which_cri_would_not_load_or_that_would_not_count(tmp_path: pathlib.Path, case: str) -> None:
+    _source, text, release, options, says = CHANGES[case]
+    home = bare_trees.Tree(tmp_path)
+    home.write(ROOT, text)
+    home.write("/usr/bin/nvidia-container-runtime", "", 0o755)
+    before = home.state()
+    result = home.single("containerd", engine_version=rules.PATCH[release], **options)
+    if says:
+        assert says in result["msg"]
+        assert home.state() == before
+        return
+    assert not result["failed"], result["msg"]
+    assert not home.single("containerd", engine_version=rules.PATCH[release], **options)["changed"]
