@@ -61,7 +61,7 @@ def _serves(socket: str) -> bool:
         try:
             cri.ask(socket, "Version", [], 20)
         except CriError as exc:
-            if exc.code == cri.UNIMPLEMENTED:
+            if exc.code in (cri.UNIMPLEMENTED, cri.UNAVAILABLE):  # it has no CRI, or does not even listen without a plugin
                 return False
             if exc.code != UNKNOWN:
                 raise

@@ -123,11 +123,7 @@ def _walked(sight: Sight, root_path: str, version: Version) -> FileSet:
                 unknown += need.questions
                 continue
             for path, file in resolved:
-                if path == current.path:
-                    continue  # loaded already; what 1.x prints as its imports names itself, and nvidia-ctk writes that into the file
-                if path in current.parents:
-                    raise _loop(current, path, pattern)
-                if path in found:
+                if path in found:  # containerd loads a file once, and so files may import each other (LoadConfig)
                     continue
                 _bounded(current, len(found))
                 found[path] = _read(file, path, (*current.parents, current.path))
@@ -214,16 +210,6 @@ def _read(file: File, path: str, parents: tuple[str, ...]) -> ConfigFile:
 def read_alone(obs: Observation, path: str, keep: file_places.Keep) -> ConfigFile:
     """Read a file that no other file has to import. PlanError if it cannot be read."""
     return _read(obs.file(path, keep), path, ())
-
-
-def _loop(current: ConfigFile, path: str, pattern: str) -> PlanError:
-    return PlanError(
-        f"the import {pattern} leads back to {path}",
-        where=current.path,
-        line=toml.line_of(current.doc, ("imports",)),
-        why="files that import each other have no defined order",
-        next="Remove it from `imports`",
-    )
 
 
 def check_schema(files: FileSet, version: Version) -> None:

@@ -93,7 +93,8 @@ class Spot:
 class Rule:
     """One rule. first, before: the releases that have it. finds: the keys that break it.
 
-    why: what it asks for, and next: what to do. {key} is the last part of the key, {default} and {type} the default handler and its type.
+    why: what it asks for, and next: what to do. {key} is the last part of the key, {default} and {type} the default handler and its
+    type, {needed} a plugin that CRI needs.
     ours: what to do instead if only our change breaks it.
     """
 
@@ -119,7 +120,10 @@ class Broken:
     view: View
 
     def says(self, text: str) -> str:
-        return text.format(key=self.spot.key[-1], default=self.view.default, type=self.view.default_type or "no type")
+        named = (str(name) for name in self.spot.file.doc.data.get("disabled_plugins") or ())
+        needed = next((name for name in named if needed_by_cri(name, self.view.version)), "")
+        kind = self.view.default_type or "no type"
+        return text.format(key=self.spot.key[-1], default=self.view.default, type=kind, needed=needed)
 
     def error(self, before: FileSet, *, already: bool) -> PlanError:
         """The refusal, with the line as it is now. already: the engine would refuse the file as it is, before any change."""
@@ -169,6 +173,18 @@ def _required_and_disabled(view: View) -> Iterator[Spot]:
     for file in view.files.files:
         if disabled & set(_list(file, "required_plugins")):
             yield Spot(file, ("required_plugins",))
+
+
+def needed_by_cri(name: str, version: Version) -> bool:
+    """Tell whether a release's CRI does not load without this plugin."""
+    first, before = releases.CRI_NEEDS.get(name, ((version.major, version.minor + 1), None))
+    return first <= version.series and (before is None or version.series < before)
+
+
+def _needed_and_disabled(view: View) -> Iterator[Spot]:
+    for file in view.files.files:
+        if any(needed_by_cri(name, view.version) for name in _list(file, "disabled_plugins")):
+            yield Spot(file, ("disabled_plugins",))
 
 
 def _untrusted_twice(view: View) -> Iterator[Spot]:
@@ -264,6 +280,10 @@ RULES: tuple[Rule, ...] = (
         "required-disabled", "does-not-start", _required_and_disabled,
         why="a plugin in required_plugins is also in disabled_plugins",
         next="Remove the plugin from one of the two lists",
+    ),
+    Rule(
+        "needed-disabled", "no-cri", _needed_and_disabled,
+        why="disabled_plugins lists a plugin that CRI needs", next="Remove {needed} from it",
     ),
     Rule(
         "untrusted-twice", "no-cri", _untrusted_twice, before=(2, 0),
