@@ -125,7 +125,8 @@ def low_level(policy: Policy, obs: Observation, files: FileSet, version: Version
     mine = own_drop_in(policy, obs, files)
     cri = config.effective(files.without(mine) if mine else files, version, built_in=False)
     before, handler = _original(obs, files), next(iter(policy.handlers), Handler())
-    return containerd_base.runs(cri, handler, written=handler.name in _written(policy, before), default_before=_default_in(before))
+    written = handler.name in _written(policy, before)
+    return containerd_base.runs(cri, handler, written=written, default_before=_default_in(before), made=_made(before))
 
 
 def own_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
@@ -164,6 +165,12 @@ def _written(policy: Policy, before: Mapping[str, Any] | None) -> frozenset[str]
     return frozenset(h.name for h in policy.handlers if h.name not in config.handlers(before))
 
 
+def _made(before: Mapping[str, Any] | None) -> frozenset[str]:
+    """The handler runc, if others were in the file before our first change, and it was not: 1.x has no built-in one then."""
+    there = config.handlers(before or {})
+    return frozenset({"runc"} if there and "runc" not in there else ())
+
+
 def _bases(
     policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, base: FileSet, version: Version
 ) -> tuple[dict[str, Base], Mapping[str, Any]]:
@@ -174,7 +181,8 @@ def _bases(
     plain = cgroup_choice.before_us(config.effective(base, version), written, reset_to)
     every = policy.handlers if decision.handler else ()
     own = written | _detected(instance.manager, base)
-    bases = {h.name: containerd_base.choose(declared, h, written=h.name in own, default_before=reset_to) for h in every}
+    made = _made(before)
+    bases = {h.name: containerd_base.choose(declared, h, written=h.name in own, default_before=reset_to, made=made) for h in every}
     return cgroup_choice.settled(policy, obs, instance, decision, plain, version, bases), plain
 
 

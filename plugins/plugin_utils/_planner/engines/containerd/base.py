@@ -68,15 +68,18 @@ class Base:
         return low_level.foreign(self.program)
 
 
-def choose(cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "") -> Base:
+def choose(
+    cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "", made: frozenset[str] = frozenset()
+) -> Base:
     """The first handler that fits: of the same name, the default one, runc, crun, the built-in one.
 
     cri: the CRI table as the files say it; what is built in is no evidence of the node.
     written: the handler of the same name is our own work, so it says nothing about the node.
     default_before: the default handler from before our first change, for hosts where NVIDIA's is the default now.
+    made: handlers that are our own work under other names, which say as little.
     """
     _require_fitting(cri, handler)
-    found = [(name, entry) for name, entry in _candidates(cri, handler.name, written, default_before) if fits(entry)]
+    found = [(name, entry) for name, entry in _candidates(cri, handler.name, written, default_before, made) if fits(entry)]
     origin, entry = found[0]
     _require_sent(origin, entry)
     says = {name: bool(o["SystemdCgroup"]) for name, e in found if "SystemdCgroup" in (o := options_of(cri, e))}
@@ -89,20 +92,24 @@ def choose(cri: Mapping[str, Any], handler: Handler, *, written: bool = False, d
     return Base(origin, entry, {**options_of(cri, entry), "SystemdCgroup": systemd}, why, doubt, unsaid, runc_declared=declared)
 
 
-def _candidates(cri: Mapping[str, Any], name: str, written: bool, default_before: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _candidates(
+    cri: Mapping[str, Any], name: str, written: bool, default_before: str, made: frozenset[str]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     runtimes = toml.lookup(cri, ("containerd", "runtimes"), {})
     default = str(toml.lookup(cri, ("containerd", "default_runtime_name"), ""))
     names = [*([] if written else [name]), default_before if written and default == name else default, "runc", "crun"]
     for candidate in dict.fromkeys(names):
         entry = runtimes.get(candidate)
-        if isinstance(entry, Mapping) and not (written and candidate == name):
+        if isinstance(entry, Mapping) and candidate not in made and not (written and candidate == name):
             yield candidate, entry
     yield BUILTIN, releases.BUILTIN_RUNC
 
 
-def runs(cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "") -> str:
+def runs(
+    cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "", made: frozenset[str] = frozenset()
+) -> str:
     """The low-level program behind the handlers in the same order: the shim runs runc where a handler names none."""
-    entries = (entry for _name, entry in _candidates(cri, handler.name, written, default_before) if fits(entry))
+    entries = (entry for _name, entry in _candidates(cri, handler.name, written, default_before, made) if fits(entry))
     return low_level.first(str(options_of(cri, entry).get("BinaryName") or "runc") for entry in entries)
 
 

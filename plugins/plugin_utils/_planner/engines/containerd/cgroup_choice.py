@@ -129,6 +129,23 @@ def require_kept(
         why="containerd reports the driver of its default handler to the kubelet, and a kubelet that changes its driver loses its pods"
         if asked
         else "the kubelet would continue to use its present driver",
-        next=f"Set SystemdCgroup = {str(before).lower()} in the options of the handler {new}, or set the value in gpufleet_handlers "
-        "(options: SystemdCgroup)",
+        next=_way_out(cri, [old, new] if asked else [], before, new),
+    )
+
+
+def _way_out(cri: Mapping[str, Any], reporting: list[str], before: bool, new: str) -> str:
+    """What to do. Where the handler has that value already, the obstacle is a type of which containerd reports nothing.
+
+    reporting: the handlers whose driver should reach the kubelet.
+    """
+    said = toml.lookup(cri, (*releases.RUNTIMES, new, "options", "SystemdCgroup"))
+    for name in reporting if said is before else ():
+        if toml.lookup(cri, (*releases.RUNTIMES, name, "runtime_type"), "") != releases.RUNC_TYPE:
+            return (
+                f'Set runtime_type = "{releases.RUNC_TYPE}" in the handler {name}, since containerd reports the driver of no other, '
+                "and run again"
+            )
+    return (
+        f"Set SystemdCgroup = {str(before).lower()} in the options of the handler {new}, or set the value in gpufleet_handlers "
+        "(options: SystemdCgroup)"
     )

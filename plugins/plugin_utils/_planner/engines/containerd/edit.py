@@ -96,7 +96,7 @@ def settings(
     found: list[Setting] = []
     if decision.handler:
         if not releases.facts(version).keeps_runc:
-            found += _runc(files, cri, version, default_after)
+            found += _runc(files, cri, version, default_after, bases)
         for handler in policy.handlers_by_name:
             found += _handler(handler, decision, bases[handler.name])
         found += _successor(default, bases)
@@ -138,8 +138,11 @@ def _option_why(handler: Handler, base: Base, key: str) -> str:
     return base.cgroup_why if key == "SystemdCgroup" else f"as {base.origin} has it"
 
 
-def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_after: str) -> list[Setting]:
-    """1.5 to 1.7: as soon as a file names any runtime, the built-in runc is gone, and a partial one has no type."""
+def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_after: str, bases: Mapping[str, Base]) -> list[Setting]:
+    """1.5 to 1.7: as soon as a file names any runtime, the built-in runc is gone, and a partial one has no type.
+
+    One that was gone already gets the cgroup driver of the handlers that are there.
+    """
     named = [
         f
         for f in files.files
@@ -155,7 +158,9 @@ def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_afte
     if not named or entry is None or not entry.get("runtime_type"):
         found.append(Setting((*at, "runtime_type"), releases.RUNC_TYPE, why, explicit=True))
     if not named or entry is None:
-        found.append(Setting((*at, "options", "SystemdCgroup"), False, why + "; this is its built-in value", explicit=True))
+        base = next(iter(bases.values()), None) if named else None
+        driver = (base.systemd, base.cgroup_why) if base else (False, why + "; this is its built-in value")
+        found.append(Setting((*at, "options", "SystemdCgroup"), *driver, explicit=True))
     return found
 
 

@@ -178,3 +178,27 @@ def test_what_the_kubelet_told_is_kept_apart_from_what_handlers_say() -> None:
     base = containerd_cgroup_choice.containerd_base.choose(cri(runc=entry(systemd=True), crun=entry(systemd=False)), Handler())
     assert containerd_cgroup_choice._settled(base, CGROUPFS, cgroup_driver.UNKNOWN).by_kubelet
     assert not containerd_cgroup_choice._settled(base, cgroup_driver.UNKNOWN, CGROUPFS).by_kubelet
+
+
+# case: the default handler now, the types and drivers of handlers, the driver of pods, and the handler whose type is the obstacle
+TYPES = {
+    "the default one has no type": ("runc", {"runc": ("", False), "nvidia": (releases.RUNC_TYPE, True)}, "cgroupfs", "runc"),
+    "the default one has the first type of runc": (
+        "runc", {"runc": ("io.containerd.runc.v1", False), "nvidia": ("", True)}, "cgroupfs", "runc"),
+    "the default one has the type of 1.x": (
+        "runc", {"runc": (releases.LINUX_TYPE, True), "nvidia": (releases.RUNC_TYPE, False)}, "systemd", "runc"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TYPES)
+def test_a_refusal_does_not_ask_for_what_is_set_already(case: str) -> None:
+    """containerd 2.x reports the driver of handlers of type runc.v2 alone, so the type is what a person changes first."""
+    default, handlers, pods, obstacle = TYPES[case]
+    text = config(NEW, default, **{name: "systemd" if systemd else "cgroupfs" for name, (_kind, systemd) in handlers.items()})
+    parts = text.split(f'runtime_type = "{releases.RUNC_TYPE}"')
+    text = "".join(
+        part + end for part, end in zip(parts, [f'runtime_type = "{kind}"' for kind, _ in handlers.values()] + [""], strict=True)
+    )
+    with pytest.raises(PlanError) as refusal:
+        planned(NEW, text, pods=pods, default=True)
+    assert refusal.value.next.startswith(f'Set runtime_type = "{releases.RUNC_TYPE}" in the handler {obstacle}')

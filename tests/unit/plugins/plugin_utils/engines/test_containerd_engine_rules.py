@@ -95,3 +95,37 @@ def test_a_change_is_refused_after_which_cri_would_not_load_or_that_would_not_co
         return
     assert not result["failed"], result["msg"]
     assert not home.single("containerd", engine_version=rules.PATCH[release], **options)["changed"]
+
+
+CRUN = """version = 2
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.crun]
+runtime_type = "io.containerd.runc.v2"
+base_runtime_spec = "/etc/containerd/base.json"
+container_annotations = ["example.org/*"]
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.crun.options]
+BinaryName = "/usr/bin/crun"
+SystemdCgroup = %s
+"""
+
+
+@pytest.mark.parametrize("systemd", ["true", "false"])
+@pytest.mark.parametrize("options", [AS_DEFAULT, BESIDE], ids=["as default", "beside"])
+@pytest.mark.parametrize("release", rules.OLD)
+def test_a_node_without_runc_keeps_the_driver_of_its_handler_run_after_run(
+    tmp_path: pathlib.Path, release: str, options: dict[str, Any], systemd: str
+) -> None:
+    """1.x has no runc of its own then; one that this collection adds is its own work and no evidence of the node."""
+    home = bare_trees.Tree(tmp_path)
+    home.write(ROOT, CRUN % systemd)
+    home.write("/usr/bin/nvidia-container-runtime", "", 0o755)
+    before = home.state()
+    assert not home.single("containerd", engine_version=rules.PATCH[release], **options)["failed"]
+    files = {path: data.decode() for path, (data, *_more) in home.state().items() if data}
+    handlers = config.effective(config.load(builders.obs(files=files), ROOT, version(release)), version(release))["containerd"]["runtimes"]
+    assert handlers["nvidia"]["options"]["SystemdCgroup"] is (systemd == "true")
+    assert handlers["nvidia"]["base_runtime_spec"] == "/etc/containerd/base.json"
+    if options is BESIDE:
+        assert handlers["runc"]["options"]["SystemdCgroup"] is (systemd == "true")
+    assert not home.single("containerd", engine_version=rules.PATCH[release], **options)["changed"]
+    assert not home.single("containerd", engine_version=rules.PATCH[release], state="absent", **options)["failed"]
+    assert home.state() == before
