@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal as past
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import leftovers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results as differences_
 
 SCHEMA = 1
@@ -330,11 +331,12 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
     plan, parts = outcome.plan.whole, (*outcome.plan.first, dc.replace(outcome.plan, first=()))
     planned = plan.interrupts(restart)
     trouble = differences_.trouble(answer)
+    kept = bool(answer.get("changed")) and (not answer.get("rolled_back") or bool(answer.get("foreign")))
     beforehand = plan.beforehand if check or trouble else ()
     shaped: dict[str, Any] = {
         "changed": plan.acts,
         "differences": [dc.asdict(d) for d in plan.differences],
-        "leftovers": [dc.asdict(left) for left in plan.leftovers],
+        "leftovers": [dc.asdict(left) for left in (leftovers.after_failure(plan) if trouble and not kept else plan.leftovers)],
         "actions": [word for part in parts for word in differences_.actions(part, restart)],
         "restarted": planned if check else [u for u in answer.get("restarted") or () if u in planned],
         "rolled_back": bool(answer.get("rolled_back")),
@@ -345,7 +347,6 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
     if diff:
         shaped["diff"] = stages.diffs(plan)
     if trouble:
-        kept = bool(answer.get("changed")) and (not answer.get("rolled_back") or bool(answer.get("foreign")))
         shaped.update(failed=True, msg=trouble, changed=kept, evidence=differences_.evidence(answer))
     return shaped
 

@@ -139,7 +139,7 @@ class _ValidatorKeys(TypedDict):
 class Validator(_ValidatorKeys, total=False):
     """A program that reads the staged copies, and what of its output is a refusal."""
 
-    baseline: Sequence[str] | None  # the same for the present state
+    baseline: Sequence[str | Words] | None  # the same for the present state
     timeout: float
     why: str
     process: Mapping[str, int] | None  # pid and ticks (when it began) of the process whose program it is

@@ -105,4 +105,4 @@ def _programs(place, command):
         _need(isinstance(words, list) and words, "%s.%s" % (place, key), "a list of at least one", words)
         for where, word in _list(command, key, place + "."):
             fits = isinstance(word, str) and "\0" not in word
-            _need(fits or (key == "argv" and isinstance(word, dict)), where, "text without NUL", word)
+            _need(fits or (key != "undo" and isinstance(word, dict)), where, "text without NUL", word)

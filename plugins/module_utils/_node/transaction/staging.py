@@ -198,7 +198,8 @@ def _validate(check, request, stage, tolerate_missing):
     try:
         argv = _words(check["argv"], stage)
         process = check.get("process")
-        before = commands.text(commands.run(check["baseline"], timeout, process=process)) if check.get("baseline") else None
+        present = _words(check.get("baseline") or [], stage)
+        before = commands.text(commands.run(present, timeout, process=process)) if present else None
         found = commands.text(commands.run(argv, timeout, process=process))
     except host_files.NodeError as exc:
         if exc.kind != "not-found" or not tolerate_missing:  # check mode: a package that brings it is not installed yet
@@ -210,13 +211,13 @@ def _validate(check, request, stage, tolerate_missing):
     news = [line for line in stderr.splitlines() if _undated(line) not in known]
     findings = _own_findings(check, found, stdout, news, timeout)
     words = stderr
-    if before is not None and not findings:
+    if before is not None:
         report["baseline_rc"] = before["rc"]
-        if before["rc"] == 0:  # else there is nothing to compare with: what stood there before was no valid configuration
+        if before["rc"] == 0 and not findings:  # else there is nothing to compare with: what stood there before was no valid configuration
             findings, lines = _differences(before["stdout"], stdout, check.get("allow") or [], check.get("names") or [])
             words += "\n".join(lines)
-    if found["rc"] and not before:
-        news = news + stdout.splitlines()  # zypper's way to say why it fails
+    if found["rc"]:  # then all of it tells why; some say it on stdout (zypper)
+        news = (stderr if before else stderr + "\n" + stdout).splitlines()
     known_causes = causes.recognised("\n".join(news), request.get("causes")) if findings else []
     report.update(rc=found["rc"], causes=known_causes, findings=findings[:MAX_FINDINGS], words=words)
     return report
@@ -243,7 +244,7 @@ def _own_findings(check, found, stdout, stderr, timeout):
     for unwanted in check.get("refuse") or []:
         if any(re.search(unwanted["pattern"], line) for line in stderr + (stdout.splitlines() if unwanted.get("anywhere") else [])):
             findings.append(unwanted["says"])
-    for wanted in check.get("require") or []:
+    for wanted in [] if found["rc"] else check.get("require") or []:  # what failed need not have printed anything
         if not any(re.search(wanted["pattern"], line) for line in stdout.splitlines()):
             findings.append(wanted["says"])
     return findings

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 import posixpath
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import model
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import groups, layout, names, outcomes, sentences
 
 TITLE = "Left by other tools"
@@ -16,6 +19,7 @@ FATES = {"adopted": "taken over", "kept": "stays", "live": "in use by its tool, 
 WOULD = {**FATES, "adopted": "will be taken over"}
 # Keys in a file that stays: they stay there as well, with the values that this collection wants.
 KEYS = {FATES["adopted"]: "managed by this collection from now on", WOULD["adopted"]: "will be managed by this collection"}
+FAILED = "this run failed, so it was not taken over"
 KEYS_SHOWN = 6  # of one file
 FILES_SHOWN = 100  # of one host
 
@@ -33,6 +37,16 @@ def lines(results: outcomes.Results, width: int, check: bool, details: bool) -> 
         return []
     planned = check or any("would_restart" in result for result in results.values())
     return ["", TITLE, *(line for same in found.values() for line in one(same, width, WOULD if planned else FATES))]
+
+
+def after_failure(plan: Plan) -> tuple[model.Leftover, ...]:
+    """Return what is left where the run failed and its changes are not there: what it was to take over stays."""
+    paths = {posixpath.basename(difference.path) for difference in plan.differences}
+    mine = (left.fate == "adopted" and posixpath.basename(left.path) in paths for left in plan.leftovers)
+    return tuple(
+        dc.replace(left, fate="kept", why=FAILED, next="Correct what the message of this run names, then run again") if its else left
+        for left, its in zip(plan.leftovers, mine, strict=True)
+    )
 
 
 def changed(result: outcomes.Result, left: Leftover) -> bool:

@@ -62,11 +62,13 @@ def known(answer: Mapping[str, Any]) -> list[str]:
 
 
 def words(answer: Mapping[str, Any]) -> list[str]:
-    """Say why a validator refused or a command failed, and where its own words are."""
+    """Say why a validator refused or a command failed, whether it refused before the change as well, and where its own words are."""
     if not refused(answer):
         return []
+    already = any(entry.get("rc") and entry.get("baseline_rc") for entry in refused(answer))
+    present = ["The same program refuses the present configuration as well, before any change"] if already else []
     where = f"its output is in {answer['said']} on the host" if answer.get("said") else "check mode keeps none of its output"
-    return [f"Cause: {'; '.join(known(answer))}; {where}" if known(answer) else where[0].upper() + where[1:]]
+    return [*present, f"Cause: {'; '.join(known(answer))}; {where}" if known(answer) else where[0].upper() + where[1:]]
 
 
 def evidence(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
     Handler,
+    Leftover,
     NeedMore,
     Plan,
     PlanError,
@@ -214,6 +215,38 @@ def test_a_failed_transaction_says_what_where_and_what_next() -> None:
     assert result["msg"] == (
         "health: CRI does not answer (/run/a.sock). Everything is as it was before: the transaction was rolled back. See the log"
     )
+
+
+TAKEN = Leftover("nvidia-ctk", "/etc/a", ("handler",), True, "adopted", "explained")
+BEFORE = Leftover("nvidia-ctk", "/etc/b", ("handler",), True, "adopted", "taken over by an earlier run")
+STAYS = Leftover("nvidia-ctk", "/etc/c", (), False, "kept", "nothing explains it")
+
+
+@pytest.mark.parametrize(
+    ("answer", "fates"),
+    [
+        ({"changed": True}, ["adopted", "adopted", "kept"]),
+        ({"error": {"phase": "validate", "message": "refused"}}, ["kept", "adopted", "kept"]),
+        ({"error": {"phase": "health", "message": "no CRI"}, "changed": True, "rolled_back": True}, ["kept", "adopted", "kept"]),
+        ({"conflict": [{"path": "/etc/a"}]}, ["kept", "adopted", "kept"]),
+        ({"error": {"phase": "health", "message": "no CRI"}, "changed": True}, ["adopted", "adopted", "kept"]),
+    ],
+)
+def test_a_failed_run_has_taken_nothing_over(answer: dict[str, Any], fates: list[str]) -> None:
+    outcome = base.Outcome(dc.replace(PLAN, leftovers=(TAKEN, BEFORE, STAYS)))
+    result = base.result(outcome, answer, check=False, diff=False, restart="auto")
+    assert [left["fate"] for left in result["leftovers"]] == fates
+
+
+REFUSED = {"argv": ["/usr/bin/containerd"], "rc": 1, "causes": [{"code": "plugin-uri", "values": {}}], "findings": ["exit status 1"]}
+
+
+@pytest.mark.parametrize(("present", "already"), [(1, True), (0, False), (None, False)])
+def test_a_validator_that_refuses_the_present_configuration_too_is_quoted_so(present: int | None, already: bool) -> None:
+    error = {"phase": "validate", "message": "/usr/bin/containerd: exit status 1"}
+    result = shaped({"error": error, "validation": [{**REFUSED, "baseline_rc": present}]})
+    assert ("refuses the present configuration as well" in result["msg"]) is already
+    assert "Cause: a plugin has a name of configuration version 1" in result["msg"]
 
 
 def requested(policy: Policy, seen: Observation | None = None, **more: Any) -> dict[str, Any]:

@@ -105,6 +105,21 @@ def test_a_complaint_about_the_present_configuration_too_is_not_news(node):
     assert found["error"]["phase"] == "validate"
 
 
+@pytest.mark.parametrize(
+    "present, rc, code",
+    [("echo 'bad 3' >&2; exit 1", 1, "3"), ("echo 'bad 9' >&2; exit 1", 1, "3"), ("true", 0, "3")],
+    ids=["the same complaint", "another one", "none"],
+)
+def test_a_validator_that_refuses_the_present_configuration_too_says_why_and_that(node, present, rc, code):
+    known = [{"code": "bad", "pattern": "bad (?P<line>[0-9]+)", "values": {"line": "number"}}]
+    more = {"baseline": ["sh", "-c", present], "require": [{"pattern": "^nvidia$", "says": "it has no nvidia"}]}
+    request = staging(node, validator(node, "echo 'bad 3' >&2; exit 1"), **more)
+    found = node.run([node.write(node.dropin, "b\n")], causes=known, **request)
+    (report,) = found["validation"]
+    assert (report["findings"], report["baseline_rc"]) == (["exit status 1"], rc)
+    assert report["causes"] == [{"code": "bad", "values": {"line": code}}]
+
+
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize(
     "program, more, codes",

@@ -22,6 +22,23 @@ LINES = {
         "it reads configurations up to version 3, but this one declares version 4",
     f'msg="failed to load plugin {CRI}" error="invalid plugin config: `mirrors` cannot be set when `config_path` is provided"':
         "registry mirrors and config_path exclude one another",
+    'containerd: failed to load TOML from /etc/containerd/config.toml: invalid plugin key URI "cri" expect io.containerd.x.vx':
+        "a plugin has a name of configuration version 1 in a configuration of version 2",
+    "containerd: failed to load TOML from /etc/containerd/config.toml: unsupported config version `3`":
+        "it does not support this configuration version",
+    'containerd: invalid disabled plugin URI "cri" expect io.containerd.x.vx':
+        "a plugin has a name of configuration version 1 in a configuration of version 2",
+    "containerd: required plugin [io.containerd.internal.v1.restart] not included":
+        "a required plugin is disabled, or it has none of that name",
+    'error="invalid plugin config: `systemd_cgroup` only works for runtime io.containerd.runtime.v1.linux"':
+        "systemd_cgroup needs a handler of type io.containerd.runtime.v1.linux",
+    'error="invalid plugin config: `default_runtime_name` is empty"': "default_runtime_name is empty",
+    'error="invalid plugin config: invalid `drain_exec_sync_io_timeout`: time: missing unit in duration \\"5\\""':
+        "a timeout in its configuration is not a duration such as 30s",
+    'error="failed to create CRI service: failed to load base OCI spec from file: /x.json: open /x.json: no such file or directory"':
+        "the file that a handler names in base_runtime_spec cannot be loaded",
+    'error="failed to create CRI service: failed to find snapshotter \\"nope\\""':
+        "the snapshotter that the configuration names does not exist",
     f'level=warning msg="failed to load plugin {CRI}" error="password=x"': f"its plugin {CRI} did not load",
     'error="invalid plugin config: no corresponding runtime configured in `containerd.runtimes` for `default_runtime_name = \\"x\\"`"':
         "the default handler is not among the handlers",

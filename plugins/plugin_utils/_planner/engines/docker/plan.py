@@ -264,9 +264,11 @@ def validation(instance: Instance, process: Mapping[str, Any], plan: Plan) -> Pl
     if not any(c["op"] in ("write", "edit") for c in plan.changes) or series(instance) < VALIDATE_SINCE:
         return plan
     own: list[transaction.Words] = [{"process": process["pid"], "ticks": process["ticks"], "without": ["--config-file"]}] if process else []
+    there = any(plan.expect_files.values())  # without a file there is no present configuration to be refused
     check: transaction.Validator = {
         "argv": [instance.binary, *own, "--validate", "--config-file", "{stage}/daemon.json"],
         "timeout": 30,
+        "baseline": [instance.binary, *own, "--validate", "--config-file", instance.config_path] if there else None,
         "why": "Docker itself reads the new configuration",
         "process": instance.process,
     }

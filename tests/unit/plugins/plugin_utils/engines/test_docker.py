@@ -221,11 +221,17 @@ def test_flags_that_say_it_already() -> None:
     assert plan.restarts == ()
 
 
+def test_dockerd_reads_the_present_file_too() -> None:
+    plan = planned(Policy(), running("28.1.0", '{"debug": true}'))
+    assert plan.validate[0]["baseline"][-3:] == ["--validate", "--config-file", CONFIG]
+
+
 def test_dockerd_reads_the_new_file_with_the_flags_that_it_runs_with() -> None:
     argv = ["-H", "fd://", "--config-file", "/etc/docker/other.json", "--containerd=/run/containerd/containerd.sock", "-D"]
     plan = planned(Policy(), running(argv=argv))
     own = {"process": 3, "ticks": 77, "without": ["--config-file"]}
     assert plan.validate[0]["argv"][1:] == [own, "--validate", "--config-file", "{stage}/daemon.json"]
+    assert plan.validate[0]["baseline"] is None, "there is no such file yet"
     assert plan.stage_files == ({"name": "daemon.json", "source": "/etc/docker/other.json"},)
     assert [c["path"] for c in plan.changes] == ["/etc/docker/other.json"]
 
