@@ -4,12 +4,13 @@
 """The daemon itself judges a configuration: whether it starts with these files, and whether its CRI answers then.
 
 `config dump` checks less: what stops CRI shows only when the daemon loads its plugins. Each daemon has namespaces of its own for mounts and
-processes, with nothing of this machine's in `/run`, `/opt` and `/var/lib`, and it ends with its caller. No container is started.
+processes, with nothing of this machine's in `/etc`, `/run`, `/opt` and `/var/lib`, and it ends with its caller. No container is started.
 """
 
 from __future__ import annotations
 
 import dataclasses as dc
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -21,7 +22,10 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc.grpc_wir
 from tests.integration import containerd_trees as trees
 
 Judgement = Literal["serves CRI", "no CRI", "does not start"]
-OWN = "for d in /run /opt /var/lib; do mount -t tmpfs tmpfs $d; done; exec"
+# Files of handlers (base_runtime_spec) need only be there.
+OWN = """for d in /etc /run /opt /var/lib; do mount -t tmpfs tmpfs $d; done
+while [ "$1" != -- ]; do mkdir -p "$(dirname "$1")"; echo '{"ociVersion": "1.0.2"}' > "$1"; shift; done
+shift; exec "$@" """
 BOOTED = "containerd successfully booted"
 UNKNOWN = 2  # gRPC's code
 MOST_QUESTIONS = 20_000
@@ -37,9 +41,10 @@ class Verdict:
 
 def judged(release: str, config: Path) -> Verdict:
     """Run a daemon of this release with this configuration until it has booted or ended."""
+    specs = re.findall(r"base_runtime_spec = [\"'](/[^\"']+)", config.read_text())
     with tempfile.TemporaryDirectory(prefix="ctrd-", dir="/tmp") as home:
         flags = ["--config", str(config), "--root", f"{home}/root", "--state", f"{home}/state", "--address", f"{home}/c.sock"]
-        apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", f'{OWN} "$@"', "sh"]
+        apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", OWN, "sh", *specs, "--"]
         command = [*apart, str(trees.binary(release)), *flags]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as daemon:
             said, booted = [], False

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""containerd itself judges the plans: its dump before and after differs by our keys and nothing else, and a second plan is empty."""
+"""containerd itself judges the plans: its dump before and after differs by our keys and nothing else, its daemon serves CRI with them, and
+a second plan is empty.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
 
+from tests.integration import containerd_daemons as daemons
 from tests.integration.containerd_trees import CASES, before, cri_of, dump, prepared, rest_of
 
 
@@ -29,6 +32,15 @@ def test_the_engine_sees_our_keys_and_no_other_difference(tmp_path: Path, releas
     assert bool(handler["options"].get("SystemdCgroup")) == bool(runc["options"].get("SystemdCgroup")) == by_systemd
     assert containers["default_runtime_name"] == "nvidia"
     assert rest_of(now, keys=("default_runtime_name",)) == rest_of(was, keys=("default_runtime_name",))
+
+
+@pytest.mark.parametrize("default", [True, False])
+@pytest.mark.parametrize(("release", "shape"), CASES)
+def test_the_daemon_serves_cri_with_the_planned_files(tmp_path: Path, release: str, shape: str, default: bool) -> None:
+    tree = prepared(tmp_path, release, shape)
+    tree.apply(tree.plan(default=default))
+    verdict = daemons.judged(release, tree.config)
+    assert verdict.outcome == "serves CRI", verdict.said
 
 
 @pytest.mark.parametrize(("release", "shape"), CASES)

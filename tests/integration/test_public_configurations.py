@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses as dc
 import re
@@ -15,17 +16,19 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
 from tests.fixtures.public_configurations import Public
+from tests.integration import containerd_daemons as daemons
 from tests.integration import containerd_trees as containerd
 from tests.integration import test_crio_judge as crio
 
 BUILT_IN = re.compile(r'imports = \["/(?:etc/containerd|var/lib/rancher/k3s/agent/etc/containerd)/')
 TAKEN = [
     pytest.param(row, release, id=f"{row.file} {release}")
-    for row in {row.file: row for row in (*public.CONTAINERDS, *earlier.ROWS) if not row.refused}.values()
+    for row in {(row.file, row.base): row for row in (*public.CONTAINERDS, *earlier.ROWS) if not row.refused}.values()
     for release in row.releases
 ]
 
@@ -64,15 +67,22 @@ def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, de
     tree, asked = containerd.Tree(tmp_path, release), wanted(way, release, default)
     tree.write({"config.toml": BUILT_IN.sub('imports = ["@DIR@/', text)})
     was, texts = dumped(release, tree.config), without_journal(tree)
+    loads = daemons.judged(release, tree.config)
+    assert loads.outcome == "serves CRI", loads.said
     node = containerd.Node(tree, default=asked.default, enable_cdi=asked.enable_cdi)
     assert node.apply(node.plan("present"))["validation"]
     now = dumped(release, tree.config)
+    loads = daemons.judged(release, tree.config)
+    assert loads.outcome == "serves CRI", loads.said
     before, after = (containerd.cri_of(d.whole)["containerd"] for d in (was, now))
-    ours, theirs = after["runtimes"]["nvidia"], before["runtimes"][base]
+    # The older table of 1.x becomes the handler `default` only when CRI loads, which a dump does not show.
+    older = before["default_runtime"] if base == "default" else None
+    default = "runc" if older else default
+    ours, theirs = after["runtimes"]["nvidia"], older or before["runtimes"][base]
     says = {key.lower(): value for key, value in ours["options"].items()}  # in any spelling, as containerd decodes them
     assert bool(says.get("systemdcgroup")) is systemd
     assert {key: ours[key] for key in copied} == {key: theirs[key] for key in copied}
-    kept = {k: v for k, v in theirs["options"].items() if v and k not in ("BinaryName", "SystemdCgroup")}
+    kept = {k: v for k, v in (theirs["options"] or {}).items() if v and k not in ("BinaryName", "SystemdCgroup")}
     assert {k: ours["options"].get(k) for k in kept} == kept
     assert (before["default_runtime_name"], after["default_runtime_name"]) == (default, "nvidia" if asked.default else default)
     # What a handler of NVIDIA's had stays as well: nothing of it is less.
@@ -100,7 +110,9 @@ WAYS = ("module", "node")
 def test_containerd_sees_our_handler_like_that_of_the_pods_and_no_other_difference(
     tmp_path: Path, row: Public, release: str, way: str
 ) -> None:
-    judged(tmp_path, release, row.text, row.base, row.systemd, row.default, row.copied, way)
+    refused = row.no_other_default and wanted(way, release, row.default).default
+    with pytest.raises(PlanError, match=re.escape(row.no_other_default)) if refused else contextlib.nullcontext():
+        judged(tmp_path, release, row.text, row.base, row.systemd, row.default, row.copied, way)
 
 
 @pytest.mark.parametrize("way", WAYS)

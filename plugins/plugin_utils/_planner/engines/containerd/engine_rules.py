@@ -347,6 +347,22 @@ def require(before: FileSet, after: FileSet, version: Version) -> None:
     raise first.error(before, already=(first.rule.code, first.spot.file.path, first.spot.key) in was)
 
 
+def unread(files: FileSet, version: Version) -> list[str]:
+    """Say of a CRI table by the name of version 1 that 2.x passes over without a word: 1.x does not start with it."""
+    if version.series < (2, 0):
+        return []
+    spots = [
+        Spot(file, containerd_places.V1_NAMES)
+        for file in files.files
+        if (file.declared or files.schema) >= 2 and toml.lookup(file.doc.data, containerd_places.V1_NAMES) is not None
+    ]
+    return [
+        f"{spot.file.path}:{spot.line}: containerd {version} does not read the table plugins.cri in a file of this version. Move its settings to "
+        f"plugins.{toml.key(releases.NATURAL_NAMES[spot.file.declared or files.schema][-1])}, or remove it."
+        for spot in spots
+    ]
+
+
 # ---------------------------------------------------------------- what outranks our keys
 
 # Tables of 1.x by the handler that they define; the first is the default handler then, whatever default_runtime_name says.

@@ -229,7 +229,7 @@ def assemble(
     cri: Mapping[str, Any], wanted: list[Setting], version: Version, gone: tuple[transaction.Change, ...] = (), going: Going | None = None
 ) -> Plan:  # fmt: skip
     """The transaction. gone: changes of `state: absent`, in addition to those of files that are edited. going: what is taken over."""
-    advice = list(_advice(obs, files, wanted))
+    advice = [*_advice(obs, files, wanted), *engine_rules.unread(files, version)]
     in_force = wanted if gone else [*wanted, edit.default_of(cri, wanted)]
     removed = (*gone, *([going.as_change()] if going else []))
     differences = (*differences, *(going.differences if going else ()))

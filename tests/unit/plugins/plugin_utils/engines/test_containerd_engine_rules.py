@@ -55,6 +55,24 @@ def test_such_a_file_is_named_and_stays_as_it_is_or_the_change_makes_it_right(tm
     assert home.state() == before
 
 
+@pytest.mark.parametrize(
+    ("release", "text", "told"),
+    [
+        ("2.1", "version = 2\n[plugins.cri.containerd]\n", True),
+        ("2.4", "version = 3\n[plugins.cri.containerd]\n", True),
+        ("2.3", "[plugins.cri.containerd]\n", False),
+        ("2.1", 'version = 2\n[plugins."io.containerd.grpc.v1.cri".containerd]\n', False),
+    ],
+)
+def test_a_table_that_2_x_passes_over_is_told(tmp_path: pathlib.Path, release: str, text: str, told: bool) -> None:
+    home = bare_trees.Tree(tmp_path)
+    home.write(ROOT, text)
+    home.write("/usr/bin/nvidia-container-runtime", "", 0o755)
+    result = home.single("containerd", engine_version=rules.PATCH[release], set_as_default="disabled")
+    assert not result["failed"], result["msg"]
+    assert any("does not read the table plugins.cri" in advice for advice in result["advice"]) is told
+
+
 LINUX = rules.ROWS["systemd_cgroup beside the old type"].files["config.toml"]
 OLDER = rules.ROWS["the older default table"].files["config.toml"]
 UNTRUSTED = (
