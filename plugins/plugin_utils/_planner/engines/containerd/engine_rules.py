@@ -104,11 +104,11 @@ class Rule:
     why: str
     next: str
     ours: str = ""
-    first: tuple[int, int] = (1, 0)
-    before: tuple[int, int] | None = None
+    first: tuple[int, ...] = (1, 0)
+    before: tuple[int, ...] | None = None
 
     def applies(self, version: Version) -> bool:
-        return self.first <= version.series and (self.before is None or version.series < self.before)
+        return self.first <= version.release and (self.before is None or version.release < self.before)
 
 
 @dc.dataclass(frozen=True)
@@ -260,6 +260,16 @@ def _mirrors_beside_path(view: View) -> Iterator[Spot]:
                 yield Spot(file, (*table, "registry", "mirrors"))
 
 
+def _mirrors_without_path(view: View) -> Iterator[Spot]:
+    """These releases set a path where a file has none, and where one of an older version has an empty one."""
+    every = ((containerd_places.V2_NAMES, True), (containerd_places.IMAGES_V3, False))  # these releases drop a table of version 1
+    tables = [(file, (*table, "registry"), older) for file in view.files.files for table, older in every]
+    found = [(file, path, toml.lookup(file.doc.data, path, {}), older) for file, path, older in tables]
+    paths = [(entry["config_path"], older) for _file, _path, entry, older in found if "config_path" in entry]
+    if not paths or (paths[-1][0] == "" and paths[-1][1]):
+        yield from (Spot(file, (*path, "mirrors")) for file, path, entry, _older in found if entry.get("mirrors"))
+
+
 # ---------------------------------------------------------------- the table
 
 _CRI_1 = "Set SystemdCgroup = true in the options of the handlers of type io.containerd.runc.v2, and remove this key"
@@ -325,6 +335,11 @@ RULES: tuple[Rule, ...] = (
         "mirrors-and-path", "no-cri", _mirrors_beside_path,
         why="registry.mirrors and registry.config_path exclude one another",
         next="Move the mirrors to files in the directory of config_path, and remove them here",
+    ),
+    Rule(  # issue 12612 of containerd; its request 12617 ended it
+        "mirrors-and-default-path", "no-cri", _mirrors_without_path, first=(2, 2, 0), before=(2, 2, 2),
+        why="containerd 2.2.0 and 2.2.1 set registry.config_path themselves, which excludes registry.mirrors",
+        next="Update containerd to 2.2.2 or newer, or move the mirrors to files in /etc/containerd/certs.d and remove them here",
     ),
 )  # fmt: skip
 

@@ -34,6 +34,28 @@ def test_a_rule_is_broken_on_the_releases_that_have_it(name: str, release: str) 
     assert [(one.rule.code, one.spot.line, one.rule.effect) for one in found] == expected
 
 
+MIRRORS = '[{}.registry.mirrors."docker.io"]\nendpoint = ["https://mirror.example.org"]\n'
+V2, V3 = 'plugins."io.containerd.grpc.v1.cri"', 'plugins."io.containerd.cri.v1.images"'
+# the file -> the line with mirrors that 2.2.0 and 2.2.1 do not take (0 = none)
+DEFAULT_PATH = {
+    "no path": (f"version = 2\n{MIRRORS.format(V2)}", 2),
+    "an empty path, which the migration fills in": (f'version = 2\n[{V2}.registry]\nconfig_path = ""\n{MIRRORS.format(V2)}', 4),
+    "no path in version 3": (f"version = 3\n{MIRRORS.format(V3)}", 2),
+    "an empty path in version 3": (f'version = 3\n[{V3}.registry]\nconfig_path = ""\n{MIRRORS.format(V3)}', 0),
+    "no mirrors": (f"version = 2\n[{V2}.registry.mirrors]\n", 0),
+    "nothing": ("version = 2\n", 0),
+}
+
+
+@pytest.mark.parametrize(("text", "line"), DEFAULT_PATH.values(), ids=DEFAULT_PATH)
+def test_mirrors_alone_are_refused_by_two_releases(text: str, line: int) -> None:
+    for release, refuses in {"2.1.9": False, "2.2.0": True, "2.2.1": True, "2.2.2": False, "2.3.0": False}.items():
+        found = versions.parse(release)
+        assert found
+        broken = engine_rules.broken(config.load(builders.obs(files={ROOT: text}), ROOT, found), found)
+        assert [(one.rule.code, one.spot.line) for one in broken] == ([("mirrors-and-default-path", line)] if refuses and line else [])
+
+
 def test_every_rule_has_a_row() -> None:
     assert {rule.code for rule in engine_rules.RULES} == {row.code for row in rules.ROWS.values() if row.code}
 
