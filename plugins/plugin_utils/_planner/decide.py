@@ -48,7 +48,7 @@ NO_PLUGIN = Strategies()
 # From the package nvidia-container-toolkit-operator-extensions (packaging/debian of the toolkit).
 MODE_BINARY = {"cdi": "nvidia-container-runtime.cdi", "legacy": "nvidia-container-runtime.legacy"}
 BASE_PACKAGES = ("nvidia-container-toolkit-base",)
-# Platforms on which NVIDIA's runtime finds the GPU in a mode of its own, which a mode of ours would take away.
+# Platforms on which NVIDIA's runtime finds the GPU in a mode of its own, which a mode that this collection sets would take away.
 OWN_MODES = ("tegra", "wsl")
 LEGACY_PACKAGES = ("nvidia-container-toolkit", "nvidia-container-toolkit-base", "libnvidia-container-tools", "libnvidia-container1")
 
@@ -105,7 +105,9 @@ def no_gpu(policy: Policy, driver: Driver) -> str:
     if policy.no_gpu == "fail":
         next_step = "Set gpufleet_no_gpu to skip or prepare, or take the host out of the group"
         raise PlanError("no NVIDIA GPU on this host", why=driver.evidence, next=next_step)
-    if driver.platform in OWN_MODES:  # nothing is prepared for a GPU to come: one is there, and no mode of ours serves it
+    if (
+        driver.platform in OWN_MODES
+    ):  # nothing is prepared for a GPU to come: one is there, and the modes of this collection do not serve it
         return driver.evidence
     return "" if policy.no_gpu == "prepare" else f"no GPU: {driver.evidence}"
 

@@ -13,6 +13,6 @@ COS = Manager(
     "Use the provider's GPU driver installer; its files are read-only.",
     os_ids=("cos",),
     own_engine=False,
-    sentence="Container-Optimized OS makes the files below /etc anew at each boot",
+    sentence="Container-Optimized OS makes the files below /etc again at each boot",
     link="https://cloud.google.com/container-optimized-os/docs/how-to/run-gpus",
 )

@@ -372,8 +372,8 @@ def unread(files: FileSet, version: Version) -> list[str]:
         if (file.declared or files.schema) >= 2 and toml.lookup(file.doc.data, containerd_places.V1_NAMES) is not None
     ]
     return [
-        f"{spot.file.path}:{spot.line}: containerd {version} does not read the table plugins.cri in a file of this version. Move its settings to "
-        f"plugins.{toml.key(releases.NATURAL_NAMES[spot.file.declared or files.schema][-1])}, or remove it."
+        f"{spot.file.path}:{spot.line}: containerd {version} does not read the table plugins.cri in a file of this version. Move its "
+        f"settings to plugins.{toml.key(releases.NATURAL_NAMES[spot.file.declared or files.schema][-1])}, or remove it."
         for spot in spots
     ]
 
