@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, other_writers
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource, staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import files, resource, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -25,7 +25,7 @@ def questions(policy: Policy) -> list[dict[str, Any]]:
 
 
 def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
-    shared = resource.shared_kind(policy)
+    shared = files.shared_kind(policy)
     if policy.state == "absent":
         paths = (*resource.own_paths(policy), *resource.taken_over(policy, obs))
         return base.Outcome(originals.taken_back(obs, paths, lambda: absent(policy, obs)), facts(resource.NOTHING_MADE))
@@ -40,7 +40,7 @@ def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
 
 
 def absent(policy: Policy, obs: Observation) -> Plan:
-    return merge([resource.plan_absent(policy, obs), *([cdi_refresh.plan_absent(policy, obs)] if resource.shared_kind(policy) else [])])
+    return merge([resource.plan_absent(policy, obs), *([cdi_refresh.plan_absent(policy, obs)] if files.shared_kind(policy) else [])])
 
 
 def facts(made: resource.Made) -> dict[str, Any]:

@@ -160,6 +160,8 @@ options:
   cdi_spec_dirs:
     description:
       - Directories in which the engine looks for CDI specs, lowest priority first. Empty leaves the engine's own setting.
+      - The host's spec goes to the first of them that is not emptied at boot. If this is empty, it goes to C(/etc/cdi), or to
+        another directory that all engines of the host read.
     type: list
     elements: path
     default: []

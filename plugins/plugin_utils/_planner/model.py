@@ -106,6 +106,7 @@ class Policy:
     adopt: Literal["auto", "never"] = "auto"  # whether what other tools left is taken over
     cdi: Switch = "auto"
     cdi_spec_dirs: tuple[str, ...] = ()  # empty: leave the engine's own
+    cdi_place: str = ""  # no option: the one of them that specs go to where engines have directories of their own (cdi/placement.py)
     annotation_prefixes: tuple[str, ...] = ()  # of single-resource modules; empty: the NVIDIA runtime's own
     injection: str = "auto"
     isolation: Literal["auto", "strict", "compatible"] = "auto"
@@ -163,7 +164,7 @@ class Evidence:
 
 @dc.dataclass(frozen=True)
 class Cdi:
-    """What an engine can do with CDI. able: knows CDI at all; enabled: switched on now; dirs: as in force."""
+    """What an engine can do with CDI. able: knows CDI at all; enabled: switched on now; dirs: as in force, or once it is on."""
 
     able: bool
     enabled: bool
@@ -301,6 +302,8 @@ class HostDecision:
     reasons: tuple[Reason, ...]
     plugin_strategies: tuple[str, ...] = ()  # by which ways a device plugin gives pods GPUs here
     plugin_source: str = ""  # declared | seen | default; "" where no kubelet is
+    cdi_dirs: tuple[str, ...] = ()  # where engines look for CDI specs, lowest priority first; () where all look into the usual directories
+    cdi_place: str = ""  # the one of these that the host's specs go to; "" where none is read by all
 
 
 # How the `why` of a difference begins whose cause is `safety`: for people, and programs read the cause.

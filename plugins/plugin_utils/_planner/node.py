@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals as kept_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, gpu_operator, other_writers, programs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers, resource, staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers, placement, resource, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
@@ -89,6 +89,7 @@ class Seen:
     kubelet: Kubelet
     record: HostDecision
     freshness: tuple[staleness.Verdict, ...] = ()
+    specs: placement.Placement = placement.USUAL
 
 
 def low_level_questions() -> list[queries.Question]:
@@ -149,7 +150,8 @@ def decided(policy: Policy, obs: Observation) -> Seen:
     driver = gpus.parse(policy, obs)
     readers = consumers.others(policy, obs, instances)
     cap, _reason = decide.version_cap(instances, readers)
-    owner, owner_reason = cdi_refresh.cdi_owner(policy, obs, cap)
+    specs = placement.find(policy, instances, podman.looking(obs, readers))
+    owner, owner_reason = cdi_refresh.cdi_owner(policy, obs, cap, None if specs.usual else specs.common)
     record = decide.decide(
         policy,
         instances,
@@ -163,7 +165,8 @@ def decided(policy: Policy, obs: Observation) -> Seen:
         plugin=device_plugin.strategies(policy, obs, kubelet),
     )
     record = dc.replace(record, decisions=tuple(with_reasons(policy, obs, instances, d) for d in record.decisions))
-    return Seen(instances, driver, kubelet, record, resource.verdicts(policy, obs, record, driver))
+    record = specs.of(record)
+    return Seen(instances, driver, kubelet, record, resource.verdicts(placement.placed(policy, record), obs, record, driver), specs)
 
 
 def with_reasons(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decision: Decision) -> Decision:
@@ -223,13 +226,14 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
         return Plan(advice=tuple(sentence for _key, sentence in record.refused))
     by_key = {i.key: i for i in seen.instances}
     pinned, installing = installation.installing(policy, obs, record)
+    placed = placement.placed(policy, record)
     nodes = functools.cache(lambda: device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_nodes", "")))
     others = functools.cache(lambda: other_writers.plan(policy, obs, record))
     config = functools.partial(toolkit_config.plan, policy, obs, record, installing=bool(installing.commands))
     decides = functools.partial(decided_by, policy, obs, seen)
     parts = together(
         [
-            lambda: left_by_others(policy, obs, seen.instances, record.decisions),
+            lambda: left_by_others(placed, obs, seen.instances, record.decisions),
             lambda: installation.before(pinned, obs, record, installing, others()),
             nodes,
             lambda: coming(config()) if installing.commands else config(),
@@ -239,7 +243,7 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
             lambda: Plan() if installing.commands else others(),
             lambda: device_plugin.advise(policy, record),
             lambda: Plan(advice=dra.advice(claims(policy, obs, seen, after=True))),
-            lambda: Plan(advice=(*consumers.advice(obs), *podman.advice(policy, obs))),
+            lambda: Plan(advice=(*consumers.advice(obs), *podman.advice(placed, obs))),
             lambda: Plan(advice=swarm.advise(policy, obs, seen.instances, record, seen.driver)),
             lambda: sharing.plan(
                 policy, obs, seen.driver, seen.kubelet, *((residents or {}).get(name, "") for name in sharing.PROGRAM_NAMES)
@@ -315,9 +319,10 @@ def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: 
     """The spec of the host as it is once its device nodes are right. A driver that this very run loads shows its GPUs only afterwards."""
     if seen.driver.state == "not-loaded" and nodes.restarts:
         return Plan(advice=("This run loads the NVIDIA driver; the next run writes the CDI spec, which names the driver's GPUs",))
-    after = device_nodes.coming(policy, obs, seen.driver)
-    done = resource.outcome(policy, after, seen.record, seen.driver, probe_source, functools.partial(decided_by, policy, obs, seen))
-    return merge([done[0], resource.watched(policy, after, seen.record, done, program)])
+    said = Plan(advice=seen.specs.advice(seen.record))
+    placed, after = placement.placed(policy, seen.record), device_nodes.coming(policy, obs, seen.driver)
+    done = resource.outcome(placed, after, seen.record, seen.driver, probe_source, functools.partial(decided_by, policy, obs, seen))
+    return merge([done[0], resource.watched(placed, after, seen.record, done, program), said])
 
 
 def coming(plan: Plan) -> Plan:

@@ -84,10 +84,15 @@ def is_mask(file: File) -> bool:
     return file.exists and (file.real == "/dev/null" or (file.type == "file" and file.content == ""))
 
 
-def cdi_owner(policy: Policy, obs: Observation, cap: str) -> tuple[Literal["collection", "toolkit", "none"], Reason]:
-    """One owner of the host's CDI spec. The toolkit only where what its units write is there and every consumer accepts it."""
+def cdi_owner(
+    policy: Policy, obs: Observation, cap: str, read_by_all: tuple[str, ...] | None = None
+) -> tuple[Literal["collection", "toolkit", "none"], Reason]:
+    """One owner of the host's CDI spec. The toolkit only where what its units write is there and every consumer accepts it.
+
+    read_by_all: the directories that each engine of the host looks into; None where they have not been asked.
+    """
     found = refresh(policy, obs)
-    against = objection(policy, found, cap)
+    against = objection(policy, found, cap, read_by_all)
     if policy.cdi_owner == "collection":
         return "collection", Reason("cdi_owner", "collection", "forced by gpufleet_cdi_owner")
     if policy.cdi_owner == "toolkit":
@@ -105,7 +110,7 @@ def cdi_owner(policy: Policy, obs: Observation, cap: str) -> tuple[Literal["coll
     return "toolkit", Reason("cdi_owner", "toolkit", why, found.output)
 
 
-def objection(policy: Policy, found: Refresh, cap: str) -> str:
+def objection(policy: Policy, found: Refresh, cap: str, read_by_all: tuple[str, ...] | None = None) -> str:
     """Why nvidia-cdi-refresh cannot be the owner; '' when it can."""
     directory = posixpath.dirname(found.output)
     if policy.root != "/":
@@ -114,8 +119,8 @@ def objection(policy: Policy, found: Refresh, cap: str) -> str:
         return "nvidia-cdi-refresh is not on this host"
     if found.masked or not found.enabled:
         return "nvidia-cdi-refresh is here but not enabled"
-    if directory not in (policy.cdi_spec_dirs or CDI_DIRS):
-        return f"nvidia-cdi-refresh writes to {found.output}, where no engine looks"
+    if directory not in (policy.cdi_spec_dirs or CDI_DIRS if read_by_all is None else read_by_all):
+        return f"nvidia-cdi-refresh writes to {found.output}, where {'no' if read_by_all is None else 'not every'} engine looks"
     if not found.version:
         return f"nvidia-cdi-refresh is enabled, but {found.output} does not exist or has no version"
     if release_of(found.version) > release_of(cap):

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
@@ -37,6 +37,7 @@ class Consumer:
     name: str
     version: str
     newest: str
+    directories: tuple[str, ...] = CDI_DIRS  # () where it is told in which ones it looks
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -111,4 +112,4 @@ def runtime(policy: Policy, obs: Observation, instances: Iterable[Instance]) -> 
     found = versions.parse(version)
     if not served or found is None or found.release >= READS_ALL:
         return ()
-    return (Consumer("the NVIDIA runtime of toolkit", version, OLD_TOOLKIT),)
+    return (Consumer("the NVIDIA runtime of toolkit", version, OLD_TOOLKIT, ()),)

@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi impor
     described,
     driver_part,
     fabric_kinds,
+    files,
     lost,
     other_files,
     safety_correction,
@@ -30,17 +31,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi impor
     staleness_guard,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, sources
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build, hooks, layouts
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer as render
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import Decided, by_policy, caused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    CDI_DIRS,
     Difference,
     Driver,
     HostDecision,
@@ -53,7 +52,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, toolkit_config
 
-FILE = "nvidia.yaml"
 REFRESH_FILE = cdi_refresh.REFRESH_FILE
 # The package's script starts the units at once, after the look and before our files are written. Packages before 1.18 have no units.
 STOP_REFRESH = (
@@ -67,47 +65,15 @@ AFTER_INSTALLATION: transaction.Command = {
 }
 MAKE_NODES = "Set gpufleet_device_nodes: present and run the playbook site, or run nvidia-smi -L and nvidia-modprobe -c 0 -u; then again"
 ADD_NODES = "Add the nodes to the tree, or take its /dev/nvidia* out: then the spec has the nodes that the driver would make"
-VOLATILE = ("/run/", "/var/run/")
 MODE = "0644"  # rootless engines read it as well
 # Layouts whose files go where nothing of theirs is on offer, and why.
 GOING = {layouts.BY_SHARING: "no GPU is shared in this way", layouts.FABRIC: fabric_kinds.NOT_ASKED}
 
 
-def directories(policy: Policy) -> tuple[str, ...]:
-    """Lowest priority first, as engines list them."""
-    return policy.cdi_spec_dirs or CDI_DIRS
-
-
-def kind(policy: Policy) -> str:
-    vendor = policy.cdi_vendor or (other_files.MANAGEMENT if policy.cdi_layout == layouts.MANAGEMENT else KIND.partition("/")[0])
-    return f"{vendor}/{policy.cdi_class}"
-
-
-def kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
-    """Kind and layout of each spec that the policy asks for; a file holds one kind."""
-    vendor = kind(policy).partition("/")[0]
-    second = ((f"{vendor}/{policy.cdi_model_class}", layouts.MODELS),) if policy.cdi_model_class else ()
-    return ((kind(policy), policy.cdi_layout), *second, *shared_kinds.kinds(policy, kind(policy)), *fabric_kinds.kinds(policy))
-
-
-def shared_kind(policy: Policy) -> bool:
-    """Whether nvidia-cdi-refresh writes the same kind, so the two would be in each other's way."""
-    return any(name == KIND for name, _layout in kinds(policy))
-
-
-def path(policy: Policy, of: str = "") -> str:
-    """The first directory that survives a reboot. A file is called as upstream calls it, and by vendor and class where there are others."""
-    lasting = [d for d in directories(policy) if not f"{d}/".startswith(VOLATILE)]
-    name = of or kind(policy)
-    file = FILE if name == KIND else f"{name.replace('/', '-')}.yaml"
-    return posixpath.join((lasting or list(directories(policy)))[0], file)
-
-
 def questions(policy: Policy) -> list[queries.Question]:
-    globs = [projection.specs(d, directories(policy), roots.given(policy)) for d in directories(policy)]
-    found = [*discover.questions(policy), *hooks.questions(policy), *staleness.questions(policy, directories(policy))]
+    found = [*discover.questions(policy), *hooks.questions(policy), *files.of_directories(policy)]
     more = [*staleness_guard.questions(policy), *toolkit_config.questions(policy)]
-    return [*globs, *found, *more, queries.package([packages.BASE]), owned_file.ORIGINALS]
+    return [*found, *more, queries.package([packages.BASE]), owned_file.ORIGINALS]
 
 
 @dc.dataclass(frozen=True)
@@ -141,6 +107,7 @@ def outcome(
     """Owner collection: our specs as they have to be, and no others for the same devices. Another owner or none: our specs go."""
     if host.skipped:
         return Plan(), NOTHING_MADE
+    files.look_into(policy, obs)
     if host.cdi_owner != "collection":
         why = "nvidia-cdi-refresh writes the CDI spec here" if host.cdi_owner == "toolkit" else "nothing reads CDI specs here"
         unheard = Plan(advice=fabric_kinds.unheard(policy, why))
@@ -154,12 +121,22 @@ def outcome(
     judged = functools.partial(verdict, policy, obs, host, driver)
     less = functools.partial(lost.explained, policy, obs, driver, decided)
     written = [(write(policy, obs, one.spec, made.source, judged), place(policy, obs, one.spec), one.spec) for one in made.specs.values()]
-    writes = [less(planned, file, spec, dict(kinds(policy))[spec.kind], own=is_own(file)) for planned, file, spec in written]
+    writes = [less(planned, file, spec, dict(files.kinds(policy))[spec.kind], own=files.is_own(file)) for planned, file, spec in written]
     driver_part.require_libraries(made.of, driver.version, writes) if made.of else None
+    moved = [owned_file.give_back(obs, file, why=files.MOVED, own=True) for file in files.elsewhere(policy, obs)]
     less_asked = [(fabric_kinds.withdrawn(policy, going), why) for going, why in GOING.items()]
     gone = [caused(withdraw(policy, obs, why, going, frozenset(made.specs)), "policy") for going, why in less_asked if going]
     fabric = fabric_kinds.advice(policy, obs, merge(writes))
-    return merge([take_over(policy, obs, host), *left, *writes, *gone, Plan(advice=(*driver.notes, *made.notes, *fabric))]), made
+    return merge(
+        [
+            take_over(policy, obs, host),
+            *left,
+            *writes,
+            *gone,
+            caused(merge(moved), "policy"),
+            Plan(advice=(*driver.notes, *made.notes, *fabric)),
+        ]
+    ), made
 
 
 def watched(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Plan, Made], program: str) -> Plan:
@@ -167,8 +144,8 @@ def watched(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Pl
     if host.skipped or policy.root != "/":
         return Plan()
     written = {c["path"]: staleness_guard.digest(c["content"]) for c in done[0].changes if c["op"] == "write"}
-    places = {path(policy, name): one.spec for name, one in done[1].specs.items()}
-    there = {where: seen(policy, obs, where).content for where in places if where not in written}
+    places = {files.path(policy, name): one.spec for name, one in done[1].specs.items()}
+    there = {where: files.seen(policy, obs, where).content for where in places if where not in written}
     hashes = {**written, **{where: staleness_guard.digest(text) for where, text in there.items() if text is not None}}
     specs = {where: (hashes.get(where, ""), spec) for where, spec in places.items()}
     return caused(staleness_guard.plan(policy, obs, host.cdi_owner, specs, program), "policy")
@@ -181,15 +158,16 @@ def without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
     advice = f"No CDI spec: {driver.evidence}. The first run that finds a usable GPU writes it"
     if driver.platform == "vgpu":  # a spec from before lists GPUs that are there
         return Plan(advice=(advice,))
-    stay = frozenset(name for name, layout in kinds(policy) if fabric_kinds.stays(policy, obs, layout))
+    stay = frozenset(name for name, layout in files.kinds(policy) if fabric_kinds.stays(policy, obs, layout))
     gone = withdraw(policy, obs, "there is no GPU", but=stay)
     return merge([lost.with_hardware(policy, obs, driver, gone), Plan(advice=(advice,))])
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     plans = [withdraw(policy, obs, "state: absent")]
-    if shared_kind(policy) and (policy.cdi_spec_dirs == () or posixpath.dirname(REFRESH_FILE) in policy.cdi_spec_dirs):
-        plans.append(owned_file.give_back(obs, seen(policy, obs, REFRESH_FILE), why="state: absent", own=False))
+    theirs = files.seen(policy, obs, REFRESH_FILE)
+    if files.shared_kind(policy) and posixpath.dirname(REFRESH_FILE) in files.directories(policy) and not files.is_own(theirs):
+        plans.append(owned_file.give_back(obs, theirs, why="state: absent", own=False))
     return merge([*plans, staleness_guard.plan_absent(policy, obs, "state: absent")])
 
 
@@ -212,28 +190,23 @@ def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str)
 
 def own_paths(policy: Policy) -> tuple[str, ...]:
     """The files that a spec of these kinds is in, and those that go with it."""
-    others = (REFRESH_FILE, *cdi_refresh.MASKS.values()) if shared_kind(policy) else ()
-    return (*(path(policy, name) for name, _layout in kinds(policy)), *others)
+    others = (REFRESH_FILE, *cdi_refresh.MASKS.values()) if files.shared_kind(policy) else ()
+    return (*(files.path(policy, name) for name, _layout in files.kinds(policy)), *others)
 
 
 def taken_over(policy: Policy, obs: Observation) -> tuple[str, ...]:
     """Files of nvidia-ctk's, under any name, that were removed when this collection's was written."""
-    folders = tuple(f"{directory}/" for directory in directories(policy))
+    folders = tuple(f"{directory}/" for directory in files.directories(policy))
     gone = (path_ for path_, kept in owned_file.originals(obs).items() if kept.get("existed") and kept.get("now") is None)
     return tuple(path_ for path_ in gone if path_.startswith(folders))
 
 
 def withdraw(policy: Policy, obs: Observation, why: str, of: tuple[str, ...] = (), but: frozenset[str] = frozenset()) -> Plan:
     """of: the layouts whose files go, empty for all; but: the kinds that stay."""
-    going = [name for name, layout in kinds(policy) if name not in but and (not of or layout in of)]
-    own = [seen(policy, obs, path(policy, name)) for name in going]
-    return merge([owned_file.give_back(obs, file, why=why, own=is_own(file)) for file in own])
-
-
-def is_own(file: File) -> bool:
-    """By its first line, which the node also sends of a file of which it sends nothing else."""
-    first = str((file.fault or {}).get("begins") or "") + "\n"
-    return (file.content or first).startswith(render.HEADER)
+    going = [name for name, layout in files.kinds(policy) if name not in but and (not of or layout in of)]
+    own = [files.seen(policy, obs, files.path(policy, name)) for name in going]
+    own += () if of or but else files.elsewhere(policy, obs)
+    return merge([owned_file.give_back(obs, file, why=why, own=files.is_own(file)) for file in own])
 
 
 def require_driver(driver: Driver) -> None:
@@ -264,7 +237,7 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
 
 def generated(policy: Policy, host: HostDecision, of: driver_part.OfDriver, look: inventory.Hardware, words: tuple[str, ...] = ()) -> Made:
     """One spec for each kind; none where no device would be in it."""
-    parts = {name: (part_of(policy, look, layout), layout) for name, layout in kinds(policy)}
+    parts = {name: (part_of(policy, look, layout), layout) for name, layout in files.kinds(policy)}
     all_of_them = {name: one_spec(policy, host, of, part, name, layout) for name, (part, layout) in parts.items()}
     specs = {name: one for name, one in all_of_them.items() if one.spec.devices}
     optional = (*layouts.BY_SHARING, *fabric_kinds.not_asked(policy))
@@ -312,35 +285,36 @@ def require_nodes(policy: Policy, obs: Observation, made: Made) -> None:
 def recorded(policy: Policy, obs: Observation) -> list[Spec]:
     """Our own specs on the host, which know what NVML said when they were made."""
     found = []
-    for file in (seen(policy, obs, path(policy, name)) for name, _layout in kinds(policy)):
+    for file in (files.seen(policy, obs, files.path(policy, name)) for name, _layout in files.kinds(policy)):
         with contextlib.suppress(ValueError):
-            found += [reader.parse(file.content or "")] if is_own(file) else []
+            found += [reader.parse(file.content or "")] if files.is_own(file) else []
     return found
 
 
 def verdicts(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> tuple[staleness.Verdict, ...]:
     """Whether the specs on this host are still true: our file and nvidia-cdi-refresh's, where they exist."""
-    own = [path(policy, name) for name, _layout in kinds(policy)]
-    refreshed = [cdi_refresh.refresh(policy, obs).output] if shared_kind(policy) else []
-    wanted = [p for p in dict.fromkeys((*own, *refreshed)) if p in own or seen(policy, obs, p).exists]
+    files.look_into(policy, obs)
+    own = [files.path(policy, name) for name, _layout in files.kinds(policy)]
+    refreshed = [cdi_refresh.refresh(policy, obs).output] if files.shared_kind(policy) else []
+    wanted = [p for p in dict.fromkeys((*own, *refreshed)) if p in own or files.seen(policy, obs, p).exists]
     found = [v for v in (verdict(policy, obs, host, driver, p) for p in wanted) if v]
-    return tuple(sorted(found, key=lambda v: not seen(policy, obs, v.path).exists))  # those that were withdrawn last
+    return tuple(sorted(found, key=lambda v: not files.seen(policy, obs, v.path).exists))  # those that were withdrawn last
 
 
 def verdict(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, of: str) -> staleness.Verdict | None:
     """Of one of these files, or of its absence where our guard has taken it away."""
-    file = seen(policy, obs, of)
+    file = files.seen(policy, obs, of)
     if not file.exists:
         return staleness.withdrawn(of) if staleness_guard.withdrawn(obs, of) else None
-    held_against = staleness.host(policy, obs, driver, host.cdi_version_cap, directories(policy))
+    held_against = staleness.host(policy, obs, driver, host.cdi_version_cap, files.directories(policy))
     return staleness.judge(file, writer(policy, obs, file), held_against)
 
 
 def writer(policy: Policy, obs: Observation, file: File) -> staleness.Writer:
     """Who wrote a spec: by its first line, else by the place where nvidia-cdi-refresh puts its own."""
-    if is_own(file):
+    if files.is_own(file):
         return "collection"
-    return "toolkit" if shared_kind(policy) and file.path == cdi_refresh.refresh(policy, obs).output else "other"
+    return "toolkit" if files.shared_kind(policy) and file.path == cdi_refresh.refresh(policy, obs).output else "other"
 
 
 def start_refresh(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
@@ -358,7 +332,7 @@ def start_refresh(policy: Policy, obs: Observation, host: HostDecision, driver: 
 
 def place(policy: Policy, obs: Observation, spec: Spec) -> File:
     """The file that our spec is in, or will be."""
-    file = seen(policy, obs, path(policy, spec.kind))
+    file = files.seen(policy, obs, files.path(policy, spec.kind))
     if file.is_link:
         why = "engines would read another file than the one that is written"
         raise PlanError(f"this is a symbolic link to {file.real}", where=file.path, why=why, next="Remove the link, then run again")
@@ -378,7 +352,7 @@ def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Cal
     why = f"devices according to {source}; no consumer on this host is too old for CDI {spec.version}"
     if found and found.reasons:
         why = f"stale: the spec {found.sentence}"
-    unasked = safety_correction.why(is_own(file), file, spec)
+    unasked = safety_correction.why(files.is_own(file), file, spec)
     why = "; ".join(filter(None, (unasked, why)))
     text = render.render(spec)
     before, after = described.before(file, spec, MODE), f"{described.describe(spec)} ({owned_file.content(text)})"
@@ -388,14 +362,14 @@ def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Cal
 
 def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
     """nvidia-cdi-refresh's file goes, now or once the package that brings its units wrote it. Units are the affair of `cdi_refresh`."""
-    if policy.root != "/" or not shared_kind(policy) or path(policy, KIND) == REFRESH_FILE:
+    if policy.root != "/" or not files.shared_kind(policy) or files.path(policy, KIND) == REFRESH_FILE:
         return Plan()
     if host.packages and obs.package(packages.BASE) is None and packages.plan(policy, obs, host).commands:
         return Plan(commands=(AFTER_INSTALLATION,))
-    file = seen(policy, obs, REFRESH_FILE) if posixpath.dirname(REFRESH_FILE) in directories(policy) else File(REFRESH_FILE, exists=False)
-    if not file.exists:
+    file = files.seen(policy, obs, REFRESH_FILE)
+    if not file.exists or files.is_own(file):
         return Plan()
-    mine = path(policy, KIND)
+    mine = files.path(policy, KIND)
     if not cdi_refresh.refresh(policy, obs).present:
         other_files.require_explained(policy, file, f"it would hide {mine}, the spec of this collection")
     why = f"nvidia-cdi-refresh wrote it; it would hide {mine}, the spec of this collection"
@@ -403,24 +377,15 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
     return dc.replace(owned_file.remove(file, why=why, cause="adoption"), leftovers=(left,))
 
 
-def seen(policy: Policy, obs: Observation, wanted: str) -> File:
-    """A file of the directories that were looked at; one that a glob did not show is not there."""
-    for directory in directories(policy):
-        for file in obs.glob(f"{directory}/*"):
-            if file.path == wanted:
-                return file
-    return File(wanted, exists=False)
-
-
 def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
     """Other files that define our devices: what nvidia-ctk wrote goes. Raises where engines would drop or hide our spec for another."""
-    mine = path(policy, spec.kind)
-    own = {path(policy, name) for name, _layout in kinds(policy)}
-    there = seen(policy, obs, mine)
-    plans = [] if is_own(there) or leaves_as_it_is(policy, obs, there, spec) else [other_files.at_own_path(policy, there, spec)]
-    if policy.root == "/" and shared_kind(policy) and mine != REFRESH_FILE:
-        other_files.require_names(policy, seen(policy, obs, REFRESH_FILE), spec, f"it would hide {mine}, the spec of this collection")
-    for directory in directories(policy):
+    mine = files.path(policy, spec.kind)
+    own = {*(files.path(policy, name) for name, _layout in files.kinds(policy)), *(f.path for f in files.elsewhere(policy, obs))}
+    there = files.seen(policy, obs, mine)
+    plans = [] if files.is_own(there) or leaves_as_it_is(policy, obs, there, spec) else [other_files.at_own_path(policy, there, spec)]
+    if policy.root == "/" and files.shared_kind(policy) and mine != REFRESH_FILE:
+        other_files.require_names(policy, files.seen(policy, obs, REFRESH_FILE), spec, f"it would hide {mine}, the spec of this collection")
+    for directory in files.directories(policy):
         for file in obs.glob(f"{directory}/*"):
             if file.path not in (*own, REFRESH_FILE) and (file.error or file.type == "file"):
                 plans.append(other_files.of_other(policy, file, mine, spec, outranks=outranks(policy, directory, mine)))
@@ -429,9 +394,9 @@ def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
 
 def of_management(policy: Policy, obs: Observation, state: Callable[[str], gpu_operator.State]) -> tuple[Leftover, ...]:
     """Specs for management containers that this collection did not write. state: of the GPU Operator's toolkit that left a file."""
-    own = {path(policy, name) for name, _layout in kinds(policy)}
-    every = [file for directory in directories(policy) for file in obs.glob(f"{directory}/*") if file.path not in own and not is_own(file)]
-    return tuple(left for file in every for left in other_files.of_management(file, state))
+    own = {files.path(policy, name) for name, _layout in files.kinds(policy)}
+    every = [file for directory in files.directories(policy) for file in obs.glob(f"{directory}/*") if not files.is_own(file)]
+    return tuple(left for file in every if file.path not in own for left in other_files.of_management(file, state))
 
 
 def leaves_as_it_is(policy: Policy, obs: Observation, there: File, spec: Spec) -> bool:
@@ -443,5 +408,5 @@ def leaves_as_it_is(policy: Policy, obs: Observation, there: File, spec: Spec) -
 
 
 def outranks(policy: Policy, directory: str, mine: str) -> bool:
-    order = directories(policy)
+    order = files.directories(policy)
     return order.index(directory) > order.index(posixpath.dirname(mine))

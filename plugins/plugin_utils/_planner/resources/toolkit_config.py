@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    CDI_DIRS,
     HOOK_BINARY,
     SAFETY_CORRECTION,
     Decision,
@@ -55,7 +56,7 @@ WHY: Mapping[tuple[str, ...], str] = {
     (*RUNTIME, "mode"): "how the NVIDIA runtime injects on this host",
     (*CDI, "annotation-prefixes"): "cdi.k8s.io/ is the engine's own prefix; the NVIDIA runtime must not handle it too",
     (*CDI, "default-kind"): "what a device name without a kind refers to",
-    SPEC_DIRS: "set by gpufleet_cdi_spec_dirs",
+    SPEC_DIRS: "where the CDI specs of this host are, by gpufleet_cdi_spec_dirs or by the settings of its engines",
     RUNTIMES: "the low-level runtimes of this host, by full path where they are not on PATH",
     BY_ENV: "isolation: whether an unprivileged container may ask for GPUs by NVIDIA_VISIBLE_DEVICES",
     BY_MOUNT: "whether a container may ask for GPUs by mounts, as pods of a device plugin with the strategy volume-mounts do",
@@ -136,7 +137,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision, *, installing: 
     """
     if not concerns(record):
         return Plan()
-    wanted = keys(policy, record)
+    wanted = {**keys(policy, record), **directories(policy, obs, record)}
     written = PATH in owned_file.originals(obs)
     if written:
         wanted[RUNTIMES] = with_earlier(obs, wanted[RUNTIMES])
@@ -173,6 +174,16 @@ def as_spelled(obs: Observation, wanted: dict[tuple[str, ...], Any]) -> dict[tup
     there = toml.lookup(toml_file.read(file).data, SPEC_DIRS) if file.exists and SPEC_DIRS in wanted else None
     same = isinstance(there, list) and list(host_paths.clean_directories(map(str, there))) == wanted[SPEC_DIRS]
     return {**wanted, SPEC_DIRS: there} if same else wanted
+
+
+def directories(policy: Policy, obs: Observation, record: HostDecision) -> dict[tuple[str, ...], Any]:
+    """Return the key for the directories of CDI specs, where engines' own settings lead to one that the runtime does not look into."""
+    if policy.cdi_spec_dirs or not record.cdi_place or record.cdi_owner != "collection":
+        return {}
+    file = owned_file.readable(obs.file(PATH, KEEP))
+    found = toml.lookup(toml_file.read(file).data, SPEC_DIRS) if file.exists else None
+    there = tuple(str(d) for d in found) if isinstance(found, list) else CDI_DIRS
+    return {} if record.cdi_place in there else {SPEC_DIRS: list(record.cdi_dirs)}
 
 
 def with_earlier(obs: Observation, runtimes: list[str]) -> list[str]:

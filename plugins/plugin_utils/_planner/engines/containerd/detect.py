@@ -275,7 +275,7 @@ def _cdi(obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: Fil
 
 def _switch(found: Mapping[str, Any], switch: str, dirs: str, newest: str, field: bool, source: str) -> Cdi:
     """Both absent: no CDI (1.6). Directories without a switch: always on (2.4)."""
-    where = host_paths.clean_directories(str(d) for d in found.get(dirs) or ())
+    where = host_paths.clean_directories(str(d) for d in found.get(dirs, CDI_DIRS) or ())
     if switch not in found and dirs not in found:
         return Cdi(False, False, (), "", Evidence(source, f"neither {switch} nor {dirs}: this containerd does not support CDI"), False)
     if switch not in found:
@@ -289,7 +289,7 @@ def _cdi_of_files(files: FileSet | None, version: Version, newest: str, field: b
     if facts.cdi == "none":
         return Cdi(False, False, (), "", Evidence("version", f"containerd {version} does not support CDI"), False)
     cri = containerd_files.effective(files, version) if files else {}
-    dirs = host_paths.clean_directories(str(d) for d in cri.get("cdi_spec_dirs") or CDI_DIRS)
+    dirs = host_paths.clean_directories(str(d) for d in cri.get("cdi_spec_dirs", CDI_DIRS))
     if facts.cdi == "always":
         return Cdi(True, True, dirs, newest, Evidence("version", f"CDI is always on in containerd {version}"), field)
     if isinstance(cri.get("enable_cdi"), bool):

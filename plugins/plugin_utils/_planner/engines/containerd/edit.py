@@ -198,7 +198,7 @@ def _cdi(policy: Policy, decision: Decision, cri: Mapping[str, Any], version: Ve
     if decision.enable_cdi and (kind == "off" or (kind == "on" and cri.get("enable_cdi") is False)):
         why = "CDI is off by default in containerd 1.7" if kind == "off" else "an explicit false switches CDI off"
         found.append(Setting(("enable_cdi",), True, why))
-    dirs = host_paths.clean_directories(cri.get("cdi_spec_dirs") or CDI_DIRS)
+    dirs = host_paths.clean_directories(cri.get("cdi_spec_dirs", CDI_DIRS))
     if policy.cdi_spec_dirs and kind != "none" and dirs != policy.cdi_spec_dirs:
         found.append(Setting(("cdi_spec_dirs",), list(policy.cdi_spec_dirs), "set by gpufleet_cdi_spec_dirs"))
     return found

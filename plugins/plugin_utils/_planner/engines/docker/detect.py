@@ -109,7 +109,7 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         unit=where.unit,
         manager="package",
         running=running,
-        cdi=cdi(version, info, switch(obs, where.config)),
+        cdi=cdi(version, info, switch(obs, where.config), configured_dirs(policy, obs, where.config)),
         invocation_id=obs.unit(where.unit).get("InvocationID", ""),
         default_handler=str(info.get("DefaultRuntime") or setting(obs, where.config, "default-runtime") or docker_plan.BUILT_IN),
         handlers=read_runtimes(obs, where.config, info),
@@ -201,7 +201,13 @@ def switch(obs: Observation, path: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def cdi(version: str, info: Mapping[str, Any], on: bool | None) -> Cdi:
+def configured_dirs(policy: Policy, obs: Observation, path: str) -> tuple[str, ...]:
+    """Return the directories of CDI specs by flag or file, which hold once CDI is on. `[""]` is the plan's to refuse."""
+    found = config.by_flag(config.flags_given(policy, obs), "cdi-spec-dirs") or setting(obs, path, "cdi-spec-dirs")
+    return tuple(str(d) for d in found if d) if isinstance(found, list | tuple) else CDI_DIRS
+
+
+def cdi(version: str, info: Mapping[str, Any], on: bool | None, configured: tuple[str, ...] = CDI_DIRS) -> Cdi:
     """By the daemon's list of directories, which is empty when CDI is off; else by version and switch."""
     parsed = versions.parse(version)
     series = parsed.series if parsed else (0, 0)
@@ -209,10 +215,10 @@ def cdi(version: str, info: Mapping[str, Any], on: bool | None) -> Cdi:
     newest = cdi_versions.max_cdi(traits.DOCKER, version)
     if "CDISpecDirs" in info:
         dirs = host_paths.clean_directories(info["CDISpecDirs"] or ())
-        return Cdi(able, bool(dirs), dirs, newest, Evidence("dump", f"/info of Docker {version} lists {list(dirs)}"))
+        return Cdi(able, bool(dirs), dirs or configured, newest, Evidence("dump", f"/info of Docker {version} lists {list(dirs)}"))
     enabled = able and (on if on is not None else series >= CDI_ON_SINCE)
     text = f"Docker {version}" + ("" if on is None else f", features.cdi is {str(on).lower()}")
-    return Cdi(able, enabled, CDI_DIRS if enabled else (), newest, Evidence("version", text))
+    return Cdi(able, enabled, configured if able else (), newest, Evidence("version", text))
 
 
 def refusal(policy: Policy, obs: Observation, found: Instance, info: Mapping[str, Any]) -> Refusal:

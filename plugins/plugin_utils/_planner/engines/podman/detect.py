@@ -9,6 +9,7 @@ reader of the spec that the others get (consumers.py).
 
 from __future__ import annotations
 
+import dataclasses as dc
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, refusals, traits
@@ -44,7 +45,7 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     evidence = Evidence("version", f"package {NAME} {said}" if obs.package(NAME) else program)
     version = said.rpartition(":")[2].partition("-")[0].partition("+")[0]
     newest = next((reader.newest for reader in consumers.podman(policy, obs)), "")
-    cdi = Cdi(able=bool(newest), enabled=bool(newest), dirs=CDI_DIRS if newest else (), max_version=newest, evidence=evidence)
+    cdi = Cdi(able=bool(newest), enabled=bool(newest), dirs=looks_into(obs, said) if newest else (), max_version=newest, evidence=evidence)
     refusal, place = (Refusal(), CONFIG) if newest else (refuse_old(version), program)
     return (Instance(NAME, version, program, "", place, "", "package", running=False, cdi=cdi, cri=False, refusal=refusal),)
 
@@ -58,9 +59,19 @@ def refuse_old(version: str) -> Refusal:
     )
 
 
+def looks_into(obs: Observation, version: str) -> tuple[str, ...]:
+    found = directories.configured(obs, version)
+    return found.names if found and found.names else CDI_DIRS
+
+
+def looking(obs: Observation, readers: Iterable[consumers.Consumer]) -> tuple[consumers.Consumer, ...]:
+    """Return the readers of specs, Podman with the directories that its own files say."""
+    return tuple(dc.replace(r, directories=looks_into(obs, r.version)) if r.name == NAME else r for r in readers)
+
+
 def advice(policy: Policy, obs: Observation) -> tuple[str, ...]:
     """What a person should know of the Podman of this host, whoever else is configured on it."""
-    used = policy.cdi_spec_dirs or CDI_DIRS
+    used = (policy.cdi_place,) if policy.cdi_place else policy.cdi_spec_dirs or CDI_DIRS
     return tuple(text for reader in consumers.podman(policy, obs) for text in list_advice(policy, obs, reader.version, used))
 
 

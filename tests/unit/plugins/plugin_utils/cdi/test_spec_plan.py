@@ -9,7 +9,7 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import files, resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
@@ -235,8 +235,8 @@ def test_absent_gives_back_what_was_there() -> None:
 
 
 def test_other_directories() -> None:
-    assert resource.path(Policy(cdi_spec_dirs=("/run/cdi", "/opt/cdi"))) == "/opt/cdi/nvidia.yaml"
-    assert resource.path(Policy(cdi_spec_dirs=("/run/cdi",))) == "/run/cdi/nvidia.yaml"
+    assert files.path(Policy(cdi_spec_dirs=("/run/cdi", "/opt/cdi"))) == "/opt/cdi/nvidia.yaml"
+    assert files.path(Policy(cdi_spec_dirs=("/run/cdi",))) == "/run/cdi/nvidia.yaml"
 
 
 # ---------------------------------------------------------------- refused

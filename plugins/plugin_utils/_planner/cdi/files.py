@@ -1,0 +1,94 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of the host's CDI specs: their kinds, names and directories, and which of what is there is this collection's."""
+
+from __future__ import annotations
+
+import posixpath
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import (
+    fabric_kinds,
+    other_files,
+    placement,
+    shared_kinds,
+    staleness,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer as render
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+
+FILE = "nvidia.yaml"
+MOVED = "the specs of this host are in another directory, which all its engines read"
+
+
+def directories(policy: Policy) -> tuple[str, ...]:
+    """Lowest priority first, as engines list them."""
+    return policy.cdi_spec_dirs or CDI_DIRS
+
+
+def kind(policy: Policy) -> str:
+    vendor = policy.cdi_vendor or (other_files.MANAGEMENT if policy.cdi_layout == layouts.MANAGEMENT else KIND.partition("/")[0])
+    return f"{vendor}/{policy.cdi_class}"
+
+
+def kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
+    """Kind and layout of each spec that the policy asks for; a file holds one kind."""
+    vendor = kind(policy).partition("/")[0]
+    second = ((f"{vendor}/{policy.cdi_model_class}", layouts.MODELS),) if policy.cdi_model_class else ()
+    return ((kind(policy), policy.cdi_layout), *second, *shared_kinds.kinds(policy, kind(policy)), *fabric_kinds.kinds(policy))
+
+
+def shared_kind(policy: Policy) -> bool:
+    """Whether nvidia-cdi-refresh writes the same kind, so the two would be in each other's way."""
+    return any(name == KIND for name, _layout in kinds(policy))
+
+
+def path(policy: Policy, of: str = "") -> str:
+    """The first directory that survives a reboot. A file is called as upstream calls it, and by vendor and class where there are others."""
+    lasting = [d for d in directories(policy) if not placement.is_volatile(d)]
+    name = of or kind(policy)
+    file = FILE if name == KIND else f"{name.replace('/', '-')}.yaml"
+    return posixpath.join(policy.cdi_place or (lasting or list(directories(policy)))[0], file)
+
+
+def of_directories(policy: Policy) -> list[queries.Question]:
+    globs = [projection.specs(d, directories(policy), roots.given(policy)) for d in directories(policy)]
+    return [*globs, *staleness.questions(policy, directories(policy))]
+
+
+def look_into(policy: Policy, obs: Observation) -> None:
+    """Ask for those that only an engine's own setting names."""
+    if more := [question for question in of_directories(policy) if not obs.asked(question)]:
+        raise NeedMore(more)
+
+
+def seen(policy: Policy, obs: Observation, wanted: str) -> File:
+    """A file of the directories that were looked at; one that a glob did not show is not there."""
+    for directory in directories(policy):
+        for file in obs.glob(f"{directory}/*"):
+            if file.path == wanted:
+                return file
+    return File(wanted, exists=False)
+
+
+def is_own(file: File) -> bool:
+    """By its first line, which the node also sends of a file of which it sends nothing else."""
+    first = str((file.fault or {}).get("begins") or "") + "\n"
+    return (file.content or first).startswith(render.HEADER)
+
+
+def elsewhere(policy: Policy, obs: Observation) -> tuple[File, ...]:
+    """Return the specs of these kinds that this collection wrote to another of the directories, before the place was this one.
+
+    A single module has what its options name: another task may write to that directory.
+    """
+    here = {path(policy, name) for name, _layout in kinds(policy)}
+    names = {posixpath.basename(p) for p in here}
+    there = () if policy.single else [file for directory in directories(policy) for file in obs.glob(f"{directory}/*")]
+    return tuple(file for file in there if file.path not in here and posixpath.basename(file.path) in names and is_own(file))

@@ -1,0 +1,149 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""In which directory the host's CDI specs go: one that each reader looks into.
+
+An engine's own setting may leave the usual directories out, as guides for Talos do. Of a spec in another place it knows nothing, and all
+that it says is `unresolvable CDI devices`. The setting stays as it is: the spec goes where the engine reads, and where no directory is
+read by all, the run is refused. With gpufleet_cdi_spec_dirs the engines are told, and nothing is left to find out.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Iterable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import refusals, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    CDI_DIRS,
+    HostDecision,
+    Instance,
+    PlanError,
+    Policy,
+    Reason,
+)
+
+VOLATILE = ("/run/", "/var/run/")
+OPTION = "gpufleet_cdi_spec_dirs"
+
+
+@dc.dataclass(frozen=True)
+class Reader:
+    """One program that resolves CDI devices, and the directories that it looks into, lowest priority first."""
+
+    name: str
+    directories: tuple[str, ...]
+    where: str = ""  # its configuration
+
+    def __str__(self) -> str:
+        return f"{self.name} reads {' and '.join(self.directories) or 'no directory'}"
+
+
+@dc.dataclass(frozen=True)
+class Placement:
+    """Where specs are.
+
+    directories: all that a reader looks into, lowest priority first. common: those that every reader has. place: the one for the specs of
+    this host; '' where none is common.
+    """
+
+    directories: tuple[str, ...]
+    common: tuple[str, ...]
+    place: str
+    readers: tuple[Reader, ...] = ()  # () on a usual host
+
+    @property
+    def usual(self) -> bool:
+        return not self.readers
+
+    @property
+    def why(self) -> str:
+        return ", ".join(dict.fromkeys(map(str, self.readers)))
+
+    def of(self, record: HostDecision) -> HostDecision:
+        """Return the record with this placement, which says something about unusual hosts only."""
+        if self.usual:
+            return record
+        reason = Reason("cdi_place", self.place or "none", f"each engine has to read it: {self.why}")
+        reasons = (*record.reasons, reason) if record.cdi_owner == "collection" else record.reasons
+        return dc.replace(record, cdi_dirs=self.directories, cdi_place=self.place, reasons=reasons)
+
+    def advice(self, record: HostDecision) -> tuple[str, ...]:
+        """Say that a spec is lost at each boot where engines leave no other place for it, and refuse a host without any."""
+        if self.usual or record.cdi_owner != "collection" or not any(d.injection == "native-cdi" for d in record.decisions):
+            return ()
+        if not self.place:
+            raise self.refused()
+        lost = f"The CDI spec is in {self.place}, which is empty after a boot, since {self.why}"
+        way = f"Set {OPTION}: {shown(CDI_DIRS)} to have it kept in {CDI_DIRS[0]}, or run this collection after each boot"
+        return (f"{lost}. {way}",) if is_volatile(self.place) else ()
+
+    def refused(self) -> PlanError:
+        odd = next(one for one in self.readers if one.directories != CDI_DIRS)
+        step = f"Set {OPTION}, which gives them one list, for example {shown(CDI_DIRS)}"
+        return PlanError("no directory of CDI specs is read by all engines of this host", where=odd.where, why=self.why, next=step)
+
+
+USUAL = Placement(CDI_DIRS, CDI_DIRS, "")
+
+
+def find(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Consumer]) -> Placement:
+    """Choose the directory. /etc/cdi comes first where it is one of several, and one that is emptied at boot comes last."""
+    readers = looking(policy, instances, consumers)
+    if policy.cdi_spec_dirs or all(one.directories == CDI_DIRS for one in readers):
+        return USUAL
+    common = tuple(d for d in readers[0].directories if all(d in one.directories for one in readers))
+    lasting = [d for d in common if not is_volatile(d)]
+    place = next((d for d in (*(d for d in CDI_DIRS if d in lasting), *lasting, *common)), "")
+    return Placement(merged(one.directories for one in readers), common, place, readers)
+
+
+def looking(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Consumer]) -> tuple[Reader, ...]:
+    """Return the readers that a spec has to reach: the engines that are managed, and others that look into the usual directories.
+
+    Others that look elsewhere by their own setting are left to the person who set it.
+    """
+    found = tuple(instances)
+    managed = [i for i in found if i.cdi.able and not i.refusal and refusals.chosen(policy, i)]
+    if not managed:
+        return ()
+    alone = [of_engine(i) for i in found if i not in managed and i.cdi.enabled]
+    others = [Reader(f"{c.name} {c.version}".strip(), cleaned(c.directories)) for c in consumers if c.directories]
+    return (*map(of_engine, managed), *(one for one in (*alone, *others) if one.directories == CDI_DIRS))
+
+
+def of_engine(instance: Instance) -> Reader:
+    name = f"{traits.of(instance.engine).title} {instance.version}".strip()
+    return Reader(name, cleaned(instance.cdi.dirs), instance.config_path)
+
+
+def merged(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the usual directories and those of the lists, each list in its order as far as one order can have them all."""
+    found = list(CDI_DIRS)
+    for directories in lists:
+        for index, directory in enumerate(directories):
+            if directory not in found:
+                above = [found.index(d) for d in directories[index + 1 :] if d in found]
+                found.insert(min(above, default=len(found)), directory)
+    return tuple(found)
+
+
+def cleaned(directories: Iterable[str]) -> tuple[str, ...]:
+    """Return each directory once, by the name that this collection has for it: /run and /var/run are one."""
+    paths = (posixpath.normpath(d) for d in directories if d)
+    return tuple(dict.fromkeys(f"/var{path}" if f"{path}/".startswith("/run/") else path for path in paths))
+
+
+def is_volatile(directory: str) -> bool:
+    return f"{directory}/".startswith(VOLATILE)
+
+
+def placed(policy: Policy, record: HostDecision) -> Policy:
+    """Return the policy as the specs' resource reads it on this host."""
+    return dc.replace(policy, cdi_spec_dirs=record.cdi_dirs, cdi_place=record.cdi_place) if record.cdi_dirs else policy
+
+
+def shown(directories: Iterable[str]) -> str:
+    return f"[{', '.join(directories)}]"

@@ -1,0 +1,167 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The directory of the host's CDI spec, where engines look into directories of their own."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+import pathlib
+import tomllib
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import placement
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Policy, Refusal
+
+from tests.unit import gpus
+from tests.unit.bare_trees import Tree
+from tests.unit.records import instance
+
+ETC, RUN = CDI_DIRS
+OWN = "/var/cdi/static"
+Lists = dict[str, tuple[str, ...]]
+
+# engine -> its directories; the other readers with theirs; where the spec goes ("" = nowhere, None = the usual place, nothing is said)
+CHOSEN: dict[str, tuple[Lists, Lists, str | None]] = {
+    "the usual ones": ({"containerd": CDI_DIRS}, {"podman": CDI_DIRS}, None),
+    "two engines with the usual ones": ({"containerd": CDI_DIRS, "docker": CDI_DIRS}, {}, None),
+    "the usual ones in other spellings": ({"containerd": ("/etc/cdi/", "/run/cdi")}, {}, None),
+    "only the one that a boot empties": ({"containerd": (RUN,)}, {}, RUN),
+    "directories of its own": ({"containerd": (OWN, "/var/cdi/dynamic")}, {}, OWN),
+    "one of its own beside the usual ones": ({"containerd": ("/usr/cdi", ETC, RUN)}, {}, ETC),
+    "one of its own beside the one that a boot empties": ({"containerd": (RUN, OWN)}, {}, OWN),
+    "what two engines have in common": ({"containerd": (RUN,), "docker": CDI_DIRS}, {}, RUN),
+    "nothing in common": ({"containerd": (OWN,), "docker": CDI_DIRS}, {}, ""),
+    "nothing in common with a Podman of the usual ones": ({"containerd": (OWN,)}, {"podman": CDI_DIRS}, ""),
+    "a Podman with directories of its own is told by advice": ({"containerd": CDI_DIRS}, {"podman": (OWN,)}, None),
+    "no directory at all": ({"containerd": ()}, {}, ""),
+}
+
+
+def found(engines: Lists, others: Lists, **policy: Any) -> placement.Placement:
+    made = [instance(name) for name in engines]
+    seen = [dc.replace(one, cdi=dc.replace(one.cdi, dirs=engines[one.engine])) for one in made]
+    return placement.find(Policy(**policy), seen, [Consumer(name, "", "1.0.0", dirs) for name, dirs in others.items()])
+
+
+@pytest.mark.parametrize(("engines", "others", "place"), CHOSEN.values(), ids=CHOSEN)
+def test_the_spec_goes_where_all_look(engines: Lists, others: Lists, place: str | None) -> None:
+    where = found(engines, others)
+    assert (where.usual, where.place) == (place is None, place or "")
+    assert set(CDI_DIRS) <= set(where.directories), "what lies in the usual directories is always looked at"
+
+
+def test_an_option_is_told_to_the_engines_and_leaves_nothing_to_choose() -> None:
+    assert found({"containerd": (OWN,), "docker": CDI_DIRS}, {}, cdi_spec_dirs=CDI_DIRS).usual
+
+
+def test_an_engine_that_is_left_alone_decides_only_by_the_usual_directories() -> None:
+    alone = dc.replace(instance("docker"), refusal=Refusal("it is left alone", "", "unasked"))
+    elsewhere = dc.replace(alone, cdi=dc.replace(alone.cdi, dirs=(OWN,)))
+    assert placement.find(Policy(), [instance(), alone], []).usual
+    assert placement.find(Policy(), [instance(), elsewhere], []).usual
+    odd = dc.replace(instance(), cdi=dc.replace(instance().cdi, dirs=(OWN,)))
+    assert placement.find(Policy(), [odd, alone], []).place == ""
+
+
+ORDERS = [
+    # the lists of engines, all directories with the lowest priority first
+    ([CDI_DIRS], CDI_DIRS),
+    ([(OWN,)], (ETC, RUN, OWN)),
+    ([("/usr/cdi", ETC, RUN)], ("/usr/cdi", ETC, RUN)),
+    ([(ETC, OWN, RUN), (RUN, "/z")], (ETC, OWN, RUN, "/z")),
+]
+
+
+@pytest.mark.parametrize(("lists", "order"), ORDERS)
+def test_priorities_are_those_of_the_engines(lists: list[tuple[str, ...]], order: tuple[str, ...]) -> None:
+    assert placement.merged(lists) == order
+
+
+# ---------------------------------------------------------------- whole tasks
+
+CONTAINERD, DOCKER, CRIO = "/etc/containerd/config.toml", "/etc/docker/daemon.json", "/etc/crio/crio.conf"
+NVIDIA = "/etc/nvidia-container-runtime/config.toml"
+
+
+def containerd(directories: tuple[str, ...] | None) -> str:
+    dirs = "" if directories is None else f"  cdi_spec_dirs = {json.dumps(directories)}\n"
+    return f'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  enable_cdi = true\n{dirs}'
+
+
+def host(where: pathlib.Path, files: dict[str, str]) -> Tree:
+    home = Tree(where / "host")
+    for path, text in {**gpus.host(1), **files}.items():
+        if isinstance(text, str):
+            home.write(path, text)
+    return home
+
+
+# files, the engine and its release, the spec's place
+ENGINES = {
+    "containerd": ({CONTAINERD: containerd((OWN,))}, ("containerd", "1.7.24"), OWN),
+    "containerd 2": ({CONTAINERD: f'version = 3\n[plugins."io.containerd.cri.v1.runtime"]\ncdi_spec_dirs = ["{OWN}"]\n'},
+                     ("containerd", "2.1.9"), OWN),
+    "Docker": ({DOCKER: json.dumps({"cdi-spec-dirs": [OWN, RUN]})}, ("docker", "28.5.2"), OWN),
+    "CRI-O": ({CRIO: f'[crio.runtime]\ncdi_spec_dirs = ["{OWN}"]\n[crio.runtime.runtimes.runc]\nruntime_path = "/usr/bin/runc"\n'},
+              ("crio", "1.34.0"), OWN),
+    "siderolabs, for Talos": ({CONTAINERD: containerd((RUN,))}, ("containerd", "1.7.24"), RUN),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "engine", "place"), ENGINES.values(), ids=ENGINES)
+def test_a_host_gets_its_spec_where_the_engine_looks(
+    tmp_path: pathlib.Path, files: dict[str, str], engine: tuple[str, str], place: str
+) -> None:
+    home = host(tmp_path, files)
+    options = {"engines": engine[:1], "engine_version": engine[1]}
+    before = home.state()
+    made = home.node(**options)
+    assert made["failed"] is False, made
+    assert home.path(f"{place}/nvidia.yaml").exists()
+    assert not home.path(f"{ETC}/nvidia.yaml").exists()
+    assert any(place in text and "empty after a boot" in text for text in made["advice"]) == (place == RUN)
+    if place == OWN:  # the NVIDIA runtime, which management containers go through, would not look there by itself
+        assert OWN in tomllib.loads(home.read(NVIDIA))["nvidia-container-runtime"]["modes"]["cdi"]["spec-dirs"]
+    assert home.node(**options)["changed"] is False
+    assert home.node(**options, state="absent")["failed"] is False
+    assert {path for path, (data, *_rest) in home.state().items() if data is not None} == {
+        path for path, (data, *_rest) in before.items() if data is not None
+    }
+
+
+NOWHERE = {
+    "engines with nothing in common": (
+        {CONTAINERD: containerd((OWN,)), DOCKER: "{}"}, {"engines": ("containerd", "docker"), "engine_version": "28.5.2"},
+    ),
+    "an engine without a directory": ({CONTAINERD: containerd(())}, {"engines": ("containerd",), "engine_version": "1.7.24"}),
+    "a CRI-O without a directory": (
+        {CRIO: "[crio.runtime]\ncdi_spec_dirs = []\n[crio.runtime.runtimes.runc]\n"}, {"engines": ("crio",), "engine_version": "1.34.0"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "options"), NOWHERE.values(), ids=NOWHERE)
+def test_a_host_on_which_no_directory_serves_is_refused(tmp_path: pathlib.Path, files: dict[str, str], options: dict[str, Any]) -> None:
+    home = host(tmp_path, files)
+    before = home.state()
+    made = home.node(**options)
+    assert made["failed"], made
+    assert "no directory of CDI specs is read by all engines" in made["msg"]
+    assert home.state() == before
+    assert home.node(**options, cdi_spec_dirs=CDI_DIRS)["failed"] is False
+    assert home.path(f"{ETC}/nvidia.yaml").exists()
+
+
+def test_a_spec_moves_with_the_directories_of_the_engine(tmp_path: pathlib.Path) -> None:
+    home = host(tmp_path, {CONTAINERD: containerd(None)})
+    options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
+    assert home.node(**options)["failed"] is False
+    assert home.path(f"{ETC}/nvidia.yaml").exists()
+    home.write(CONTAINERD, home.read(CONTAINERD).replace("  enable_cdi = true\n", f'  enable_cdi = true\n  cdi_spec_dirs = ["{OWN}"]\n'))
+    assert home.node(**options)["failed"] is False
+    assert not home.path(f"{ETC}/nvidia.yaml").exists()
+    assert home.path(f"{OWN}/nvidia.yaml").exists()
