@@ -58,27 +58,31 @@ def text(binary: str = HOOK_BINARY) -> str:
     return json.dumps(content(binary), indent=2) + "\n"
 
 
-def directory(policy: Policy, obs: Observation, record: HostDecision) -> str:
-    """The first of the directories that CRI-O reads, as in force; '' where it reads none.
+def directories(policy: Policy, obs: Observation, record: HostDecision) -> tuple[str, ...]:
+    """Return the directories that CRI-O reads, as in force. It runs the hooks of all of them.
 
     OpenShift's Machine Config Operator, for one, sets others than the usual one. Releases before 1.33 do not say it in their status.
     """
     decision = next((d for d in record.decisions if d.engine == traits.CRIO), None)
     if decision is None:
-        return DIRECTORY
+        return (DIRECTORY,)
     where = crio_config.places(policy, obs)
     binary = str(crio_config.process(obs).get("exe") or "")
     force = crio_config.in_force(policy, obs, where, binary, crio_config.pair(decision.engine_version))
-    return force.hooks_dirs[0].rstrip("/") if force.hooks_dirs else ""
+    return cleaned(force.hooks_dirs)
 
 
-def written_in(policy: Policy, obs: Observation) -> str:
-    """What is taken back is in the directory that a running CRI-O reads, or in the usual one; it may be gone, or not answer."""
+def written_in(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    """What is taken back is in a directory that a running CRI-O reads, or in the usual one; it may be gone, or not answer."""
     if policy.root == "/" and crio_config.process(obs):
         said = crio_config.from_status(obs.try_cri(crio_config.places(policy, obs).socket, pid=crio_config.pid(obs)))
         if said and said.hooks_dirs:
-            return said.hooks_dirs[0].rstrip("/")
-    return DIRECTORY
+            return cleaned(said.hooks_dirs)
+    return (DIRECTORY,)
+
+
+def cleaned(found: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(posixpath.normpath(name) for name in found if name.startswith("/")))
 
 
 def plan(policy: Policy, obs: Observation, record: HostDecision, decided: Decided = by_policy) -> Plan:
@@ -86,7 +90,8 @@ def plan(policy: Policy, obs: Observation, record: HostDecision, decided: Decide
     if record.skipped or not record.decisions:
         return Plan()
     wanted = any(d.hook for d in record.decisions)
-    where = directory(policy, obs, record)
+    read = directories(policy, obs, record)
+    where = read[0] if read else ""
     if wanted and not where:
         raise PlanError(
             "CRI-O reads no directory of OCI hooks",
@@ -94,7 +99,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision, decided: Decide
             why="its setting hooks_dir is empty, and containers would run without GPUs",
             next=f'Set hooks_dir = ["{DIRECTORY}"] there, or leave gpufleet_cdi at auto',
         )
-    places = {place: f"{place}/{NAME}" for place in (where or DIRECTORY, DIRECTORY, hook_files.ADMINS)}
+    places = {place: f"{place}/{NAME}" for place in (*read, DIRECTORY, hook_files.ADMINS)}
     # A GPU Operator that works writes its file again.
     mine = {place: path for place, path in places.items() if not hook_files.live(record, earlier(obs.file(path, KEEP)))}
     plans = [plan_file(policy, obs, path, wanted=wanted and place == where, decided=decided) for place, path in mine.items()]
@@ -141,7 +146,7 @@ def plan_present(policy: Policy, obs: Observation, file: File, binary: str) -> P
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """The bytes from before, if there were any."""
-    places = dict.fromkeys((written_in(policy, obs), DIRECTORY, hook_files.ADMINS))
+    places = dict.fromkeys((*written_in(policy, obs), DIRECTORY, hook_files.ADMINS))
     return merge([absent_file(obs, f"{place}/{NAME}") for place in places])
 
 

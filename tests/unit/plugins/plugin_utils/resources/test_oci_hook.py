@@ -100,6 +100,34 @@ def test_the_hook_goes_where_crio_looks_whatever_says_so(policy: Policy, seen: d
     assert [c["path"] for c in plan.changes] == ["/etc/containers/oci/hooks.d/oci-nvidia-hook.json"]
 
 
+# NVIDIA/gpu-operator#172 and #448: the guide for CRI-O of those years had a second directory, whose hooks run as well.
+GUIDE = '[crio.runtime]\nhooks_dir = ["/usr/share/containers/oci/hooks.d", "/opt/hooks.d/"]\n'
+SECOND = "/opt/hooks.d/oci-nvidia-hook.json"
+
+
+@pytest.mark.parametrize(
+    ("cdi", "there", "changes"),
+    [
+        ("auto", {SECOND: oci_hook.text()}, [("remove", SECOND)]),
+        ("auto", {PATH: oci_hook.text(), SECOND: oci_hook.text()}, [("remove", PATH), ("remove", SECOND)]),
+        ("auto", {SECOND: FOREIGN}, []),
+        ("disabled", {SECOND: oci_hook.text()}, [("write", PATH), ("remove", SECOND)]),
+    ],
+)
+def test_hooks_of_all_directories_count(cdi: Any, there: dict[str, str], changes: list[tuple[str, str]]) -> None:
+    tree = Policy(cdi=cdi, root="/tree")
+    plan = oci_hook.plan(tree, obs(files={MACHINE_CONFIG: GUIDE, **there}), record(tree, CRIO))
+    assert [(c["op"], c["path"]) for c in plan.changes] == changes
+    assert bool(plan.advice) == (FOREIGN in there.values())
+
+
+def test_a_hook_in_any_directory_of_a_running_crio_is_taken_back() -> None:
+    said = {"info": {"config": {"crio": {"HooksDir": ["/run/containers/oci/hooks.d", "/opt/hooks.d"], "Runtimes": {}}}}}
+    written = {SECOND: {"existed": False, "sha256_after": sha(oci_hook.text())}}
+    seen = obs(files={SECOND: oci_hook.text()}, originals=written, cri={f"Status:{SOCKET}": said}, processes=[PROCESS])
+    assert [c["path"] for c in oci_hook.plan_absent(Policy(state="absent"), seen).changes] == [SECOND]
+
+
 def test_a_crio_without_a_directory_of_hooks_is_refused_where_the_hook_is_wanted() -> None:
     tree = Policy(cdi="disabled", root="/tree")
     seen = obs(files={MACHINE_CONFIG: "[crio.runtime]\nhooks_dir = []\n"})
