@@ -117,7 +117,7 @@ def checks() -> str:
     order = ("error", "warning", "note")
     rows = sorted(rules.RULES.items(), key=lambda item: order.index(item[1].level))
     return table(["rule", "level", "what is right", "what an engine does otherwise", "what to do"], [
-        [f"`{name}`", r.level, r.what, r.effect, r.remedy] for name, r in rows
+        [f"`{name}`", r.level, r.what, r.effect, r.remedy + (f". Of NVIDIA's: {r.of_nvidia}" if r.of_nvidia else "")] for name, r in rows
     ])  # fmt: skip
 
 

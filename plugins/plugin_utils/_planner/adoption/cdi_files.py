@@ -42,7 +42,8 @@ FLAGS: Mapping[str, frozenset[str]] = {
 }
 ENV = re.compile(r"NVIDIA_VISIBLE_DEVICES=void|NVIDIA_CTK_LIBCUDA_DIR=/\S*")
 HOOK_ENV = re.compile(r"NVIDIA_CTK_DEBUG=(?:true|false)")
-NODE = re.compile(r"/dev/(?:nvidia[\w-]*|nvidia-caps(?:-imex-channels)?/[\w-]+|dri/(?:card|renderD)\d+|dxg)")
+# Of a GPU's DRM nodes the tool takes all that the kernel lists, and older kernels list controlD (internal/info/drm).
+NODE = re.compile(r"/dev/(?:nvidia[\w-]*|nvidia-caps(?:-imex-channels)?/[\w-]+|dri/(?:card|renderD|controlD)\d+|dxg)")
 GPU_NODE = re.compile(r"/dev/nvidia\d+|/dev/nvidia-caps/nvidia-cap\d+|/dev/dxg")
 # The last two are InfiniBand's, which libnvsdm of a management spec loads (pkg/nvcdi/management.go, from 1.20.2 on).
 LIBRARY = re.compile(r"(?:libcuda\w*|libnv[\w-]+|lib\w+_nvidia|nvidia_drv)\.so(?:\.\d+)*|libibumad\.so\.3|libibmad\.so\.5")

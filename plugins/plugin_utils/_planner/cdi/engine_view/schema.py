@@ -61,12 +61,13 @@ FOLD = {0x17F: "s", 0x212A: "k"}
 
 @dc.dataclass(frozen=True)
 class Problem:
-    """One thing that is not as it has to be; `path` is the place in the document."""
+    """One thing that is not as it has to be; `path` is the place in the document, `subject` a path on the host."""
 
     rule: str
     path: str
     message: str
     line: int | None = None
+    subject: str = ""
 
 
 @dc.dataclass(frozen=True)

@@ -90,7 +90,7 @@ def _node(node: Value, path: str, answer: Value) -> Iterator[Problem]:
     if not answer:
         return
     if not answer.get("exists"):
-        yield Problem("node-absent" if whole else "node-missing", path, f"{where} is not there")
+        yield Problem("node-absent" if whole else "node-missing", path, f"{where} is not there", subject=where)
         return
     live = TYPES.get(str(answer.get("type")))
     if is_link(where, answer) or live is None:
@@ -115,6 +115,6 @@ def _mount(mount: Value, path: str, answer: Value) -> Iterator[Problem]:
 def _hook(hook: Value, path: str, answer: Value) -> Iterator[Problem]:
     program = hook.get("path")
     if answer and (not answer.get("exists") or answer.get("type") == "link"):
-        yield Problem("hook-missing", path, f"{program} is not there")
+        yield Problem("hook-missing", path, f"{program} is not there", subject=str(program))
     elif answer and (answer.get("type") != "file" or not int(answer.get("mode") or 0) & 0o111):
         yield Problem("hook-mode", path, f"{program} cannot be run")

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
@@ -17,17 +18,25 @@ LOST = "Engines drop the whole file, mostly without a word, and its devices are 
 NO_START = "A container with this device does not start"
 CRASH = "Engines crash on it, as often as they read it: a null pointer in the reference library"
 LAST_WINS = "The last one wins, the others are lost"
+# Nodes of NVIDIA's driver and programs of its toolkit. Other vendors, and NVIDIA's other products, have packages of their own.
+NVIDIAS = re.compile(
+    r"/dev/nvidia(?:\d+|ctl|-uvm|-uvm-tools|-modeset|-nvswitch\w+|-caps(?:-imex-channels)?/.+)|/.*/nvidia-(?:cdi-hook|ctk)"
+)
 BLOCK = "A container with this device does not start where the OCI runtime checks it, as runc does"
 
 
 @dc.dataclass(frozen=True)
 class Rule:
-    """One rule: what it says, what an engine does when it is broken, and the remedy."""
+    """One rule: what it says, what an engine does when it is broken, and the remedy.
+
+    of_nvidia: the remedy where it is about a node of NVIDIA's driver or a program of NVIDIA's toolkit; '' where that is no other one.
+    """
 
     level: Literal["error", "warning", "note"]
     what: str
     effect: str
     remedy: str
+    of_nvidia: str = ""
 
 
 def _lost(what: str, remedy: str) -> Rule:
@@ -170,6 +179,7 @@ RULES: Mapping[str, Rule] = {
         "error",
         "Device nodes are there",
         NO_START + ': "failed to stat CDI host device"',
+        "Load the driver that makes the node, or generate the file again",
         "Make the node (nvidia-smi -L and nvidia-modprobe do), or generate the file again",
     ),
     "node-absent": Rule(
@@ -201,6 +211,7 @@ RULES: Mapping[str, Rule] = {
         "error",
         "Hook programs are there",
         NO_START + ": the OCI runtime cannot run the hook",
+        "Install the package that has it, or remove the hook or the file",
         "Install it (nvidia-container-toolkit-base has nvidia-cdi-hook), or take a spec without hooks",
     ),
     "hook-mode": Rule("error", "Hook programs can be run", NO_START + ": permission denied", "chmod 0755"),
@@ -216,6 +227,12 @@ class Finding:
     message: str
     line: int | None = None
     device: str = ""  # qualified, where it is one device's affair
+    subject: str = ""  # the path on the host that it is about
+
+    @property
+    def remedy(self) -> str:
+        rule = RULES[self.rule]
+        return rule.of_nvidia if rule.of_nvidia and NVIDIAS.fullmatch(self.subject) else rule.remedy
 
     def plain(self) -> dict[str, Any]:
         """As the module returns it."""
@@ -228,7 +245,7 @@ class Finding:
             "level": rule.level,
             "message": self.message,
             "effect": rule.effect,
-            "remedy": rule.remedy,
+            "remedy": self.remedy,
         }
 
 

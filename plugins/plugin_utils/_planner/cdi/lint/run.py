@@ -202,7 +202,7 @@ def _on_host(policy: Policy, obs: Observation, loaded: list[Loaded]) -> list[Fin
     if more:
         raise NeedMore(more)
     return [
-        Finding(problem.rule, file.path, problem.message, file.document.line(problem.path), device)
+        Finding(problem.rule, file.path, problem.message, file.document.line(problem.path), device, problem.subject)
         for file in loaded
         for device, problem in host_rules.check(file.document.value, obs, nodes=nodes)
     ]

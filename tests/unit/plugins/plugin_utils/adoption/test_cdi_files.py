@@ -51,6 +51,7 @@ WRITTEN += [
     (hooked("chmod", "--mode", "755", "--path", "/dev"), "the folder of a device node"),
     (hooked("enable-cuda-compat", "--host-driver-version=550.163.01"), "CUDA's forward compatibility"),
     (hooked("disable-device-node-modification"), "no arguments"),
+    (spec({"path": "/dev/dri/controlD65"}), "NVIDIA/nvidia-container-toolkit#46, a node of older kernels"),
     (hooked("a-command-of-tomorrow", "--flag", "x"), "a command that nobody knows yet"),
 ]
 CHANGED = [

@@ -200,6 +200,22 @@ def test_on_the_host(edits: str, host: dict[str, Any], found: list[str]) -> None
     assert report.devices == ("nvidia.com/gpu=gpu0",)
 
 
+# NVIDIA-ISAAC-ROS/isaac_ros_common#163: a spec that JetPack brings, whose hook is of a package of its own.
+MISSING = [
+    ("hooks: [{hookName: prestart, path: /usr/bin/nvidia-cdi-hook}]", "/usr/bin/nvidia-cdi-hook", "nvidia-container-toolkit-base"),
+    ("hooks: [{hookName: prestart, path: /usr/bin/nvidia-pva-hook}]", "/usr/bin/nvidia-pva-hook", ""),
+    ("hooks: [{hookName: prestart, path: /opt/amd/hook}]", "/opt/amd/hook", ""),
+    ("deviceNodes: [{path: /dev/nvidia0}]", "/dev/nvidia0", "nvidia-modprobe"),
+    ("deviceNodes: [{path: /dev/kfd}]", "/dev/kfd", ""),
+]
+
+
+@pytest.mark.parametrize(("edits", "gone", "way"), MISSING, ids=[row[1] for row in MISSING])
+def test_a_remedy_names_nvidias_packages_for_what_they_bring_only(edits: str, gone: str, way: str) -> None:
+    (finding,) = checked({ETC: spec(edits), gone: GONE}).findings
+    assert (way in finding.remedy, "nvidia" in finding.remedy) == (True, bool(way))
+
+
 def test_an_offline_tree_has_no_nodes_but_files() -> None:
     text = spec(f"deviceNodes: [{{path: /dev/gone}}], {lib('/gone')}")
     assert short(checked({ETC: text}, policy=Policy(root="/srv/image"))) == [("mount-missing", 5)]
