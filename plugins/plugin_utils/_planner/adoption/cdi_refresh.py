@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The toolkit's nvidia-cdi-refresh: whether it or this collection owns the host's CDI spec, and how its units are masked and given back."""
+"""The toolkit's nvidia-cdi-refresh: whether it or this collection owns the host's CDI spec, and how its units are masked and given back.
+
+A distribution may have a generator of its own in its place. That is part of the system's configuration and is never stopped from here.
+"""
 
 from __future__ import annotations
 
@@ -60,24 +63,60 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 @dc.dataclass(frozen=True)
+class Generator:
+    """A distribution's own generator of the spec. setting: what switches it, in the distribution's configuration."""
+
+    title: str
+    output: str
+    setting: str
+
+    def refusal(self) -> PlanError:
+        """Return the error for a host on which this collection would write a second spec."""
+        why = f"{self.setting} makes this file at each boot, and it would hide the devices of a second spec"
+        step = f"Set gpufleet_cdi_owner: toolkit to leave the spec to it, or {self.setting}.enable = false in the system's configuration"
+        return PlanError(f"{self.title} generates the CDI spec of this host", where=self.output, why=why, next=step)
+
+
+# By ID of os-release. nixos/modules/services/hardware/nvidia-container-toolkit in NixOS/nixpkgs.
+GENERATORS = {"nixos": Generator("NixOS", "/var/run/cdi/nvidia-container-toolkit.json", "hardware.nvidia-container-toolkit")}
+
+
+@dc.dataclass(frozen=True)
 class Refresh:
-    """nvidia-cdi-refresh as it stands. masked: it cannot start; output: the file it writes."""
+    """nvidia-cdi-refresh, or what the distribution has in its place, as it stands. masked: it cannot start; output: the file it writes."""
 
     present: bool
     enabled: bool
     masked: bool
     output: str
     version: str  # cdiVersion of its file, '' when there is none
+    generator: Generator | None = None
+
+    @property
+    def title(self) -> str:
+        return f"the generator of {self.generator.title}" if self.generator else "nvidia-cdi-refresh"
+
+
+def generator(obs: Observation) -> Generator | None:
+    """Return the distribution's generator where its file is there."""
+    found = GENERATORS.get(str((obs.host.get("os_release") or {}).get("ID")))
+    return found if found and obs.file(found.output, file_places.SPEC_VERSION).exists else None
 
 
 def refresh(policy: Policy, obs: Observation) -> Refresh:
+    if own := generator(obs):
+        return Refresh(True, True, False, own.output, version_in(obs.text(own.output, file_places.SPEC_VERSION)), own)
     present = any(obs.unit(u) for u in LINKS) or any(obs.exists(p) for p in UNIT_FILES)
     masked = is_mask(obs.file(MASKS[SERVICE]))
     enabled = not masked and any(obs.exists(link) for link in LINKS.values())
     output = OUTPUT.findall(obs.text(REFRESH_ENV))
     where = host_paths.as_opened(output[-1]) if output else REFRESH_FILE
-    found = CDI_VERSION.search(obs.text(where, file_places.SPEC_VERSION))
-    return Refresh(present, enabled, masked, where, found.group(1) if found else "")
+    return Refresh(present, enabled, masked, where, version_in(obs.text(where, file_places.SPEC_VERSION)))
+
+
+def version_in(text: str) -> str:
+    found = CDI_VERSION.search(text)
+    return found.group(1) if found else ""
 
 
 def is_mask(file: File) -> bool:
@@ -106,25 +145,25 @@ def cdi_owner(
         return "toolkit", Reason("cdi_owner", "toolkit", "forced by gpufleet_cdi_owner", found.output)
     if against:
         return "collection", Reason("cdi_owner", "collection", against)
-    why = f"nvidia-cdi-refresh is enabled and writes {found.output}, version {found.version}, which every consumer here accepts"
+    why = f"{found.title} is enabled and writes {found.output}, version {found.version}, which every consumer here accepts"
     return "toolkit", Reason("cdi_owner", "toolkit", why, found.output)
 
 
 def objection(policy: Policy, found: Refresh, cap: str, read_by_all: tuple[str, ...] | None = None) -> str:
     """Why nvidia-cdi-refresh cannot be the owner; '' when it can."""
     directory = posixpath.dirname(found.output)
-    if policy.root != "/":
+    if policy.root != "/" and not (found.generator and policy.cdi_owner == "toolkit"):
         return "nothing runs in another root directory, so no other tool would write the spec"
     if not found.present:
         return "nvidia-cdi-refresh is not on this host"
     if found.masked or not found.enabled:
-        return "nvidia-cdi-refresh is here but not enabled"
+        return f"{found.title} is here but not enabled"
     if directory not in (policy.cdi_spec_dirs or CDI_DIRS if read_by_all is None else read_by_all):
-        return f"nvidia-cdi-refresh writes to {found.output}, where {'no' if read_by_all is None else 'not every'} engine looks"
+        return f"{found.title} writes to {found.output}, where {'no' if read_by_all is None else 'not every'} engine looks"
     if not found.version:
-        return f"nvidia-cdi-refresh is enabled, but {found.output} does not exist or has no version"
+        return f"{found.title} is enabled, but {found.output} does not exist or has no version"
     if release_of(found.version) > release_of(cap):
-        return f"nvidia-cdi-refresh writes version {found.version}, but the oldest consumer here accepts {cap} at most"
+        return f"{found.title} writes version {found.version}, but the oldest consumer here accepts {cap} at most"
     return ""
 
 
@@ -143,6 +182,8 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     module again; the next run takes its file away. The links that enable the units stay: without the masks all is as it was.
     """
     found = refresh(policy, obs)
+    if found.generator:
+        return Plan()
     coming = policy.root == "/" and REFRESH_PACKAGE in record.packages and policy.packages == "present" and not policy.single
     if not (found.present or coming):
         return Plan()

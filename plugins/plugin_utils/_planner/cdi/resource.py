@@ -380,6 +380,8 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
 def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
     """Other files that define our devices: what nvidia-ctk wrote goes. Raises where engines would drop or hide our spec for another."""
     mine = files.path(policy, spec.kind)
+    if spec.kind == KIND and (generator := cdi_refresh.generator(obs)):
+        raise generator.refusal()
     own = {*(files.path(policy, name) for name, _layout in files.kinds(policy)), *(f.path for f in files.elsewhere(policy, obs))}
     there = files.seen(policy, obs, mine)
     plans = [] if files.is_own(there) or leaves_as_it_is(policy, obs, there, spec) else [other_files.at_own_path(policy, there, spec)]

@@ -20,10 +20,15 @@ SPEC = "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: []\n"
 UNITS = {cdi_refresh.SERVICE: {"ActiveState": "inactive"}, cdi_refresh.PATH: {"ActiveState": "active"}}
 ENABLED = {**dict.fromkeys(cdi_refresh.LINKS.values(), ""), cdi_refresh.UNIT_FILES[0]: ""}
 REFRESHED = {**ENABLED, cdi_refresh.REFRESH_FILE: SPEC}
+GENERATED = cdi_refresh.GENERATORS["nixos"].output
+NIX = {"os_release": {"ID": "nixos"}, "epoch": 10.0}
 
 
 def host(files: dict[str, Any] | None = None, units: dict[str, Any] | None = None, **more: Any) -> Observation:
     return obs(files=files or {}, units=UNITS if units is None else units, **more)
+
+
+NIXOS = host({GENERATED: SPEC}, {}, host=NIX)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +65,19 @@ def host(files: dict[str, Any] | None = None, units: dict[str, Any] | None = Non
             "collection",
             "where no engine looks",
         ),
+        (
+            "NixOS has a generator",
+            Policy(),
+            NIXOS,
+            "1.0.0",
+            "toolkit",
+            "the generator of NixOS is enabled and writes /var/run/cdi/nvidia-con",
+        ),
+        ("NixOS has one and it is too new", Policy(), NIXOS, "0.3.0", "collection", "the generator of NixOS writes version 0.5.0"),
+        ("an image of NixOS", Policy(root="/srv/tree"), NIXOS, "1.0.0", "collection", "in another root directory"),
+        ("an image of NixOS, forced", Policy(root="/srv/tree", cdi_owner="toolkit"), NIXOS, "1.0.0", "toolkit", "forced"),
+        ("NixOS without its module", Policy(), host(units={}, host=NIX), "1.0.0", "collection", "is not on this host"),
+        ("the file's name elsewhere is nobody's", Policy(), host({GENERATED: SPEC}, {}), "1.0.0", "collection", "is not on this host"),
         ("forced, the collection", Policy(cdi_owner="collection"), host(REFRESHED), "1.0.0", "collection", "forced"),
         ("forced, the toolkit", Policy(cdi_owner="toolkit"), host(REFRESHED), "1.0.0", "toolkit", "forced"),
         ("forced, the toolkit, comes with the packages", Policy(cdi_owner="toolkit"), host(units={}), "1.0.0", "toolkit", "forced"),

@@ -9,6 +9,7 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import files, resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
@@ -20,6 +21,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 from tests.unit.builders import obs, sha
 from tests.unit.cdi_plans import OURS, RECORD, THEIRS, UNUSED, by_hand, file_of, paths, plan, seen, two_names, written
 from tests.unit.gpus import BUSES, UUIDS, host, node
+
+GENERATED = cdi_refresh.GENERATORS["nixos"].output
 
 # ---------------------------------------------------------------- when nothing, when what
 
@@ -265,6 +268,19 @@ REFUSED = [
 def test_refused(files: dict[str, Any], sentence: str) -> None:
     with pytest.raises(PlanError, match=sentence):
         plan(seen(files))
+
+
+@pytest.mark.parametrize(("system", "refused"), [("nixos", True), ("ubuntu", False)])
+def test_a_generator_of_the_distribution_keeps_its_file(system: str, refused: bool) -> None:
+    """NixOS/nixpkgs#366109, #397065 and #278969: its module writes the file at each boot, and a spec of ours would be hidden."""
+    there = seen({GENERATED: file_of()}, host={"os_release": {"ID": system}, "epoch": 10.0})
+    if not refused:
+        assert ("remove", GENERATED) in paths(plan(there))
+        return
+    with pytest.raises(PlanError, match=f"{GENERATED}: NixOS generates the CDI spec.*gpufleet_cdi_owner: toolkit"):
+        plan(there)
+    assert paths(plan(there, cdi_class="vgpu", single=True)) == [("write", "/etc/cdi/nvidia.com-vgpu.yaml")]
+    assert plan(there, dc.replace(RECORD, cdi_owner="toolkit")).empty
 
 
 STRAYS = [
