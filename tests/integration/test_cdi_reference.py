@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Our reading of CDI specs against the reference library itself, in five releases: generated and broken specs, and what is injected.
+"""Our reading of CDI specs against the reference library itself, in six releases: generated and broken specs, and what is injected.
 
 GPUFLEET_CDI_EXAMPLES says how many cases each test makes (the default takes seconds).
 """
@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import lookup, releases, schema
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -29,14 +31,46 @@ EXAMPLES = int(os.environ.get("GPUFLEET_CDI_EXAMPLES") or 60)
 pytestmark = pytest.mark.skipif(bool(reference.obstacle()), reason=reference.obstacle() or "-")
 many = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 60, suppress_health_check=list(HealthCheck), database=None)
 
-# Where we and the library may differ, with the reason. Everything else is our fault.
-DIFFERENCES: tuple[tuple[str, Callable[[tuple[schema.Problem, ...]], bool]], ...] = (
+# Where we and the library may differ, with the reason and the releases. Everything else is our fault.
+NEW = frozenset({"1.1.1"})
+EVERY = frozenset(reference.RELEASES)
+BEFORE = EVERY - NEW
+DIFFERENCES: tuple[tuple[str, frozenset[str], Callable[[tuple[schema.Problem, ...]], bool]], ...] = (
     (
         "a field in two spellings: Go's JSON reader merges lists and mappings of both into one value; we take the last one, and warn",
+        BEFORE,
         lambda problems: any(p.rule == "field-twice" for p in problems),
     ),
-)
-CRASHES = {"null-entry", "short-name"}  # a null pointer and a slice out of bounds in every release up to 1.1.0
+    (
+        "text without quotes that is a number or a truth value becomes another text; we take what is written, as 1.1.1, and warn",
+        BEFORE,
+        lambda problems: any(p.rule == "changed-text" for p in problems),
+    ),
+    ("tags, which no node sends; we do not read them", EVERY, lambda problems: any(p.rule == "not-read" for p in problems)),
+    ("aliases without end, which have bounds of their own", EVERY, lambda problems: any("aliases repeat" in p.message for p in problems)),
+    (
+        "of several devices only the last one's need of a version counts in these, which are built with Go's former loop variables",
+        BEFORE,
+        lambda problems: any(p.rule == "version-too-low" for p in problems),
+    ),
+    (
+        "an entry that is nothing in a list of texts is left out; we take it for an empty text",
+        NEW,
+        lambda problems: any(p.rule == "env" and "'' is not" in p.message for p in problems),
+    ),
+    (
+        "a key that is nothing: we read it in no release",
+        NEW,
+        lambda problems: any("cannot be a key" in p.message for p in problems),
+    ),
+    (
+        "a fraction where a whole number belongs is cut off",
+        NEW,
+        lambda problems: any(p.rule == "wrong-type" and "must be a whole number" in p.message for p in problems),
+    ),
+)  # fmt: skip
+# A null pointer in every release, and a slice out of bounds in those up to 1.1.0.
+CRASHES = {"null-entry", "short-name"}
 
 Files = list[dict[str, bytes]]
 Judges = Mapping[str, reference.Judge]
@@ -60,9 +94,21 @@ def loaded(files: Files, release: str) -> tuple[list[lookup.Loaded], dict[str, t
                 refused[f"{priority}/{name}"] = problems
             else:
                 taken.append(lookup.Loaded(f"{priority}/{name}", priority, document))
+            differs = differs or (release in NEW and is_broken_behind(folder[name]))
             every = (*problems, *(document.problems if document else ()))
-            differs = differs or any(applies(every) for _reason, applies in DIFFERENCES)
+            differs = differs or any(release in of and applies(every) for _reason, of, applies in DIFFERENCES)
     return taken, refused, differs
+
+
+def is_broken_behind(data: bytes) -> bool:
+    """Tell whether what follows the document is no YAML: release 1.1.1 reads some of it, and as much as its scanner needs."""
+    ended = False
+    try:
+        for event in yaml.parse(data, Loader=yaml_text.LOADER):
+            ended = ended or isinstance(event, yaml.DocumentEndEvent)
+    except (yaml.YAMLError, UnicodeError):
+        return ended
+    return False
 
 
 def agree(judges: Judges, files: Files) -> None:
@@ -158,7 +204,7 @@ inject_nodes = st.fixed_dictionaries(
 places = st.sampled_from(["/a", "/a/b", "/b", "/a/b/c", "//c", "/a/../d", "/"])
 inject_mounts = st.fixed_dictionaries(
     {"hostPath": st.sampled_from(["/x", "/y"]), "containerPath": places},
-    optional={"options": st.just(["ro", "bind"]), "type": st.just("bind")},
+    optional={"options": st.sampled_from([["ro", "bind"], ["rbind"], ["ridmap", "bind"]]), "type": st.just("bind")},
 )
 inject_hooks = st.fixed_dictionaries(
     {"hookName": st.sampled_from(releases.HOOKS), "path": st.just("/h")},
@@ -201,9 +247,10 @@ containers = st.fixed_dictionaries(
         ),
         "mounts": st.lists(st.fixed_dictionaries({"destination": places, "source": st.just("/s")}), max_size=3),
         "linux": some(
+            namespaces=st.sampled_from([[{"type": "user"}], [{"type": "pid"}]]),
             devices=st.lists(
                 st.fixed_dictionaries({"path": inject_paths, "type": st.just("c"), "major": st.just(9), "minor": st.just(9)}), max_size=2
-            )
+            ),
         ),
         "hooks": st.just({"prestart": [{"path": "/old"}]}),
     },
@@ -328,7 +375,10 @@ def test_texts_by_name(judges: Judges, text: bytes) -> None:
 
 
 def test_directories_as_they_lie_on_a_disk(judges: Judges, tmp_path: Path) -> None:
-    """A link in place of a directory is not followed; one above it is, and one in place of a file as well."""
+    """A link in place of a directory is followed from 1.1.1 on; one above it always, and one in place of a file as well.
+
+    What cannot be listed is nothing up to 1.1.0, and the end of the search in 1.1.1.
+    """
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a.yaml").write_bytes(SPEC)
     (tmp_path / "link").symlink_to("real")
@@ -341,18 +391,25 @@ def test_directories_as_they_lie_on_a_disk(judges: Judges, tmp_path: Path) -> No
     for release, judge in judges.items():
         told = {where: judge.ask({"dirs": [str(tmp_path / where)]}) for where in ("link", "above/real", "nowhere", "file", "")}
         assert {where: answer["devices"] for where, answer in told.items()} == {
-            "link": None,
+            "link": ["aa/bb=gpu0"] if release in NEW else None,
             "above/real": ["aa/bb=gpu0"],
             "nowhere": None,
             "file": None,
             "": ["aa/bb=gpu0"],
         }, release
+        behind = judge.ask({"dirs": [str(tmp_path / "file"), str(tmp_path / "real")]})
+        assert behind["devices"] == (None if release in NEW else ["aa/bb=gpu0"]), release
+        usual = judge.ask({"dirs": [str(tmp_path / "nowhere"), str(tmp_path / "real")]})
+        assert usual["devices"] == ["aa/bb=gpu0"], release
         assert {Path(path).name for path in told[""]["errors"]} == {"dangling.yaml", "loop.yaml", "dir.yaml"}, release
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the test becomes another account, and the kernel lets only root do that")
 def test_what_a_rootless_engine_sees(tmp_path: Path) -> None:
-    """A directory that it may not list is passed over without a word; a file that it may not read is lost alone."""
+    """A directory that it may not list is passed over without a word, and ends the search in 1.1.1.
+
+    A file that it may not read is lost alone.
+    """
     for folder, mode in (("closed", 0o700), ("open", 0o755)):
         (tmp_path / folder).mkdir()
         for name, device in (("a.yaml", folder.encode()), ("b.yaml", b"secret")):
@@ -361,8 +418,9 @@ def test_what_a_rootless_engine_sees(tmp_path: Path) -> None:
         (tmp_path / folder).chmod(mode)
     for place in (tmp_path, *list(tmp_path.parents)[:-2]):
         place.chmod(place.stat().st_mode | 0o011)
-    judge = reference.Judge("1.1.0", ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"))
-    told = judge.ask({"dirs": [str(tmp_path / "closed"), str(tmp_path / "open")]})
-    judge.close()
-    assert told["devices"] == ["aa/bb=open"]
-    assert {Path(path).name for path in told["errors"]} == {"b.yaml"}
+    for release, devices, errors in (("1.1.0", ["aa/bb=open"], {"b.yaml"}), ("1.1.1", None, set())):
+        judge = reference.Judge(release, ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"))
+        told = judge.ask({"dirs": [str(tmp_path / "closed"), str(tmp_path / "open")]})
+        judge.close()
+        assert told["devices"] == devices, release
+        assert {Path(path).name for path in told["errors"]} == errors, release

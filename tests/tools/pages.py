@@ -90,6 +90,11 @@ def ranges(rows: Sequence[tuple[tuple[int, int, int], str]]) -> Mapping[str, lis
     return found
 
 
+def libraries() -> str:
+    rows = [[NAMES[engine], number(first)] for engine, first in cdi_versions.NEWER_LIBRARY.items()]
+    return table(["engine", "CDI library 1.1.1 from"], rows)
+
+
 def packaged() -> str:
     rows = [
         [NAMES[engine], name, newest, cdi_versions.max_cdi(engine, name.partition("~")[0])]
@@ -395,7 +400,7 @@ def settings_of_the_owner() -> str:
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
-    "caps": caps, "packaged": packaged, "needs": needs, "differences": differences, "checks": checks,
+    "caps": caps, "packaged": packaged, "libraries": libraries, "needs": needs, "differences": differences, "checks": checks,
     "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds, "images": adoption_tables.images,
     "managers": managers, "package-managers": package_managers, "cuda": image_tables.drivers,
     "by-hand": adoption_tables.by_hand, "docker-before": adoption_tables.of_docker, "speed": speed, "variables": variables,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.lookup import Loaded
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.releases import NEWEST, LibraryRelease
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.releases import NEWEST, NONE, LibraryRelease
 
 Value = Mapping[str, Any]
 LISTS = ("env", "deviceNodes", "netDevices", "hooks", "mounts", "additionalGids")
@@ -49,7 +49,7 @@ def inject(
     """The container's OCI spec with the named devices. `devices`: qualified name -> its file; `host`: what is there at host paths."""
     edits = gather(tuple(names), devices)
     spec: dict[str, Any] = copy.deepcopy(dict(container))
-    _env(spec, edits["env"])
+    _env(spec, edits["env"], library)
     for node in edits["deviceNodes"]:
         _node(spec, node, host, library)
     for net in edits["netDevices"]:
@@ -93,16 +93,16 @@ def _process(spec: dict[str, Any]) -> dict[str, Any]:
     return process
 
 
-def _env(spec: dict[str, Any], added: list[str]) -> None:
-    """A variable of the edits replaces one of earlier edits, but follows one of the image.
+def _env(spec: dict[str, Any], added: list[str], library: LibraryRelease) -> None:
+    """A variable of the edits replaces one of earlier edits, and from 1.1.1 on one of the image.
 
-    runtime-tools (createEnvCacheMap) knows what was there by its whole text, not by its name. So a container gets both, in this order,
-    and a program that reads its environment as runc sets it up sees the last.
+    Up to 1.1.0 runtime-tools (createEnvCacheMap) knows what was there by its whole text, not by its name. So a container gets both, in this
+    order, and a program that reads its environment as runc sets it up sees the last.
     """
     if not added:
         return
     env: list[str] = _process(spec).setdefault("env", [])
-    places = {text: index for index, text in enumerate(env)}
+    places = {text.partition("=")[0] if library.replaces_variables else text: index for index, text in enumerate(env)}
     for text in added:
         key = text.partition("=")[0]
         if key in places:
@@ -130,7 +130,11 @@ def _node(spec: dict[str, Any], node: Value, host: Mapping[str, HostNode], libra
     else:
         there.append(device)
     if device["type"] in ("b", "c"):
-        rule = {"allow": True, "access": node.get("permissions") or "rwm", **{k: device[k] for k in ("type", "major", "minor")}}
+        rule = {
+            "allow": True,
+            "access": "" if node.get("permissions") == NONE else node.get("permissions") or "rwm",
+            **{k: device[k] for k in ("type", "major", "minor")},
+        }
         _linux(spec).setdefault("resources", {}).setdefault("devices", []).append(rule)
 
 
@@ -170,8 +174,20 @@ def _mounts(spec: dict[str, Any], added: list[Value], library: LibraryRelease) -
                 break
         keys = {"destination": "containerPath", "type": "type", "source": "hostPath", "options": "options"}
         mounts.append({new: mount[old] for new, old in keys.items() if old in mount})
+        if library.maps_ids and any(n.get("type") == "user" for n in (spec.get("linux") or {}).get("namespaces") or ()):
+            _map_ids(mounts[-1])
     places = [(_clean(name).count("/"), name if library.sorts_names else "") for name in (str(m.get("destination", "")) for m in mounts)]
     mounts[:] = [mount for _place, mount in sorted(zip(places, mounts, strict=True), key=lambda pair: pair[0])]
+
+
+def _map_ids(mount: dict[str, Any]) -> None:
+    """A bind mount of a container with a user namespace shows files with the ids of that namespace."""
+    options = list(mount.get("options") or ())
+    if {"idmap", "ridmap"} & set(options):
+        return
+    binds = [option for option in options if option in ("bind", "rbind")] or (["bind"] if mount.get("type") == "bind" else [])
+    if binds:
+        mount["options"] = [*options, {"bind": "idmap", "rbind": "ridmap"}[binds[-1]]]
 
 
 def _clean(path: str) -> str:

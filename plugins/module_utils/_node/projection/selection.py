@@ -46,7 +46,7 @@ TEXT_RULES = {
     "numbered name": r"\w[\w.:+-]{0,127}",
     "qualified name": r"(?:(?=[^/]{1,253}/)%s(?:\.%s)*/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?" % (_LABEL, _LABEL),
     "command": r"[a-z]{1,32}(?:-[a-z]{1,32}){0,8}",
-    "access": r"[rwm]{1,16}",
+    "access": r"[rwm]{1,16}|none",
     "link": r"[\w./+,~-]*::" + _PATH,
     "name=path": r"%s(?:=%s)?" % (_NAME, _PATH),
     "resource": r"[\w.-]{1,64}=(?:(?:GPU|MIG)-[0-9A-Fa-f-]{1,64}|[0-9]{1,9})",

@@ -17,10 +17,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi impor
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import host_rules, projection, rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer as render
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, HostDecision, NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
 FILE = "nvidia.yaml"
@@ -59,13 +60,27 @@ def path(policy: Policy, of: str = "") -> str:
 
 def of_directories(policy: Policy) -> list[queries.Question]:
     globs = [projection.specs(d, directories(policy), roots.given(policy)) for d in directories(policy)]
-    return [*globs, *staleness.questions(policy, directories(policy))]
+    themselves = [host_rules.question(d) for d in directories(policy)]
+    return [*globs, *themselves, *staleness.questions(policy, directories(policy))]
 
 
 def look_into(policy: Policy, obs: Observation) -> None:
     """Ask for those that only an engine's own setting names."""
     if more := [question for question in of_directories(policy) if not obs.asked(question)]:
         raise NeedMore(more)
+
+
+def advice(policy: Policy, obs: Observation, host: HostDecision) -> tuple[str, ...]:
+    """Say what keeps engines from listing a directory that specs are written to. How it is made is its owner's affair."""
+    old = [d for d in host.decisions if not cdi_versions.has_newer_library(d.engine, d.engine_version)]
+    follow = bool(host.decisions) and not old
+    words = []
+    for directory in dict.fromkeys(posixpath.dirname(path(policy, name)) for name, _layout in kinds(policy)):
+        for problem in host_rules.of_directory(directory, obs.attempt(host_rules.question(directory))):
+            rule = rules.RULES[problem.rule]
+            if problem.rule != "directory-link" or not follow:
+                words.append(f"{directory}: {problem.message}. {rule.effect}: {rule.remedy[0].lower()}{rule.remedy[1:]}")
+    return tuple(words)
 
 
 def seen(policy: Policy, obs: Observation, wanted: str) -> File:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import refusals, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     HostDecision,
@@ -115,8 +116,10 @@ def looking(policy: Policy, instances: Iterable[Instance], consumers: Iterable[C
 
 
 def of_engine(instance: Instance) -> Reader:
+    """Library 1.1.1 takes the usual directories for an empty list (WithSpecDirs in pkg/cdi/spec-dirs.go)."""
     name = f"{traits.of(instance.engine).title} {instance.version}".strip()
-    return Reader(name, cleaned(instance.cdi.dirs), instance.config_path)
+    usual = CDI_DIRS if instance.cdi.enabled and cdi_versions.has_newer_library(instance.engine, instance.version) else ()
+    return Reader(name, cleaned(instance.cdi.dirs or usual), instance.config_path)
 
 
 def merged(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

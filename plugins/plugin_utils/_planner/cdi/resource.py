@@ -134,7 +134,7 @@ def outcome(
             *writes,
             *gone,
             caused(merge(moved), "policy"),
-            Plan(advice=(*driver.notes, *made.notes, *fabric)),
+            Plan(advice=(*driver.notes, *made.notes, *fabric, *files.advice(policy, obs, host))),
         ]
     ), made
 

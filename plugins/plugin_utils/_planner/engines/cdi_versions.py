@@ -38,6 +38,16 @@ MAX_CDI: dict[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
 # Distributions that build with their own Go libraries: (engine, how the version begins, newest cdiVersion), read from the binaries.
 MAX_CDI_PACKAGED: tuple[tuple[str, str, str], ...] = (("containerd", "1.7.24~ds1", "0.8.0"),)
 
+# The first release of each engine with CDI library 1.1.1, which reads the same specification as 1.1.0 and other files (read from go.mod at
+# the tags of containerd 2.4.0 and Docker 29.8.1). Engines that are not here had none with it by November 2026.
+NEWER_LIBRARY: dict[str, tuple[int, int, int]] = {"containerd": (2, 4, 0), "docker": (29, 8, 1)}
+
+
+def has_newer_library(engine: str, version: str) -> bool:
+    """Tell whether this release has CDI library 1.1.1 or a later one. No distribution's build is known to differ."""
+    parsed, first = parse(version), NEWER_LIBRARY.get(engine)
+    return bool(parsed and first and parsed.release >= first)
+
 
 def max_cdi(engine: str, version: str) -> str:
     """The newest cdiVersion this release reads, '' when it does not support CDI (or is not known here)."""

@@ -27,7 +27,7 @@ def parse(text: str) -> Spec:
 def as_engines(text: str) -> Spec:
     """The same without the short way for what generators write."""
     try:
-        document = schema.fit(yaml.read(text.encode("utf-8", "surrogateescape"))[0])
+        document = schema.fit(yaml.read(text.encode("utf-8", "surrogateescape")))
     except yaml.Unreadable as error:
         raise ValueError(stand_ins.spoken(str(error))) from error
     for problem in document.problems:

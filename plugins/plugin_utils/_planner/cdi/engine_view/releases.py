@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins, version
 
 HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
+NONE = "none"  # of permissions
 NODE_TYPES = ("", "b", "c", "u", "p")
 KNOWN = ("0.1.0", "0.2.0", *version.KNOWN)
 
@@ -38,6 +39,17 @@ class LibraryRelease:
     root_closid: bool = False
     sorts_names: bool = False  # mounts of one depth by their names; the others keep the order
     fills_mode: bool = False  # takes the mode of a node from the host, where the spec has none
+    # From 1.1.1 on, which has another reader of YAML (pkg/cdi/spec.go) and edits containers itself (internal/ociedit).
+    exact: bool = False  # keys count in their own case only, and of a merge and a key the key wins
+    short_names: bool = False  # a vendor or a class may have one character; it is a crash before
+    no_permissions: bool = False  # knows the permissions `none`
+    replaces_variables: bool = False  # of the image; put behind them before
+    maps_ids: bool = False  # of bind mounts in a container with a user namespace
+
+    @property
+    def harmless(self) -> frozenset[str]:
+        """What the shape finds, and this release accepts all the same."""
+        return frozenset({"changed-text", "merged-key"} if self.exact else {"changed-text", "field-case", "field-twice"})
 
 
 LIBRARIES: Mapping[str, LibraryRelease] = {
@@ -48,16 +60,28 @@ LIBRARIES: Mapping[str, LibraryRelease] = {
         LibraryRelease("0.8.1", "0.8.0", NEW_RDT, needs_devices=False, sorts_names=True),
         LibraryRelease("1.0.1", "1.0.0", NEW_RDT),
         LibraryRelease("1.1.0", "1.1.0", OLD_RDT, root_closid=True, fills_mode=True),
+        LibraryRelease(
+            "1.1.1",
+            "1.1.0",
+            OLD_RDT,
+            root_closid=True,
+            fills_mode=True,
+            exact=True,
+            short_names=True,
+            no_permissions=True,
+            replaces_variables=True,
+            maps_ids=True,
+        ),
     )
 }
-NEWEST = LIBRARIES["1.1.0"]
-# What the shape finds, and every release accepts all the same.
-HARMLESS = ("changed-text", "field-case", "field-twice")
+NEWEST = LIBRARIES["1.1.1"]
+# What the shape finds, and some release accepts all the same.
+HARMLESS = frozenset().union(*(library.harmless for library in LIBRARIES.values()))
 
 
 def problems(document: SpecDocument, library: LibraryRelease = NEWEST) -> tuple[Problem, ...]:
     """Why this release drops the file, all reasons that there are; () where it takes it."""
-    found = [p for p in document.problems if p.rule not in HARMLESS]
+    found = [p for p in document.problems if p.rule not in library.harmless]
     unknown = sorted(set(document.fields) & library.unknown)
     found += [_unknown(field, document, library) for field in unknown]
     if document.value is None:
@@ -140,7 +164,7 @@ def _kind(kind: str, library: LibraryRelease) -> Iterator[Problem]:
     for rule, text, pattern in (("vendor", vendor, NAME), ("class", name, NAME if library.class_dots else UNDOTTED)):
         if not pattern.fullmatch(text):
             yield Problem(rule, "kind", f"{text!r} is no {rule} name")
-        elif len(text) == 1:
+        elif len(text) == 1 and not library.short_names:
             yield Problem("short-name", "kind", f"the {rule} name {text!r} has one character only")
 
 
@@ -160,7 +184,7 @@ def _device(device: Mapping[str, Any], path: str, library: LibraryRelease, seen:
 def _edits(edits: Mapping[str, Any], path: str, library: LibraryRelease) -> Iterator[Problem]:
     yield from _env(edits, path)
     for index, node in enumerate(edits.get("deviceNodes") or ()):
-        yield from _node({"path": "?"} if node is None else node, f"{path}.deviceNodes[{index}]")
+        yield from _node({"path": "?"} if node is None else node, f"{path}.deviceNodes[{index}]", library)
     for index, hook in enumerate(edits.get("hooks") or ()):
         if hook is not None:
             yield from _hook(hook, f"{path}.hooks[{index}]")
@@ -177,12 +201,12 @@ def _env(holder: Mapping[str, Any], path: str) -> Iterator[Problem]:
             yield Problem("env", f"{path}.env[{index}]", f"{text!r} is not NAME=value")
 
 
-def _node(node: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def _node(node: Mapping[str, Any], path: str, library: LibraryRelease) -> Iterator[Problem]:
     if not node.get("path"):
         yield Problem("node-path", path, "a device node has no path")
     if node.get("type", "") not in NODE_TYPES:
         yield Problem("node-type", f"{path}.type", f"the type of {node.get('path')} is {node['type']!r}")
-    if set(node.get("permissions", "")) - set("rwm"):
+    if set(node.get("permissions", "")) - set("rwm") and not (library.no_permissions and node["permissions"] == NONE):
         yield Problem("node-permissions", f"{path}.permissions", f"the permissions of {node.get('path')} are {node['permissions']!r}")
 
 

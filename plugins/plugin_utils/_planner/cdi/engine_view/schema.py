@@ -1,19 +1,20 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What may stand where in a CDI spec, and a document made to that shape as Go's JSON reader does it (specs-go/config.go).
+"""What may stand where in a CDI spec, and a document made to that shape (specs-go/config.go).
 
-A number or a truth value becomes text where text belongs; keys count in any case of letters; a field that is not known loses the file.
+What only some releases of the reference library accept is a problem with a rule of its own; releases.py says which release does. Where
+text belongs, a number or a truth value is the text that is written, as library 1.1.1 has it.
 """
 
 from __future__ import annotations
 
 import dataclasses as dc
 import math
-import struct
+import re
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.yaml import Key, Tree
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.yaml import Document, Key, Tree
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
 
 # Field -> type: `[]x` a list, `*x` may be null, `{}` a mapping of texts; names are those of this table.
@@ -55,8 +56,8 @@ SHAPES: dict[str, dict[str, str]] = {
 }
 RANGES = {"int64": (-(1 << 63), (1 << 63) - 1), "uint32": (0, (1 << 32) - 1)}
 WANTED = {"string": "text", "bool": "true or false", "int64": "a whole number", "uint32": "a whole number from 0 to 4294967295"}
-# Two letters that are no ASCII, and that Go takes for k and s when it compares keys without regard to case.
-FOLD = {0x17F: "s", 0x212A: "k"}
+# Fractions that every release reads as the text that is written.
+KEPT = re.compile(r"-?(?:0|[1-9]\d{0,2})\.\d{0,2}[1-9]")
 
 
 @dc.dataclass(frozen=True)
@@ -88,10 +89,11 @@ class SpecDocument:
         return None
 
 
-def fit(tree: Tree) -> SpecDocument:
-    """The document as an engine's library gets it, all of its releases together; `fields` says what some of them do not know."""
+def fit(text: Document) -> SpecDocument:
+    """Return the document as engines get it, all releases of the library together; `fields` says what some of them do not know."""
     worker = _Fitter()
-    value = None if tree.value is None else worker.fit(tree, "spec", "")
+    worker.problems += [Problem("merged-key", "", f"the key {key} is there twice, by a merge", line) for key, line in text.merged_twice]
+    value = None if text.tree.value is None else worker.fit(text.tree, "spec", "")
     return SpecDocument(value, worker.lines, worker.fields, tuple(worker.problems))
 
 
@@ -118,10 +120,10 @@ class _Fitter:
     def _struct(self, tree: Tree, name: str, path: str) -> Any:
         if not isinstance(tree.value, dict):
             return self._wrong(tree, path, "a mapping")
-        known = {fold(field): field for field in SHAPES[name]}
+        known = {field.casefold(): field for field in SHAPES[name]}
         found: dict[str, Any] = {}
         for text, child in self._keys(tree, path):
-            field, place = known.get(fold(text)), f"{path}.{text}".lstrip(".")
+            field, place = known.get(text.casefold()), f"{path}.{text}".lstrip(".")
             if field is None:
                 self.problems.append(Problem("unknown-field", place, f"there is no field {text} in {path or 'a CDI spec'}", child.line))
                 continue
@@ -175,76 +177,43 @@ class _Fitter:
         if wanted == "bool":
             return value if isinstance(value, bool) else self._wrong(tree, path, WANTED[wanted])
         low, high = RANGES[wanted]
-        number = whole(value, signed=low < 0)
+        number = whole(value)
         return number if number is not None and low <= number <= high else self._wrong(tree, path, WANTED[wanted])
 
     def _text(self, tree: Tree, path: str) -> str | None:
-        text = as_text(tree.value)
-        if text is None:
+        if not isinstance(tree.value, str | bool | int | float):
             self._wrong(tree, path, WANTED["string"])
-        elif stand_ins.reads_otherwise(text):
-            self.problems.append(Problem("changed-text", path, f"{path} is a number or a truth value without quotes", tree.line))
-        elif not isinstance(tree.value, str) and text != tree.text:
-            self.problems.append(Problem("changed-text", path, f"{path} is written {tree.text} and read {text}", tree.line))
-        return text
+            return None
+        if isinstance(tree.value, str):
+            if stand_ins.reads_otherwise(tree.value):
+                self.problems.append(Problem("changed-text", path, f"{path} is a number or a truth value without quotes", tree.line))
+            return tree.value
+        if not is_kept(tree):
+            self.problems.append(Problem("changed-text", path, f"{path} is written {tree.text}, without quotes", tree.line))
+        return tree.text
 
     def _wrong(self, tree: Tree, path: str, wanted: str) -> None:
         kind = {dict: "a mapping", list: "a list", bool: str(tree.value).lower()}.get(type(tree.value), repr(tree.value))
         self.problems.append(Problem("wrong-type", path, f"{path or 'the document'} is {kind[:60]}, but must be {wanted}", tree.line))
 
 
-def fold(key: str) -> str:
-    return key.translate(FOLD).lower()
-
-
 def key_text(key: Key) -> str | None:
-    """A key as text; None where the library refuses it."""
+    """Return a key as text; None for one that is nothing."""
     value = key[1]
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1 << 63):
-        return None
-    return as_text(value)
+    return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
 
 
-def as_text(value: Any) -> str | None:
-    """A scalar where text belongs. The number 08 is text 8 then, and 1.10 is 1.1: quotes are the remedy."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    return float_text(value) if isinstance(value, float) else None
+def is_kept(tree: Tree) -> bool:
+    """Tell whether a scalar without quotes is the same text in every release: a whole number is, and true."""
+    if isinstance(tree.value, bool):
+        return tree.text in ("true", "false")
+    return bool(KEPT.fullmatch(tree.text)) if isinstance(tree.value, float) else str(tree.value) == tree.text
 
 
-def float_text(value: float) -> str:
-    """Go's FormatFloat(value, 'g', -1, 32): the fewest digits that give the same number in 32 bits."""
-    if math.isnan(value):
-        return "NaN"
-    try:
-        single: float = struct.unpack("f", struct.pack("f", value))[0]
-    except OverflowError:
-        single = math.copysign(math.inf, value)
-    if math.isinf(single):
-        return "+Inf" if single > 0 else "-Inf"
-    digits = next(d for d in range(9) if d == 8 or _single(f"{single:.{d}e}") == single)
-    mantissa, _e, exponent = f"{single:.{digits}e}".partition("e")
-    power = int(exponent)
-    if not -4 <= power < 6:
-        return f"{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
-    return f"{single:.{max(digits - power, 0)}f}"
-
-
-def _single(text: str) -> float:
-    found: float = struct.unpack("f", struct.pack("f", float(text)))[0]
-    return found
-
-
-def whole(value: Any, *, signed: bool) -> int | None:
-    """A number where a whole number belongs. 195.0 is one, since Go writes it as 195 on its way over JSON."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+def whole(value: Any) -> int | None:
+    """Return a whole number where one belongs, also one that is written 195.0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, int):
         return value
-    if not math.isfinite(value) or value != int(value) or abs(value) >= 1e21 or (not signed and math.copysign(1, value) < 0):
-        return None
-    return int(value)
+    return int(value) if math.isfinite(value) and value == int(value) and abs(value) < 1e18 else None

@@ -1,16 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""YAML as the engines' own reader reads it (sigs.k8s.io/yaml over go-yaml 2.4, the same in every release of the reference library).
+"""YAML as far as engines agree on what a CDI spec says: its structure, the line of each value, and which scalars are numbers.
 
-PyYAML does the grammar, which both have from libyaml. What a scalar means is decided here, since the two differ where it hurts: PyYAML
-makes a number of base 60 out of the MIG name `0:1`, and lets the second of two equal keys win. Every value keeps its line.
+The reference library has had two readers: sigs.k8s.io/yaml up to 1.1.0, go-yaml 3 from 1.1.1 on. PyYAML does the grammar, which all have
+from libyaml. Where the readers differ, a value stays as it is written and the difference is told; tags are not read at all, as on the node.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import dataclasses as dc
 import math
 import re
@@ -20,28 +18,18 @@ from typing import Any
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
 
-TAGS = "tag:yaml.org,2002:"
-STR, BOOL, INT, FLOAT, NULL, TIME, BINARY, MERGE = (
-    TAGS + t for t in ("str", "bool", "int", "float", "null", "timestamp", "binary", "merge")
-)
-RESOLVABLE = ("", STR, BOOL, INT, FLOAT, NULL, TIME)
-
-WORDS: dict[str, tuple[str, Any]] = {
-    **{w: (BOOL, True) for w in ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")},
-    **{w: (BOOL, False) for w in ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")},
-    **{w: (NULL, None) for w in ("", "~", "null", "Null", "NULL")},
-    **{w: (FLOAT, math.nan) for w in (".nan", ".NaN", ".NAN")},
-    **{w: (FLOAT, math.inf) for w in (".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF")},
-    **{w: (FLOAT, -math.inf) for w in ("-.inf", "-.Inf", "-.INF")},
+WORDS: dict[str, Any] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
 INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-FRACTION = re.compile(r"\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+)?")
-TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(\.[0-9]+)?(Z|[-+][0-9]{2}:[0-9]{2})?)?")
-
-# go-yaml's limit against documents whose aliases stand for more than there is in them, which is lower beyond 400 000 values. Here
-# yaml_text.MOST comes first.
-SHARE = 0.99
+# An escape of JSON that libyaml reads, and no release of go-yaml.
+SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
 
 
 class Unreadable(ValueError):
@@ -67,32 +55,47 @@ class Tree:
 Key = tuple[str, Any]
 
 
+@dc.dataclass(frozen=True)
+class Document:
+    """The first document of a text. more: whether there is another, which no engine looks at.
+
+    merged_twice: keys, with their lines, that a merge brings and that are there besides: the newer reader lets one of them win.
+    """
+
+    tree: Tree
+    more: bool = False
+    merged_twice: tuple[tuple[str, int], ...] = ()
+
+
 class _Node:
     """One event of the parser with what belongs to it. Mutable while it is being read, which nobody outside sees."""
 
     def __init__(self, kind: str, event: Any, value: str = "") -> None:
         self.kind, self.value, self.line = kind, value, event.start_mark.line + 1
-        self.tag: str = getattr(event, "tag", None) or ""
         implicit = getattr(event, "implicit", False)
         self.plain = bool(implicit[0]) if isinstance(implicit, tuple) else False
         self.children: list[_Node] = []
         self.target: _Node | None = None
+        if getattr(event, "tag", None):
+            raise Unreadable(f"it has the tag {event.tag[:60]}", self.line, "not-read")
 
 
-def read(data: bytes) -> tuple[Tree, bool]:
-    """The first document, and whether there is another, which no engine looks at. Raises Unreadable."""
+def read(data: bytes) -> Document:
+    """Raises Unreadable."""
     try:
         top, more = _compose(data)
     except yaml_text.YamlError as error:
         raise Unreadable(error.problem, error.line) from None
-    return (Tree(None, 1) if top is None else _Decoder().value(top)), more
+    decoder = _Decoder()
+    return Document(Tree(None, 1) if top is None else decoder.value(top), more, tuple(decoder.merged_twice))
 
 
 def _compose(data: bytes) -> tuple[_Node | None, bool]:
     stack: list[_Node] = []
     anchors: dict[str, _Node] = {}
     top: _Node | None = None
-    events = yaml_text.events(data)  # go-yaml allows a depth of 10000; no field of a CDI spec is deeper than eight
+    events = yaml_text.events(data)
+    text = data.decode("utf-8-sig", "replace") if b"\\/" in data else ""
     for event in events:
         if isinstance(event, yaml.DocumentEndEvent):
             break
@@ -102,12 +105,20 @@ def _compose(data: bytes) -> tuple[_Node | None, bool]:
         node = _node(event, anchors)
         if node is None:
             continue
+        if text:
+            _require_escapes(text, event)
         if stack:
             stack[-1].children.append(node)
         top = top or node
         if node.kind in ("map", "list"):
             stack.append(node)
     return top, _more(events)
+
+
+def _require_escapes(text: str, event: Any) -> None:
+    quoted = getattr(event, "style", None) == '"'
+    if quoted and SLASH.search(text[event.start_mark.index : event.end_mark.index]):
+        raise Unreadable("there is the escape \\/, which engines do not know", event.start_mark.line + 1)
 
 
 def _more(events: Iterator[Any]) -> bool:
@@ -138,19 +149,20 @@ def _node(event: Any, anchors: dict[str, _Node]) -> _Node | None:
 
 
 class _Decoder:
-    """go-yaml's decoder for values without a type. Counts as it does, but decodes what aliases share only once."""
+    """Values from nodes. What aliases share is decoded once, and counted as often as it is there."""
 
     def __init__(self) -> None:
-        self.count, self.aliased, self.depth = 0, 0, 0
+        self.count = 0
         self.done: dict[int, tuple[Tree, int]] = {}
         self.open: set[int] = set()
+        self.merged_twice: list[tuple[str, int]] = []
 
     def value(self, node: _Node) -> Tree:
         self._tick(node, 1)
         if node.kind == "alias":
             return self._alias(node)
         before = self.count
-        tree = Tree(self._scalar(node) if node.kind == "scalar" else self._parts(node), node.line, node.value)
+        tree = Tree(_scalar(node) if node.kind == "scalar" else self._parts(node), node.line, node.value)
         self.done[id(node)] = tree, self.count - before + 1
         return tree
 
@@ -164,95 +176,66 @@ class _Decoder:
 
     def _tick(self, node: _Node, steps: int) -> None:
         self.count += steps
-        self.aliased += steps if self.depth else 0
         if self.count > yaml_text.MOST:
             raise Unreadable(f"it has more than {yaml_text.MOST} values, of which aliases repeat many", node.line)
-        if self.aliased > 100 and self.count > 1000 and self.aliased / self.count > SHARE:
-            raise Unreadable("its aliases stand for far more than what is written", node.line)
 
     def _alias(self, node: _Node) -> Tree:
         target = node.target or node  # _node() saw to it
-        self.depth += 1
         seen = self.done.get(id(target))
         if seen:
             self._tick(node, seen[1])
-        tree = seen[0] if seen else self.value(target)
-        self.depth -= 1
-        return dc.replace(tree, line=node.line)
+        return dc.replace(seen[0] if seen else self.value(target), line=node.line)
 
     def _mapping(self, node: _Node) -> dict[Key, Tree]:
         found: dict[Key, Tree] = {}
+        merges: list[tuple[dict[Key, Tree], int]] = []
         pairs = iter(node.children)
         for key, value in zip(pairs, pairs, strict=True):
-            if key.kind == "scalar" and key.value == "<<" and (key.plain or key.tag == MERGE):
-                for part in self._merged(value):
-                    for name, tree in part.items():
-                        _put(found, name, tree, key.line)
+            if key.kind == "scalar" and key.value == "<<" and key.plain:
+                merges += [(part, key.line) for part in self._merged(value)]
                 continue
             name = self.value(key).value
             if isinstance(name, (dict, list)):
                 raise Unreadable("a key must be text", key.line)
-            _put(found, (type(name).__name__, name), dc.replace(self.value(value), line=key.line), key.line)
+            pair = (type(name).__name__, name)
+            if pair in found:
+                raise Unreadable(f"the key {name} is there twice (first in line {found[pair].line})", key.line, "duplicate-key")
+            found[pair] = dc.replace(self.value(value), line=key.line)
+        for part, line in merges:
+            self.merged_twice += [(str(pair[1]), line) for pair in part if pair in found]
+            found = {**part, **found}
         return found
 
     def _merged(self, node: _Node) -> list[dict[Key, Tree]]:
-        parts = node.children[::-1] if node.kind == "list" else [node]
+        """Return the mappings, the one that counts most first."""
+        parts = node.children if node.kind == "list" else [node]
         ends = [p.target if p.kind == "alias" else p for p in parts]
         if any(e is None or e.kind != "map" for e in ends):
             raise Unreadable("only a mapping can be merged", node.line)
         return [self.value(part).value for part in parts]
 
-    def _scalar(self, node: _Node) -> Any:
-        if not node.tag and not node.plain:
-            return node.value
-        try:
-            tag, value = resolve(node.tag, node.value)
-            return base64.b64decode(value.replace("\n", ""), validate=True).decode("utf-8", "replace") if tag == BINARY else value
-        except binascii.Error as error:
-            raise Unreadable("this is no base64", node.line) from error
-        except ValueError as error:
-            raise Unreadable(str(error), node.line) from error
+
+def _scalar(node: _Node) -> Any:
+    return plain(node.value) if node.plain else node.value
 
 
-def _put(found: dict[Key, Tree], key: Key, value: Tree, line: int) -> None:
-    if key in found:
-        raise Unreadable(f"the key {key[1]} is there twice (first in line {found[key].line})", line, "duplicate-key")
-    found[key] = value
-
-
-def resolve(tag: str, text: str) -> tuple[str, Any]:
-    """What a scalar without quotes, or with a tag, is. Raises ValueError where tag and text do not fit."""
-    if tag not in RESOLVABLE:
-        return tag, text
-    found, value = (STR, text) if tag == STR else _guess(tag, text)
-    if tag in ("", STR, found):
-        return found, value
-    if tag == FLOAT and found == INT and int(value) < 1 << 63:
-        return FLOAT, float(value)
-    raise ValueError(f"{text!r} is no {tag.removeprefix(TAGS)}")
-
-
-def _guess(tag: str, text: str) -> tuple[str, Any]:
+def plain(text: str) -> Any:
+    """Return what a scalar without quotes is."""
     if text in WORDS:
         return WORDS[text]
-    if text[0] == "." and FRACTION.fullmatch(text):
-        return FLOAT, float(text)
-    if text[0] in "+-0123456789":
-        if tag == TIME and TIMESTAMP.fullmatch(text):
-            return TIME, text
-        return _number(text.replace("_", "")) or (STR, text)
-    return STR, text
+    number = _number(text.replace("_", "")) if text[0] in "+-.0123456789" else None
+    return text if number is None else number
 
 
-def _number(text: str) -> tuple[str, Any] | None:
+def _number(text: str) -> int | float | None:
     """As Go's strconv does it: 010 is eight, and 08, which is no octal number, becomes a fraction."""
     found = INTEGER.fullmatch(text)
     if found:
         sign, *parts = found.groups()
         base, digits = next((b, d) for b, d in zip((16, 2, 8, 10), parts, strict=True) if d is not None)
         if len(digits) <= 64 and -(1 << 63) <= (number := int(sign + digits, base)) < 1 << (63 if sign else 64):
-            return INT, number
+            return number
     if DECIMAL.fullmatch(text):
-        number_ = float(text)
-        return None if math.isinf(number_) else (FLOAT, number_)
+        fraction = float(text)
+        return None if math.isinf(fraction) else fraction
     return None

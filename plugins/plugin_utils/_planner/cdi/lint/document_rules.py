@@ -98,6 +98,7 @@ def entries(edits: Value, path: str, key: str) -> list[tuple[str, Value]]:
 def check(spec: Value, cap: str) -> Iterator[tuple[str, Problem]]:
     """All findings about a document, with the device that it concerns."""
     yield from _above(spec, cap)
+    yield from (("", problem) for problem in _short(str(spec.get("kind", ""))))
     yield from _annotations(spec.get("annotations") or {}, "annotations", "")
     for index, device in enumerate(spec.get("devices") or ()):
         name = f"{spec.get('kind', '')}={device.get('name', '')}"
@@ -117,6 +118,13 @@ def _above(spec: Value, cap: str) -> Iterator[tuple[str, Problem]]:
         yield "", Problem("above-cap", "cdiVersion", f"cdiVersion is {given}, and not every engine here reads more than {cap}{enough}")
 
 
+def _short(kind: str) -> Iterator[Problem]:
+    names = releases.split(kind)
+    for what, name in zip(("vendor", "class"), names, strict=True):
+        if len(name) == 1 and all(names):
+            yield Problem("short-name", "kind", f"the {what} name {name!r} has one character only")
+
+
 def _annotations(found: Value, path: str, device: str) -> Iterator[tuple[str, Problem]]:
     for key in found:
         prefix, slash, name = key.rpartition("/")
@@ -131,6 +139,8 @@ def _edits(edits: Value, path: str) -> Iterator[Problem]:
     for place, node in entries(edits, path, "deviceNodes"):
         yield from _absolute(node, place, ("path", "hostPath"))
         yield from _mode(node, place)
+        if node.get("permissions") == releases.NONE:
+            yield Problem("no-permissions", f"{place}.permissions", f"the permissions of {node.get('path')} are none")
     for place, mount in entries(edits, path, "mounts"):
         yield from _absolute(mount, place, ("hostPath", "containerPath") if is_bind(mount) else ("containerPath",))
         yield from _options(mount, place)

@@ -77,6 +77,30 @@ def seen(obs: Observation, path: str) -> Value:
     return {} if "error" in answer else answer
 
 
+KINDS = {
+    "dir": "a directory",
+    "link": "a link to nothing",
+    "fifo": "a named pipe",
+    "socket": "a socket",
+    "char": "a device",
+    "block": "a device",
+}
+
+
+def of_directory(directory: str, answer: Value) -> Iterator[Problem]:
+    """Tell what keeps engines from listing a directory of specs that is there."""
+    mode, kind = int(answer.get("mode") or 0), str(answer.get("type"))
+    if not answer.get("exists"):
+        return
+    if kind != "dir":
+        yield Problem("directory", "", f"it is {KINDS.get(kind, 'a file')}")
+        return
+    if is_link(directory, answer):
+        yield Problem("directory-link", "", f"it is a link to {answer.get('real') or 'nothing'}")
+    if mode & 0o005 != 0o005:
+        yield Problem("directory-mode", "", f"its mode is {mode:04o}")
+
+
 def is_link(path: str, answer: Value) -> bool:
     """Whether the last part of the path is a link; links above it are followed by everyone."""
     name = posixpath.basename(posixpath.normpath(path))

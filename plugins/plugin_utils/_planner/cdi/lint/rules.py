@@ -4,7 +4,7 @@
 """The rules that CDI specs are checked by, as one table: what is wrong, what an engine does with it, what to do.
 
 `error`: a device is lost, or a container with it does not start or gets no working GPU. `warning`: it works, with a risk.
-`note`: worth knowing. Effects are those of the reference library (container-device-interface), which all engines carry.
+`note`: worth knowing. Effects are those of the reference library (container-device-interface), of which each engine carries a release.
 """
 
 from __future__ import annotations
@@ -69,16 +69,26 @@ RULES: Mapping[str, Rule] = {
     "changed-text": Rule(
         "warning",
         "Text that looks like a number, or like yes or no, stands in quotes",
-        "Engines take the number or the truth value, and write that as text: 08 becomes 8, yes becomes true",
+        "Engines with a CDI library before 1.1.1 take the number or the truth value, and write that as text: "
+        "08 becomes 8, yes becomes true. Later ones read it as it is written",
         "Put it in quotes",
     ),
     "field-twice": Rule(
-        "warning", "No field is there twice", "Of two spellings of one field one wins by the order of its letters", "Remove one"
+        "error",
+        "No field is there in two spellings",
+        "Engines with CDI library 1.1.1 drop the whole file. In earlier ones one spelling wins by the order of its letters",
+        "Remove one",
+    ),
+    "merged-key": Rule(
+        "warning",
+        "A merge of YAML brings no key that is there besides",
+        "Engines with a CDI library before 1.1.1 drop the whole file",
+        "Remove one of the two",
     ),
     "field-case": Rule(
-        "note",
+        "error",
         "Fields are spelled as in the specification",
-        "Engines accept any case of letters, other readers do not",
+        "Engines with CDI library 1.1.1 drop the whole file. Earlier ones accept any case of letters",
         "Write it as the specification does",
     ),
     "second-document": Rule("warning", "A file is one YAML document", "Engines read the first document only", "Make two files of it"),
@@ -88,7 +98,7 @@ RULES: Mapping[str, Rule] = {
     "vendor": _lost("The vendor is a name of letters, digits, dots, dashes and underscores", "Correct kind: vendor/class, nvidia.com/gpu"),
     "class": _lost("The class is a name of letters, digits, dots, dashes and underscores", "Correct kind: vendor/class, nvidia.com/gpu"),
     "short-name": Rule(
-        "error", "Vendor and class have two characters or more", "Engines with a library up to 1.1.0 crash on it", "Use a longer name"
+        "error", "Vendor and class have two characters or more", "Engines with a CDI library before 1.1.1 crash on it", "Use a longer name"
     ),
     "device-name": _lost("A device name is of letters, digits, dots, colons, dashes and underscores", "Rename the device"),
     "device-twice": _lost("A device is in a file once", "Remove or rename one of the two"),
@@ -97,7 +107,13 @@ RULES: Mapping[str, Rule] = {
     "env": _lost("An environment variable is NAME=value", "Write NAME=value"),
     "node-path": _lost("A device node has a path", "Write its path"),
     "node-type": _lost("A device node is of type b, c, u or p", "Write c, or leave the type out"),
-    "node-permissions": _lost("Permissions are of the letters r, w and m", "Write rwm, or leave them out"),
+    "node-permissions": _lost("Permissions are of the letters r, w and m, or none", "Write rwm, or leave them out"),
+    "no-permissions": Rule(
+        "warning",
+        "A container may open a device node",
+        "Engines with CDI library 1.1.1 give the node without access to it. Earlier ones drop the whole file",
+        "Write rwm, or remove the node",
+    ),
     "hook-name": _lost("A hook has one of the six names of the OCI specification", "Write createContainer, for example"),
     "hook-path": _lost("A hook has a path", "Write the path of its program"),
     "mount-path": _lost("A mount has a host path and a container path", "Write both"),
@@ -149,9 +165,23 @@ RULES: Mapping[str, Rule] = {
     ),
     # The directories
     "directory": Rule(
-        "error", "A CDI directory is a directory", "Engines do not follow a link there and read nothing at all", "Make it a directory"
+        "error",
+        "A CDI directory is a directory",
+        "Engines read nothing there, and with CDI library 1.1.1 nothing of the directories after it",
+        "Make it a directory",
     ),
-    "directory-mode": Rule("warning", "Everybody can list a CDI directory", "Rootless engines see no device of it", "chmod 0755"),
+    "directory-link": Rule(
+        "error",
+        "A CDI directory is no link",
+        "Engines with a CDI library before 1.1.1 read nothing there",
+        "Make it a directory, or set the directories of the engine to the place that it leads to",
+    ),
+    "directory-mode": Rule(
+        "warning",
+        "Everybody can list a CDI directory",
+        "Rootless engines see no device of it, and with CDI library 1.1.1 none of the directories after it",
+        "chmod 0755",
+    ),
     "mode": Rule("warning", "Everybody can read a spec", "Rootless engines lose its devices", "chmod 0644"),
     "writable": Rule(
         "error",

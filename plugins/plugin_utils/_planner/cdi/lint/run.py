@@ -28,14 +28,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 # Written otherwise or with something behind it, such as a package manager's copy. What such a file says is not asked for.
 SPEC_NAME = re.compile(r"\.(?:ya?ml|json)(?:[.~-].*)?\Z", re.IGNORECASE)
 FAILED = {"too-large": "not-looked-at", "timeout": "not-looked-at", "outside": "outside"}
-KINDS = {
-    "dir": "a directory",
-    "link": "a link to nothing",
-    "fifo": "a named pipe",
-    "socket": "a socket",
-    "char": "a device",
-    "block": "a device",
-}
 
 
 @dc.dataclass(frozen=True)
@@ -67,10 +59,10 @@ def text_problems(
 ) -> tuple[SpecDocument | None, tuple[schema.Problem, ...]]:
     """A file's bytes as the library takes them: the document, and why it is dropped, () where it is not."""
     try:
-        tree, _more = yaml.read(data)
+        text = yaml.read(data)
     except yaml.Unreadable as error:
         return None, (schema.Problem(error.rule, "", error.message, error.line),)
-    document = schema.fit(tree)
+    document = schema.fit(text)
     return document, releases.problems(document, release)
 
 
@@ -78,16 +70,16 @@ def report(policy: Policy, obs: Observation, cap: str) -> Report:
     """The whole check. Raises NeedMore for what is to be looked at on the host."""
     findings: list[Finding] = []
     loaded: list[Loaded] = []
+    stopped = False
     for priority, directory in enumerate(dirs(policy)):
         problems = list(_directory(directory, policy, obs))
         findings += problems
-        if any(p.rule == "directory" for p in problems):
-            continue
+        stopped = stopped or any(p.rule == "directory" for p in problems)  # what cannot be listed ends the library's search
         for path, answer in _answers(directory, policy, obs):
             findings += _file(path, answer)
             found, document = _read(path, answer, cap)
             findings += found
-            loaded += [Loaded(path, priority, document)] if document else []
+            loaded += [Loaded(path, priority, document)] if document and not stopped else []
     findings += _on_host(policy, obs, loaded)
     resolved = lookup.resolve(loaded)
     findings += _resolving(resolved)
@@ -107,14 +99,9 @@ def _directory(directory: str, policy: Policy, obs: Observation) -> Iterator[Fin
         message = str((answer.get("error") or listing["error"]).get("message"))
         yield Finding("not-looked-at", directory, message)
         return
+    yield from (Finding(p.rule, directory, p.message) for p in host_rules.of_directory(directory, answer))
     if not answer.get("exists"):
         return
-    if host_rules.is_link(directory, answer):
-        yield Finding("directory", directory, f"it is a link to {answer.get('real') or 'nothing'}")
-    elif answer.get("type") != "dir":
-        yield Finding("directory", directory, f"it is {KINDS.get(str(answer.get('type')), 'a file')}")
-    elif int(answer.get("mode") or 0) & 0o005 != 0o005:
-        yield Finding("directory-mode", directory, f"its mode is {int(answer.get('mode') or 0):04o}")
     yield from _writable(directory, answer)
 
 
@@ -137,9 +124,9 @@ def _file(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
     if kind == "dir" and not host_rules.is_link(path, answer):
         yield Finding("sub-directory", path, "it is a directory")
     elif kind in ("fifo", "char"):
-        yield Finding("hangs", path, f"it is {KINDS[kind]}")
+        yield Finding("hangs", path, f"it is {host_rules.KINDS[kind]}")
     elif kind != "file" and "error" not in answer:
-        yield Finding("unreadable", path, f"it is {KINDS.get(str(kind), 'no file')}")
+        yield Finding("unreadable", path, f"it is {host_rules.KINDS.get(str(kind), 'no file')}")
     if kind == "file":
         mode = int(answer.get("mode") or 0)
         if not mode & 0o004:
@@ -172,11 +159,11 @@ def _read(path: str, answer: Mapping[str, Any], cap: str) -> tuple[list[Finding]
     findings = [Finding(p.rule, path, p.message, p.line, _device(p.path, document)) for p in problems]
     if document is None:
         return findings, None
-    findings += [Finding(p.rule, path, p.message, p.line) for p in document.problems if p.rule in releases.HARMLESS]
+    findings += [Finding(p.rule, path, p.message, p.line) for p in document.problems if p.rule in releases.NEWEST.harmless]
     if document.value is not None:
         broken_rules = document_rules.check(document.value, cap)
         findings += [Finding(p.rule, path, p.message, document.line(p.path), device) for device, p in broken_rules]
-    if yaml.read(data)[1]:
+    if yaml.read(data).more:
         findings.append(Finding("second-document", path, "there is a second document in it"))
     return findings, None if problems else document
 

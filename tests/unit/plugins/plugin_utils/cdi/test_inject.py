@@ -37,18 +37,42 @@ def test_a_files_own_edits_come_once_and_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "added", "after"),
+    ("before", "added", "release", "after"),
     [
-        (["PATH=/bin"], ["A=b"], ["PATH=/bin", "A=b"]),
-        ([], ["A=b", "A=c"], ["A=c"]),
-        (["A=image"], ["A=b"], ["A=image", "A=b"]),  # the image's own stays in front
-        (["A"], ["A=b"], ["A=b"]),
+        (["PATH=/bin"], ["A=b"], "1.1.1", ["PATH=/bin", "A=b"]),
+        ([], ["A=b", "A=c"], "1.1.1", ["A=c"]),
+        (["A=image"], ["A=b"], "1.1.0", ["A=image", "A=b"]),  # the image's own stays in front
+        (["A=image"], ["A=b"], "1.1.1", ["A=b"]),
+        (["A"], ["A=b"], "1.1.0", ["A=b"]),
     ],
 )
-def test_env(before: list[str], added: list[str], after: list[str]) -> None:
+def test_env(before: list[str], added: list[str], release: str, after: list[str]) -> None:
     container: dict[str, Any] = {"process": {"env": list(before)}}
-    assert injected({"env": added}, container)["process"]["env"] == after
+    assert injected({"env": added}, container, release)["process"]["env"] == after
     assert container["process"]["env"] == before
+
+
+USERS = {"linux": {"namespaces": [{"type": "user"}]}}
+
+
+@pytest.mark.parametrize(
+    ("options", "container", "release", "after"),
+    [
+        (["ro", "bind"], USERS, "1.1.1", ["ro", "bind", "idmap"]),
+        (["ro", "rbind"], USERS, "1.1.1", ["ro", "rbind", "ridmap"]),
+        (["bind", "idmap"], USERS, "1.1.1", ["bind", "idmap"]),
+        (["ro", "bind"], USERS, "1.1.0", ["ro", "bind"]),
+        (["ro", "bind"], {}, "1.1.1", ["ro", "bind"]),
+    ],
+)
+def test_ids_of_a_bind_mount(options: list[str], container: dict[str, Any], release: str, after: list[str]) -> None:
+    found = injected({"mounts": [{"hostPath": "/x", "containerPath": "/y", "options": options}]}, container, release)
+    assert found["mounts"][0]["options"] == after
+
+
+def test_a_node_without_permissions() -> None:
+    (rule,) = injected({"deviceNodes": [{"path": "/dev/a", "permissions": "none"}]}, release="1.1.1")["linux"]["resources"]["devices"]
+    assert rule["access"] == ""
 
 
 # the node in the spec: (the node in the container, or why there is no container)

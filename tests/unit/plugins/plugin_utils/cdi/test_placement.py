@@ -67,6 +67,13 @@ def test_an_engine_that_is_left_alone_decides_only_by_the_usual_directories() ->
     assert placement.find(Policy(), [odd, alone], []).place == ""
 
 
+@pytest.mark.parametrize(("version", "place"), [("2.3.7", ""), ("2.4.0", "usual")])
+def test_an_empty_list_is_the_usual_one_for_library_1_1_1(version: str, place: str) -> None:
+    made = instance("containerd", version)
+    where = placement.find(Policy(), [dc.replace(made, cdi=dc.replace(made.cdi, dirs=()))], [])
+    assert ("usual" if where.usual else where.place) == place
+
+
 ORDERS = [
     # the lists of engines, all directories with the lowest priority first
     ([CDI_DIRS], CDI_DIRS),

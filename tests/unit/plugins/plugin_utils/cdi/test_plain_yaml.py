@@ -94,7 +94,7 @@ NOT_SHORT = {
 def engines(text: str) -> tuple[Any, list[str]]:
     """What the reader of all of YAML makes of a text, and what is wrong with it."""
     try:
-        document = schema.fit(yaml.read(text.encode("utf-8", "surrogateescape"))[0])
+        document = schema.fit(yaml.read(text.encode("utf-8", "surrogateescape")))
     except yaml.Unreadable as error:
         return None, [str(error)]
     return document.value, [problem.message for problem in document.problems if problem.rule not in releases.HARMLESS]

@@ -42,10 +42,10 @@ def outline(text: str) -> Any:
         return tree.line, [of(part) for part in value] if isinstance(value, list) else value is None
 
     try:
-        tree, more = strict.read(text.encode("utf-8", "surrogateescape"))
+        read = strict.read(text.encode("utf-8", "surrogateescape"))
     except strict.Unreadable as error:
         return error.rule
-    return of(tree), more
+    return of(read.tree), read.more
 
 
 def require_same(text: str) -> None:

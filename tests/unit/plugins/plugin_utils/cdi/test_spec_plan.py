@@ -14,13 +14,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi impor
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Instance, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
 from tests.unit.builders import obs, sha
 from tests.unit.cdi_plans import OURS, RECORD, THEIRS, UNUSED, by_hand, file_of, paths, plan, seen, two_names, written
 from tests.unit.gpus import BUSES, UUIDS, host, node
+from tests.unit.records import instance, record
 
 GENERATED = cdi_refresh.GENERATORS["nixos"].output
 
@@ -272,7 +273,7 @@ def test_refused(files: dict[str, Any], sentence: str) -> None:
 
 @pytest.mark.parametrize(("system", "refused"), [("nixos", True), ("ubuntu", False)])
 def test_a_generator_of_the_distribution_keeps_its_file(system: str, refused: bool) -> None:
-    """NixOS/nixpkgs#366109, #397065 and #278969: its module writes the file at each boot, and a spec of ours would be hidden."""
+    """NixOS/nixpkgs#366109, #397065 and #278969: its module writes the file at each boot, and would hide another spec."""
     there = seen({GENERATED: file_of()}, host={"os_release": {"ID": system}, "epoch": 10.0})
     if not refused:
         assert ("remove", GENERATED) in paths(plan(there))
@@ -323,6 +324,27 @@ def test_a_spec_of_nvidia_ctk_is_taken_over_where_it_is_no_link_itself(path: str
         return
     with pytest.raises(PlanError, match=rf"it is a link to {answer['real']}\). Remove the link {path}"):
         plan(seen(files))
+
+
+OLD, NEW = instance("containerd", "2.3.7"), instance("containerd", "2.4.0")
+# what is with /etc/cdi: (what the host tells of it, the engines, what is said)
+DIRECTORIES: dict[str, tuple[dict[str, Any], tuple[Instance, ...], str]] = {
+    "podman#17539, root's umask was 077": ({"mode": 0o700}, (), "its mode is 0700. Rootless engines"),
+    "for everybody": ({"mode": 0o755}, (), ""),
+    "a link, and the engines are not known": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (), "it is a link to /srv"),
+    "a link that this engine does not follow": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (OLD,), "it is a link to /srv"),
+    "a link that this engine follows": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (NEW,), ""),
+    "a link that one of two follows": (
+        {"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (NEW, instance("docker", "29.8.0")), "it is a link to /srv"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("directory", "engines", "word"), DIRECTORIES.values(), ids=DIRECTORIES)
+def test_a_directory_that_engines_cannot_read_is_told(directory: dict[str, Any], engines: tuple[Instance, ...], word: str) -> None:
+    decided = record(Policy(), *engines) if engines else RECORD
+    found = plan(seen({"/etc/cdi": {"type": "dir", **directory}}), decided)
+    assert [f"/etc/cdi: {word}" in text for text in found.advice if "/etc/cdi:" in text] == ([True] if word else [])
 
 
 def test_our_spec_in_a_linked_directory_is_found_and_written_again() -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""YAML as engines read it, word by word. tests/integration/test_cdi_reference.py compares the same with their library."""
+"""What scalars of YAML are, and which texts are none. tests/integration/test_cdi_reference.py compares it with the engines' library."""
 
 from __future__ import annotations
 
@@ -11,76 +11,72 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import schema, yaml
 
 
-def value(text: str) -> Any:
-    return next(iter(yaml.read(f"a: {text}\n".encode())[0].value.values())).value
+def tree(text: str) -> yaml.Tree:
+    found: yaml.Tree = next(iter(yaml.read(f"a: {text}\n".encode()).tree.value.values()))
+    return found
 
 
-# what is written: (what it is, the text where text belongs)
-WORDS: dict[str, tuple[Any, str | None]] = {
-    "0": (0, "0"),
-    "0:1": ("0:1", "0:1"),
-    "1:30": ("1:30", "1:30"),
-    "08": (8.0, "8"),
-    "010": (8, "8"),
-    "0o10": (8, "8"),
-    "0x1F": (31, "31"),
-    "0b11": (3, "3"),
-    "1_000": (1000, "1000"),
-    "-5": (-5, "-5"),
-    "+5": (5, "5"),
-    "1.10": (1.1, "1.1"),
-    "0.5.0": ("0.5.0", "0.5.0"),
-    "1e3": (1000.0, "1000"),
-    "1e6": (1e6, "1e+06"),
-    "123456.5": (123456.5, "123456.5"),
-    "16777217.0": (16777217.0, "1.6777216e+07"),
-    "0.0001": (0.0001, "0.0001"),
-    "0.00001": (0.00001, "1e-05"),
-    "1e300": (1e300, "+Inf"),
-    ".5": (0.5, "0.5"),
-    ".inf": (float("inf"), "+Inf"),
-    "yes": (True, "true"),
-    "y": (True, "true"),
-    "Off": (False, "false"),
-    "yEs": ("yEs", "yEs"),
-    "~": (None, None),
-    "null": (None, None),
-    "": (None, None),
-    "''": ("", ""),
-    "'08'": ("08", "08"),
-    "2020-01-01": ("2020-01-01", "2020-01-01"),
-    "MIG-1": ("MIG-1", "MIG-1"),
-    "18446744073709551615": (18446744073709551615, "18446744073709551615"),
-    "18446744073709551616": (1.8446744073709552e19, "1.8446744e+19"),
-    "!!str 08": ("08", "08"),
-    "!!float 1": (1.0, "1"),
-    "!!int '7'": (7, "7"),
-    "!x yes": ("yes", "yes"),
-    "! yes": ("yes", "yes"),
-    "!!binary aGk=": ("hi", "hi"),
-    "&x 1": (1, "1"),
-    ".nvidia": (".nvidia", ".nvidia"),
+# what is written: (what it is, whether every library reads the same text where text belongs)
+WORDS: dict[str, tuple[Any, bool]] = {
+    "0": (0, True),
+    "0:1": ("0:1", True),
+    "1:30": ("1:30", True),
+    "08": (8.0, False),
+    "010": (8, False),
+    "0o10": (8, False),
+    "0x1F": (31, False),
+    "0b11": (3, False),
+    "1_000": (1000, False),
+    "-5": (-5, True),
+    "+5": (5, False),
+    "1.10": (1.1, False),
+    "0.5": (0.5, True),
+    "0.5.0": ("0.5.0", True),
+    "1e3": (1000.0, False),
+    "16777217.0": (16777217.0, False),
+    "0.0001": (0.0001, False),
+    "1e300": (1e300, False),
+    ".5": (0.5, False),
+    ".inf": (float("inf"), False),
+    "true": (True, True),
+    "yes": (True, False),
+    "y": (True, False),
+    "Off": (False, False),
+    "yEs": ("yEs", True),
+    "''": ("", True),
+    "'08'": ("08", True),
+    "2020-01-01": ("2020-01-01", True),
+    "MIG-1": ("MIG-1", True),
+    "18446744073709551615": (18446744073709551615, True),
+    "18446744073709551616": (1.8446744073709552e19, False),
+    "&x 1": (1, True),
+    ".nvidia": (".nvidia", True),
 }
 
 
-@pytest.mark.parametrize(("written", "is_", "text"), [(k, *v) for k, v in WORDS.items()], ids=[k or "nothing" for k in WORDS])
-def test_words(written: str, is_: Any, text: str | None) -> None:
-    found = value(written)
-    assert (found, type(found)) == (is_, type(is_))
-    assert text is None or schema.as_text(found) == text
+@pytest.mark.parametrize(("written", "is_", "same"), [(k, *v) for k, v in WORDS.items()], ids=WORDS)
+def test_words(written: str, is_: Any, same: bool) -> None:
+    found = tree(written)
+    assert (found.value, type(found.value)) == (is_, type(is_))
+    assert (isinstance(is_, str) or schema.is_kept(found)) == same
+
+
+@pytest.mark.parametrize("written", ["~", "null", ""])
+def test_nothing(written: str) -> None:
+    assert tree(written).value is None
 
 
 REFUSED = {
-    "!!int x": "'x' is no int",
-    "!!bool 1": "'1' is no bool",
-    "!!null x": "'x' is no null",
-    "!!timestamp x": "'x' is no timestamp",
-    "!!binary '%'": "this is no base64",
+    "!!int 1": "it has the tag tag:yaml.org,2002:int",
+    "!x yes": "it has the tag !x",
+    "!!binary aGk=": "it has the tag tag:yaml.org,2002:binary",
+    "!!map {}": "it has the tag tag:yaml.org,2002:map",
     "*x": "the anchor x is not known",
     "&x [*x]": "an anchor's value contains itself",
     "{a: 1, a: 2}": "the key a is there twice (first in line 1)",
     "{<<: 1}": "only a mapping can be merged",
     "{[a]: b}": "a key must be text",
+    '"a\\/b"': "there is the escape",
     "[" * 200: "nested more than 100 levels deep",
     "\0": "",
     "'": "",
@@ -90,9 +86,14 @@ REFUSED = {
 @pytest.mark.parametrize(("text", "why"), REFUSED.items(), ids=[repr(k)[:20] for k in REFUSED])
 def test_refused(text: str, why: str) -> None:
     with pytest.raises(yaml.Unreadable) as refused:
-        value(text)
+        tree(text)
     assert why in refused.value.message
     assert refused.value.line in (1, 2)
+
+
+@pytest.mark.parametrize("written", ["'a\\/b'", '"a\\\\/b"', "a\\/b", "a # \\/"])
+def test_what_looks_like_that_escape(written: str) -> None:
+    assert isinstance(tree(written).value, str)
 
 
 def bomb(levels: int) -> bytes:
@@ -102,19 +103,28 @@ def bomb(levels: int) -> bytes:
 
 @pytest.mark.parametrize("levels", [9, 60])
 def test_a_few_lines_that_stand_for_millions(levels: int) -> None:
-    with pytest.raises(yaml.Unreadable, match="far more than what is written"):
+    with pytest.raises(yaml.Unreadable, match="of which aliases repeat many"):
         yaml.read(bomb(levels))
 
 
 def test_lines() -> None:
-    tree, more = yaml.read(b"a:\n  b: 1\n  c:\n  - d\n  - e\n---\nx\n")
-    (a,) = tree.value.values()
+    found = yaml.read(b"a:\n  b: 1\n  c:\n  - d\n  - e\n---\nx\n")
+    (a,) = found.tree.value.values()
     b, c = a.value.values()
-    assert (a.line, b.line, c.line, [e.line for e in c.value], more) == (1, 2, 3, [4, 5], True)
+    assert (a.line, b.line, c.line, [e.line for e in c.value], found.more) == (1, 2, 3, [4, 5], True)
 
 
-def test_a_merge_may_add_but_not_change() -> None:
-    merged = value("{<<: {b: 1}, c: 2}")
-    assert {key[1]: tree.value for key, tree in merged.items()} == {"b": 1, "c": 2}
-    with pytest.raises(yaml.Unreadable, match="the key b is there twice"):
-        yaml.read(b"a: {<<: {b: 1}, b: 2}\n")
+MERGES = [
+    ("{<<: {b: 1}, c: 2}", {"b": 1, "c": 2}, []),
+    ("{<<: {b: 1}, b: 2}", {"b": 2}, ["b"]),
+    ("{b: 2, <<: {b: 1}}", {"b": 2}, ["b"]),
+    ("{<<: [{b: 1}, {b: 2, c: 3}]}", {"b": 1, "c": 3}, ["b"]),
+]
+
+
+@pytest.mark.parametrize(("text", "values", "twice"), MERGES)
+def test_a_key_wins_over_a_merge_and_that_is_told(text: str, values: dict[str, int], twice: list[str]) -> None:
+    found = yaml.read(f"a: {text}\n".encode())
+    (merged,) = found.tree.value.values()
+    assert {key[1]: part.value for key, part in merged.value.items()} == values
+    assert [key for key, _line in found.merged_twice] == twice
