@@ -319,7 +319,7 @@ def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: 
     """The spec of the host as it is once its device nodes are right. A driver that this very run loads shows its GPUs only afterwards."""
     if seen.driver.state == "not-loaded" and nodes.restarts:
         return Plan(advice=("This run loads the NVIDIA driver; the next run writes the CDI spec, which names the driver's GPUs",))
-    said = Plan(advice=seen.specs.advice(seen.record))
+    said = Plan(advice=seen.specs.advice(seen.record, kubelet=seen.kubelet.expected))
     placed, after = placement.placed(policy, seen.record), device_nodes.coming(policy, obs, seen.driver)
     done = resource.outcome(placed, after, seen.record, seen.driver, probe_source, functools.partial(decided_by, policy, obs, seen))
     return merge([done[0], resource.watched(placed, after, seen.record, done, program), said])

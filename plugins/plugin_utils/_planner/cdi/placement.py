@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 
 VOLATILE = ("/run/", "/var/run/")
+DYNAMIC = CDI_DIRS[-1]
 OPTION = "gpufleet_cdi_spec_dirs"
 
 
@@ -71,15 +72,29 @@ class Placement:
         reasons = (*record.reasons, reason) if record.cdi_owner == "collection" else record.reasons
         return dc.replace(record, cdi_dirs=self.directories, cdi_place=self.place, reasons=reasons)
 
-    def advice(self, record: HostDecision) -> tuple[str, ...]:
-        """Say that a spec is lost at each boot where engines leave no other place for it, and refuse a host without any."""
+    def advice(self, record: HostDecision, *, kubelet: bool) -> tuple[str, ...]:
+        """Say what the engines' own settings cost: a spec that is lost at each boot, and specs of NVIDIA's device plugin that nobody reads.
+
+        A host on which no directory is read by all is refused.
+        """
         if self.usual or record.cdi_owner != "collection" or not any(d.injection == "native-cdi" for d in record.decisions):
             return ()
         if not self.place:
             raise self.refused()
         lost = f"The CDI spec is in {self.place}, which is empty after a boot, since {self.why}"
         way = f"Set {OPTION}: {shown(CDI_DIRS)} to have it kept in {CDI_DIRS[0]}, or run this collection after each boot"
-        return (f"{lost}. {way}",) if is_volatile(self.place) else ()
+        return (*([f"{lost}. {way}"] if is_volatile(self.place) else ()), *self.of_plugin(record, kubelet))
+
+    def of_plugin(self, record: HostDecision, kubelet: bool) -> tuple[str, ...]:
+        """Say that pods miss the plugin's own specs, which it makes where it asks for devices by their CDI names.
+
+        Their place is cdiRoot in internal/cdi/cdi.go of NVIDIA/k8s-device-plugin.
+        """
+        asks = [d for d in record.decisions if any(name.startswith("cdi-") for name in d.device_list_strategy)]
+        if not kubelet or not asks or DYNAMIC in self.common:
+            return ()
+        lost = f"Pods get no GPU by NVIDIA's device plugin, which writes its CDI specs to {DYNAMIC}: {self.why}"
+        return (f"{lost}. Set {OPTION}, for example to {shown((*self.common, DYNAMIC))}",)
 
     def refused(self) -> PlanError:
         odd = next(one for one in self.readers if one.directories != CDI_DIRS)

@@ -140,6 +140,16 @@ def test_a_host_gets_its_spec_where_the_engine_looks(
     }
 
 
+@pytest.mark.parametrize(("kubelet", "directories", "said"), [(True, (OWN,), True), (True, (OWN, RUN), False), (False, (OWN,), False)])
+def test_specs_of_the_device_plugin_that_no_engine_reads_are_told(
+    tmp_path: pathlib.Path, kubelet: bool, directories: tuple[str, ...], said: bool
+) -> None:
+    files = {CONTAINERD: containerd(directories), **({"/usr/bin/kubelet": ""} if kubelet else {})}
+    made = host(tmp_path, files).node(engines=("containerd",), engine_version="1.7.24")
+    assert made["failed"] is False
+    assert any("NVIDIA's device plugin, which writes" in text and RUN in text for text in made["advice"]) == said
+
+
 NOWHERE = {
     "engines with nothing in common": (
         {CONTAINERD: containerd((OWN,)), DOCKER: "{}"}, {"engines": ("containerd", "docker"), "engine_version": "28.5.2"},

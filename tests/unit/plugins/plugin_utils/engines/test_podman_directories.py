@@ -49,6 +49,12 @@ def test_the_sentence_names_both_ways_out_and_the_option_ends_it() -> None:
     assert detect.advice(Policy(cdi_spec_dirs=(NAMED,)), seen) == ()
 
 
+@pytest.mark.parametrize(("version", "looks_into"), [("5.5.2-1", (NAMED,)), ("5.4.2-1", CDI_DIRS)])
+def test_a_podman_that_is_the_hosts_engine_gets_its_spec_where_it_looks(version: str, looks_into: tuple[str, ...]) -> None:
+    (found,) = detect.find(Policy(), obs(files={OWN: ELSEWHERE}, packages={"podman": version}))
+    assert found.cdi.dirs == looks_into
+
+
 HOOK = "/srv/hooks/oci-nvidia-hook.json"
 HOOKED = '[engine]\nhooks_dir = ["/usr/share/containers/oci/hooks.d", "/srv/hooks/"]\n'
 # files of the host, whether NVIDIA's hook file is in that directory -> the place of the setting that is named ("" = nothing is said)
