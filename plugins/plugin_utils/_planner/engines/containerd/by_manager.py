@@ -159,13 +159,14 @@ def require_enough(look: Look, handler: Handler, program: str, systemd: Any) -> 
     more = [f"options.{key}" for key in options]
     more += [f"binary {handler.binary}"] if handler.chosen and handler.binary != program else []
     if more:
-        raise PlanError(
-            f"{look.title} renders the handler {handler.name} by itself, without {', '.join(more)}",
+        error = PlanError(
+            f"{look.title} renders the handler {handler.name} {'' if look.template.copied else 'by itself, '}without {', '.join(more)}",
             where=look.files.root_path,
-            line=toml.line_of(look.files.files[0].doc, (*config.names(look.files, look.version), *releases.RUNTIMES, handler.name)),
-            why="a table that stands twice in the file is an error, with which containerd does not start",
-            next=OTHER_NAME,
+            line=table_line(look, handler),
+            why="" if look.template.copied else "a table that stands twice in the file is an error, with which containerd does not start",
+            next="Write that into its table" if look.template.copied else OTHER_NAME,
         )
+        raise where_it_is_written(look, error)
 
 
 def require_same_driver(look: Look, handler: Handler, entry: Any, systemd: Any) -> None:
@@ -175,13 +176,22 @@ def require_same_driver(look: Look, handler: Handler, entry: Any, systemd: Any) 
     error = PlanError(
         f"{look.title} renders the handler {handler.name} with another cgroup driver than runc",
         where=look.files.root_path,
-        line=toml.line_of(look.files.files[0].doc, (*config.names(look.files, look.version), *releases.RUNTIMES, handler.name)),
+        line=table_line(look, handler),
         why="pods of such a handler are killed after a while (k3s issue 8470)",
         next="Write SystemdCgroup = {{ .SystemdCgroup }} into its options"
         if look.template.copied
         else f"Update {look.title}, or: {OTHER_NAME[0].lower()}{OTHER_NAME[1:]}",
     )
-    raise sources.Source(look.title, look.files.root_path, look.template.path).of_error(error) if look.template.copied else error
+    raise where_it_is_written(look, error)
+
+
+def table_line(look: Look, handler: Handler) -> int | None:
+    return toml.line_of(look.files.files[0].doc, (*config.names(look.files, look.version), *releases.RUNTIMES, handler.name))
+
+
+def where_it_is_written(look: Look, error: PlanError) -> PlanError:
+    """Name the template of an error about the main file where a person's text stands in the place of the manager's own."""
+    return sources.Source(look.title, look.files.root_path, look.template.path).of_error(error) if look.template.copied else error
 
 
 # ---------------------------------------------------------------- the default handler

@@ -133,6 +133,13 @@ REFUSED: dict[str, tuple[Node, dict[str, Any], str]] = {
         (f"{V2_TEMPLATE}:2: this template replaces k3s's own text, and has no place for the handler nvidia that k3s finds (it is a "
          "configuration that was copied, by an older GPU Operator or by hand (NVIDIA/gpu-operator issue 992)")),
     "the way out of it": (Node(config=rendered(2), files={V2_TEMPLATE: PLAIN}), {}, f"Move it away (mv {V2_TEMPLATE} {V2_TEMPLATE}.old)"),
+    "a copied configuration with another program than is wanted": (
+        Node(config=rendered(2, handler(2, "nvidia")), files={V2_TEMPLATE: FULL}),
+        {"handlers": (Handler(binary="/opt/x/nvidia-container-runtime", chosen=True),)},
+        f"{V2_TEMPLATE}: k3s renders the handler nvidia without binary /opt/x/nvidia-container-runtime (k3s renders /var/lib/rancher"),
+    "the file to edit for that": (
+        Node(config=rendered(2, handler(2, "nvidia")), files={V2_TEMPLATE: FULL}),
+        {"handlers": (Handler(binary="/opt/x/nvidia-container-runtime", chosen=True),)}, "Write that into its table in this template"),
     "somebody's template, and more is wanted": (
         Node(files={V3_TEMPLATE: BASE_AND_MORE}), {"handlers": (GPU,)},
         f"{V3_TEMPLATE}:2: this template was not written by this collection, and is not edited"),
