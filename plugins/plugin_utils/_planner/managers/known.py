@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.rhcos import RHCOS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.rke2 import RKE2
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.talos import TALOS
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 
@@ -165,6 +165,17 @@ def image(obs: Observation) -> Manager | None:
 def present(obs: Observation) -> list[Manager]:
     """Systems with a containerd of their own that are on this host, running or not."""
     return [m for m in MANAGERS if m.own_engine and (any(obs.unit(u) for u in m.units) or _written(obs, m.config))]
+
+
+def with_template(obs: Observation) -> list[Manager]:
+    """Systems that have a person's template for their configuration, which they may not have rendered yet."""
+    names = [(m, m.place.detection.templates.values()) for m in MANAGERS if m.config and m.place and m.place.detection]
+    rows = [(m, posixpath.join(posixpath.dirname(m.config), name)) for m, own in names for name in own]
+    unasked = [q for q in (queries.file(path, content=False) for _m, path in rows) if not obs.asked(q)]
+    if unasked:
+        raise NeedMore(unasked)
+    found = [m for m, path in rows if _written(obs, path)]
+    return [m for m in MANAGERS if m in found]
 
 
 def _written(obs: Observation, config: str) -> bool:

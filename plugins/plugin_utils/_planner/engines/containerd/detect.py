@@ -330,8 +330,10 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     written = obs.file(config, containerd_places.keep(policy.handlers)).exists
     if there and not (policy.config_path or packaged or (written and daemons.find_program(obs))):
         return tuple(there)  # that is the containerd of this tree, and a file that no program reads makes no second one
-    if not (packaged or written or (policy.engine_version and not _of_another(policy, obs))):
-        return tuple(there)
+    if not (packaged or written):
+        prepared = [] if there or policy.config_path else [_in_tree(policy, obs, m.config, m) for m in known.with_template(obs)]
+        if prepared or not policy.engine_version or _of_another(policy, obs):
+            return (*there, *prepared)
     address = host_paths.as_opened(processes.flag(daemons.unit_start(policy, obs).argv, *daemons.ADDRESS))
     return (*there, _in_tree(policy, obs, config, known.image(obs) or PACKAGE, address))
 

@@ -263,6 +263,20 @@ def test_a_tree_of_another_system(case: str, policy: dict[str, str], files: tupl
     assert all("Nodeware writes this containerd's configuration" in str(i.refusal) for i in seen if i.manager == "nodeware")
 
 
+TEMPLATES = [
+    # a file of a tree, the systems that are found there
+    ("/var/lib/rancher/k3s/agent/etc/containerd/config.toml.tmpl", "k3s"),
+    ("/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.tmpl", "k3s"),
+    ("/var/lib/rancher/rke2/agent/etc/containerd/config.toml.tmpl", "rke2"),
+]
+
+
+@pytest.mark.parametrize(("path", "manager"), TEMPLATES)
+def test_a_template_tells_whose_a_tree_is_before_it_was_rendered(path: str, manager: str) -> None:
+    (found,) = find(Policy(root="/image", engine_version="1.7.24"), files={path: '{{ template "base" . }}\n'})
+    assert (found.manager, bool(found.refusal)) == (manager, True)
+
+
 @pytest.mark.parametrize("method", ["Status", "Version"])
 def test_a_running_containerd_whose_cri_does_not_answer_is_left_alone_and_says_why(method: str) -> None:
     cri = {**said("1.7.24"), f"{method}:{SOCKET}": DEAD}
