@@ -33,6 +33,7 @@ class Gpu:
     uuid: str = ""
     excluded: bool = False
     node: bool = True  # whether /dev has its node
+    known: bool = True  # whether the driver shows it
     drm: tuple[int, ...] = ()
     drm_nodes: bool = True  # whether /dev has those of drm
 
@@ -61,16 +62,6 @@ class Hardware:
     bins: tuple[str, ...] = ("/usr/bin/nvidia-smi",)
 
 
-@dc.dataclass(frozen=True)
-class Device:
-    """A device node that is played: no account but root can make a real one."""
-
-    major: int
-    minor: int
-    mode: int
-    group: int
-
-
 def files(of: Hardware) -> dict[str, str]:
     """Give the texts by their path."""
     found: dict[str, str] = {"/proc/devices": _numbers(of)}
@@ -81,7 +72,7 @@ def files(of: Hardware) -> dict[str, str]:
     for gpu in of.gpus:
         home = f"{DEVICES}/{gpu.bus}"
         found.update({f"{home}/vendor": "0x10de\n", f"{home}/class": f"{gpu.pci_class}\n", f"{home}/device": f"{gpu.device}\n"})
-        if gpu.served:
+        if gpu.served and gpu.known:
             more = {"Model": gpu.model, "GPU Excluded": "Yes" if gpu.excluded else "No"}
             found[f"{PROC}/gpus/{gpu.bus}/information"] = gpus.information(gpu.bus, gpu.minor, gpu.name, **more)
     return found
@@ -111,13 +102,23 @@ def _drm(gpu: Gpu) -> dict[str, int]:
     return {f"card{card}": card, f"renderD{render}": render}
 
 
-def devices(of: Hardware) -> dict[str, Device]:
-    """Give the device nodes by their path."""
+def devices(of: Hardware) -> dict[str, tuple[int, int, int, int]]:
+    """Give the device nodes by their path: major and minor number, mode and group."""
     rows: list[tuple[str, int, int]] = list(of.nodes)
     for gpu in (gpu for gpu in of.gpus if gpu.served):
         rows += [(f"/dev/nvidia{gpu.minor}", 195, gpu.minor)] if gpu.node else []
         rows += [(f"/dev/dri/{name}", 226, number) for name, number in _drm(gpu).items()] if gpu.drm and gpu.drm_nodes else []
-    return {path: Device(major, minor, int(of.node_mode, 8), of.node_group) for path, major, minor in rows}
+    return {path: (major, minor, int(of.node_mode, 8), of.node_group) for path, major, minor in rows}
+
+
+def nvml(of: Hardware) -> dict[str, Any]:
+    """Give what NVML says of the GPUs that the driver serves."""
+    served = [gpu for gpu in of.gpus if gpu.served and gpu.known and not gpu.excluded]
+    found = [
+        {"index": at, "minor": gpu.minor, "uuid": gpu.name, "bus_id": gpu.bus, "name": gpu.model, "mig": False, "migs": []}
+        for at, gpu in enumerate(served)
+    ]
+    return {"source": "libnvidia-ml", "driver_version": of.driver, "gpus": found, "errors": []}
 
 
 def of_report(given: Mapping[str, Any]) -> Hardware:

@@ -67,6 +67,14 @@ class Task:
 
 
 @dc.dataclass(frozen=True)
+class Running:
+    """A host that runs, with its engine. programs: what others print: how the command line begins, exit status, output, errors."""
+
+    engine: str
+    programs: tuple[tuple[str, int, str, str], ...] = ()
+
+
+@dc.dataclass(frozen=True)
 class Report:
     """One report: where it was made, the host, the tasks, and what the page says."""
 
@@ -81,6 +89,7 @@ class Report:
     modes: Mapping[str, str] = dc.field(default_factory=dict)
     hardware: hardware.Hardware | None = None
     machine: str = "x86_64"
+    running: Running | None = None  # none: a tree
 
     @property
     def subject(self) -> str:
@@ -109,8 +118,9 @@ def _report(place: Path, given: Mapping[str, Any]) -> Report:
     texts = {key: str(given[key]).strip() for key in ("condition", "right")}
     lists = {key: tuple(given[key]) for key in ("addresses", "directories") if key in given}
     hardware_ = hardware.of_report(given["hardware"]) if "hardware" in given else None
+    running = _running(given["running"]) if "running" in given else None
     tasks = tuple(_task(one) for one in given["tasks"])
-    report = Report(**{**given, **texts, **lists, "place": place, "hardware": hardware_, "tasks": tasks})
+    report = Report(**{**given, **texts, **lists, "place": place, "hardware": hardware_, "running": running, "tasks": tasks})
     wrong = [address for address in report.addresses if not ADDRESS.fullmatch(address)]
     wrong += [path for path in _paths(report) if not path.startswith("/")]
     if wrong or not report.addresses or not tasks:
@@ -121,6 +131,11 @@ def _report(place: Path, given: Mapping[str, Any]) -> Report:
 def _paths(report: Report) -> list[str]:
     judged = [path for task in report.tasks for path in task.expect.files]
     return [*report.files, *report.links, *report.directories, *report.modes, *judged]
+
+
+def _running(given: Mapping[str, Any]) -> Running:
+    rows = tuple((str(line), int(status), str(out), str(err)) for line, status, out, err in given.get("programs", ()))
+    return Running(**{**given, "programs": rows})
 
 
 def _task(given: Mapping[str, Any]) -> Task:

@@ -65,8 +65,9 @@ def node(pipe: Any) -> None:
     pipe.send({"ready": True})
     os.umask(0o022)
     while (job := pipe.recv()) is not None:
-        root, program, request, known = job
+        root, program, request, known, devices = job
         commands.run = Played(known).run
+        host_files.lstat = with_devices(devices)
         os.chroot(root)
         os.chdir("/")
         try:
@@ -75,6 +76,27 @@ def node(pipe: Any) -> None:
             os.fchdir(outside)
             os.chroot(".")
         pipe.send(answer)
+
+
+REAL_LSTAT = host_files.lstat
+STAT_FIELDS = ("st_mode", "st_rdev", "st_uid", "st_gid", "st_size", "st_mtime", "st_ino", "st_dev", "st_nlink")
+
+
+def with_devices(devices: Mapping[str, tuple[int, int, int, int]]) -> Callable[[str, str], Any]:
+    """Play device nodes, of which no account but root can make any: files at these paths (as the host sees them) are shown as such nodes.
+
+    devices: major and minor number, mode and group by the path.
+    """
+
+    def lstat(root: str, path: str) -> Any:
+        found, device = REAL_LSTAT(root, path), devices.get(path)
+        if found is None or device is None:
+            return found
+        major, minor, mode, group = device
+        numbers = {"st_mode": stat.S_IFCHR | mode, "st_rdev": os.makedev(major, minor), "st_gid": group}
+        return types.SimpleNamespace(**{**{name: getattr(found, name) for name in STAT_FIELDS}, **numbers})
+
+    return lstat
 
 
 PROGRAMS: Mapping[str, Callable[[Any], Any]] = {
@@ -110,8 +132,8 @@ class Node:
         self.process.start()
         self.refused: str = self.pipe.recv().get("refused", "")
 
-    def ask(self, root: pathlib.Path, program: str, request: Any, known: Any) -> Any:
-        self.pipe.send((str(root), program, request, known))
+    def ask(self, root: pathlib.Path, program: str, request: Any, known: Any, devices: Any = None) -> Any:
+        self.pipe.send((str(root), program, request, known, devices or {}))
         while not self.pipe.poll(1):
             if not self.process.is_alive():
                 raise RuntimeError("the node died")
@@ -143,6 +165,7 @@ class Host:
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="gf", dir="/tmp"))  # a socket's path has to be short
         self.root.chmod(0o755)
         self.known: list[Row] = []
+        self.devices: dict[str, tuple[int, int, int, int]] = {}  # see with_devices
         self.closing: list[Callable[[], None]] = []
         self.wire: list[Any] = []
         for folder in ("tmp", "etc", "var/lib", "run", "usr/bin", "proc/1/ns"):
@@ -238,14 +261,14 @@ class Host:
 
     def _by_stdin(self, _line: str, in_data: bytes) -> dict[str, Any]:
         job = wire.job(in_data)
-        answer = self.node.ask(self.root, job["main"], job["request"], self.known)
+        answer = self.node.ask(self.root, job["main"], job["request"], self.known, self.devices)
         self.wire += [job["request"], answer]
         return {"rc": 0, "stdout": f"\n{job['marker']}{transport.pack(answer)}\n", "stderr": ""}
 
     def _by_module(self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         program = module_args.get("program") or module_name.rpartition(".")[2]
         request = transport.unpack(module_args["request"])
-        answer = self.node.ask(self.root, transport.MAIN.get(program, program), request, self.known)
+        answer = self.node.ask(self.root, transport.MAIN.get(program, program), request, self.known, self.devices)
         self.wire += [request, answer]
         return {"answer": transport.pack(answer)}
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Conditions that people reported in public, in our words and with names of our own, each with what is right on such a host.
 
-Here are those that take a host which runs; all others are in tests/fixtures/public_reports.
+Here are those whose host changes between two runs or whose engine is stopped; all others are in tests/fixtures/public_reports.
 """
 
 from __future__ import annotations
@@ -12,79 +12,17 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError, Policy
 
 from tests.unit import cdi_plans, gpus
 from tests.unit.builders import obs
-from tests.unit.gpus import BUSES, UUIDS, nvml
+from tests.unit.gpus import BUSES, nvml
 from tests.unit.gpus import node as device
 from tests.unit.taken_back import JSON
 
-GITHUB = "https://github.com"
-TOOLKIT = f"{GITHUB}/NVIDIA/nvidia-container-toolkit"
-OURS, THEIRS = cdi_plans.OURS, cdi_plans.THEIRS
-IMEX, SWITCHES = "/etc/cdi/nvidia.com-imex-channel.yaml", "/etc/cdi/nvidia.com-nvswitch.yaml"
-CHANNEL = "/dev/nvidia-caps-imex-channels/channel"
+OURS, SWITCHES = cdi_plans.OURS, "/etc/cdi/nvidia.com-nvswitch.yaml"
 SWITCH = {f"/dev/nvidia-nvswitch{name}": device(234, minor) for name, minor in (("0", 0), ("ctl", 255))}
-SECOND, NETWORK = BUSES[1], "0000:00:03.0"
-UNSERVED: dict[str, Any] = {f"/proc/driver/nvidia/gpus/{SECOND}/information": None, "/dev/nvidia1": None}
-GPUS = {"0", "1", *UUIDS[:2], "all"}
-FORMER = next(str(c["content"]) for c in cdi_plans.plan(cdi_plans.seen()).changes if c["op"] == "write")
-Host = tuple[str, str, dict[str, Any], dict[str, Any], Any]
-
-# ---------------------------------------------------------------- what containers get by CDI
-
-
-def test_a_spec_that_the_toolkit_made_before_the_driver_was_whole_is_replaced() -> None:
-    """Azure/AgentBaker/pull/8736: it names a device that is not there."""
-    made = cdi_plans.plan(cdi_plans.seen({THEIRS: cdi_plans.file_of().replace("/dev/nvidia0", "/dev/nvidia9")}))
-    (spec,) = (reader.parse(c["content"]) for c in made.changes if c["op"] == "write")
-    assert set(cdi_plans.paths(made)) == {("write", OURS), ("remove", THEIRS)}
-    assert {d.name for d in spec.devices} == GPUS
-    assert {n.path for d in spec.devices for n in d.edits.device_nodes} <= set(gpus.host())
-
-
-# Where it was told, the host, its files, the options, and what is said.
-REFUSED: list[Host] = [
-    (
-        f"{TOOLKIT}/issues/1309",
-        "a channel that no node is there for",
-        {f"{CHANNEL}0": device(509, 0)},
-        {"cdi_imex_channels": ("0", "9999")},
-        f"device node missing: {CHANNEL}9999",
-    ),
-    (
-        f"{GITHUB}/NVIDIA/NVSentinel/issues/155",
-        "a GPU that the driver could not probe: off the bus without an Xid",
-        {OURS: FORMER, **UNSERVED},
-        {},
-        f"GPU {SECOND} is on the PCI bus, but the driver does not serve it",
-    ),
-    (
-        f"{GITHUB}/aws/eks-node-monitoring-agent/pull/94",
-        "fewer GPUs answer than have nodes",
-        {OURS: FORMER, **{path: None for path in UNSERVED if "/proc/" in path}},
-        {},
-        f"GPU {SECOND} is on the PCI bus, but the driver does not serve it",
-    ),
-    (
-        f"{GITHUB}/kubernetes-sigs/dra-driver-nvidia-gpu/issues/1089",
-        "a GPU without any driver since it could not be given to a virtual machine",
-        {OURS: FORMER, **UNSERVED, "/sys/bus/pci/drivers/vfio-pci/new_id": ""},
-        {},
-        f"GPU {SECOND} is on the PCI bus, but the driver does not serve it",
-    ),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("row", REFUSED, ids=[row[1] for row in REFUSED])
-def test_what_is_not_there_is_told_and_nothing_goes(row: Host) -> None:
-    _address, _condition, files, options, right = row
-    with pytest.raises(PlanError) as caught:
-        cdi_plans.plan(cdi_plans.seen(files, answers=nvml(1) if OURS in files else {}), **options)
-    assert right in str(caught.value)
-    assert caught.value.next
+NETWORK = "0000:00:03.0"
 
 
 def test_a_fabric_stays_where_virtual_machines_have_the_gpus() -> None:

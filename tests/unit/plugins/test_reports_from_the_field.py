@@ -9,11 +9,15 @@ import pathlib
 
 import pytest
 
-from tests.unit import public_reports, report_player
+from tests.unit import public_reports, report_hosts, report_player
 
 REPORTS = public_reports.places()
 
 
 @pytest.mark.parametrize("place", REPORTS, ids=[f"{place.parent.name}/{place.name}" for place in REPORTS])
 def test_the_collection_does_what_is_right(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
-    assert report_player.play(public_reports.read(place), tmp_path / "host") == []
+    try:
+        wrong = report_player.play(public_reports.read(place), tmp_path / "host")
+    except report_hosts.Unplayable as refused:
+        pytest.skip(f"no process may have a root of its own here: {refused}")
+    assert wrong == []
