@@ -10,6 +10,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, catalogues, registry
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import choose, facts, look
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 SPEC = arguments.spec("image_select")
 OF_TREE = "A directory tree has no driver and no GPU; give facts instead"
@@ -46,5 +47,9 @@ class ActionModule(ActionBase):
         policy = arguments.policy(args)
         if policy.root != "/":  # nothing runs there
             return facts.Host(), OF_TREE, False
-        obs = base.look(self, task_vars, policy, look.questions(policy), str(args["transport"]))
-        return (*look.seen(policy, obs, catalogues.targets()), look.has_no_gpu(policy, obs))
+
+        def read(obs: Observation) -> tuple[facts.Host, str, bool]:
+            return (*look.seen(policy, obs, catalogues.targets()), look.has_no_gpu(policy, obs))
+
+        found: tuple[facts.Host, str, bool] = base.learn(self, task_vars, policy, look.questions(policy), read, str(args["transport"]))
+        return found

@@ -88,9 +88,11 @@ def required(environment: Any) -> Judge:
     def judge(
         action: ActionBase, policy: Policy, task_vars: dict[str, Any], way: str, decision: Mapping[str, Any]
     ) -> tuple[dict[str, Any], str]:
-        obs = base.look(action, task_vars, policy, [*look.questions(policy), *preflight.questions()], way)
-        host, _trouble = look.seen(policy, obs, {})
-        found = preflight.requirements(said, host, decision, off=preflight.is_switched_off(obs))
+        def read(obs: Observation) -> dict[str, Any]:
+            host, _trouble = look.seen(policy, obs, {})
+            return preflight.requirements(said, host, decision, off=preflight.is_switched_off(obs))
+
+        found = base.learn(action, task_vars, policy, [*look.questions(policy), *preflight.questions()], read, way)
         return found, preflight.refusal(found) if found["met"] is False else ""
 
     return judge

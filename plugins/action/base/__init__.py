@@ -127,6 +127,22 @@ def observe_and_plan(
     return plan_from(look(action, task_vars, wanted, questions(wanted), way), action, task_vars, wanted, planner, way)
 
 
+def learn(
+    action: ActionBase,
+    task_vars: dict[str, Any],
+    wanted: Policy,
+    questions: list[dict[str, Any]],
+    read: Callable[[Observation], Any],
+    way: str,
+) -> Any:
+    """Look, and read what was seen; what the reading asks for in addition is looked at, too."""
+
+    def planner(_policy: Policy, seen: Observation) -> Outcome:
+        return Outcome(Plan(), {"read": read(seen)})
+
+    return plan_from(look(action, task_vars, wanted, questions, way), action, task_vars, wanted, planner, way)[1].facts["read"]
+
+
 def plan_from(
     seen: Observation, action: ActionBase, task_vars: dict[str, Any], wanted: Policy, planner: Planner, way: str
 ) -> tuple[Observation, Outcome]:
