@@ -36,8 +36,7 @@ def opened_directories(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _last_of_each(paths: Iterable[str]) -> tuple[str, ...]:
-    found = list(paths)
-    return tuple(path for at, path in enumerate(found) if path not in found[at + 1 :])
+    return tuple(reversed(dict.fromkeys(reversed(list(paths)))))
 
 
 def _with_one_slash(path: str) -> str:

@@ -35,7 +35,8 @@ def flag_values(argv: Iterable[object], *names: str) -> tuple[str, ...]:
     takes = False
     for word in map(str, argv):
         if takes:
-            found, takes = [*found, word], False
+            found.append(word)
+            takes = False
             continue
         name, equals, value = word.partition("=")
         takes = name in names and not equals

@@ -23,7 +23,8 @@ FOLDERS = ("/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/sys
 NAME = "CDI units"
 PATTERNS = [f"{folder}/{place}*cdi*.service" for folder in FOLDERS for place in ("", "*.wants/")]
 UNITS = queries.paths(NAME, PATTERNS)
-COMMAND = r"nvidia-ctk(?:[ \t]+--?[\w=-]+)*[ \t]+cdi[ \t]+generate"
+# Bounds keep the search of a long line short. Real units have one or two global flags.
+COMMAND = r"nvidia-ctk(?:[ \t]+-[\w=-]{1,64}){0,16}[ \t]+cdi[ \t]+generate"
 GENERATES: Keep = {"format": "text", "patterns": [COMMAND]}
 
 
@@ -39,7 +40,8 @@ def advice(obs: Observation) -> tuple[str, ...]:
     for entry in (entry for entry in found if not _is_link(entry)):
         files.setdefault(posixpath.basename(str(entry["path"])), str(entry["path"]) if entry.get("type") == "file" else "")
     enabled = [path for name, path in files.items() if name in wanted and path]
-    return tuple(_sentence(path) for path in enabled if re.search(COMMAND, obs.text(path, GENERATES)))
+    # This is advice: a file that cannot be read stops no plan.
+    return tuple(_sentence(path) for path in enabled if re.search(COMMAND, obs.file(path, GENERATES).content or ""))
 
 
 def _is_link(entry: Mapping[str, Any]) -> bool:

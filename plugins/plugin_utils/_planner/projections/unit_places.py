@@ -24,7 +24,7 @@ _STRUCTURE = (r"[ \t\"'\\=]", r"^[ \t]*[#;]", _BEGIN + "-")
 _UNIT = (
     r"^[ \t]*\[[A-Za-z-]{1,32}\]",
     r"^[ \t]*(?:ExecStart|EnvironmentFile|Environment)(?=[ \t]*=)",
-    r"^[ \t]*ExecStart[ \t]*=[ \t]*[-@:+!|]*[\"']?[\w./+@%:~-]+" + _END,
+    r"^[ \t]*ExecStart[ \t]*=[ \t]*[-@:+!|]*(?![-@:+!|])[\"']?[\w./+@%:~-]+" + _END,
     r"^[ \t]*EnvironmentFile[ \t]*=[ \t]*-?/[\w./+@%,:~*?-]+" + _END,
     r"\$\{[A-Za-z_]\w*\}",
     _BEGIN + r"\$[A-Za-z_]\w*" + _END,

@@ -21,14 +21,15 @@ FOLDER = "/etc/apt/sources.list.d/"
 PATTERNS = (f"{FOLDER}*.list", f"{FOLDER}*.sources", "/etc/apt/sources.list")
 ARCH = r"(?:\$\(ARCH\)|amd64|arm64|ppc64el)"
 # What a stanza has besides its address, and what says that there is more.
-STANZA = ("Types: deb", "Suites: /", r"Signed-By: /[\w./+-]+", r"Architectures: [\w ]+", "Enabled: yes")
+STANZA = ("Types: deb", "Suites: /", r"Signed-By: /[\w./+-]+", r"Architectures: +\w+(?: +\w+)*", "Enabled: yes")
 OFF = "Enabled: no"
 OTHER = r"^[ \t]+(?:deb(?=\s))?|^[A-Za-z][\w-]*(?::|(?=\s))"
 # What apt stops at in a list of one line per source (apt-pkg/sourcelist.cc, apt-pkg/deb/debmetaindex.cc): a line of another type, of which
-# its first sign travels, and a line that ends before its suite or component, of which the blank behind its type travels.
+# its first sign travels, and a line that ends before its suite or component, of which the blank behind its type travels. No two parts of a
+# rule can share the same blanks, so a line of many blanks takes no longer than another one.
 NO_TYPE = r"^[ \t]*[^\s#\w]"
-_WORD, _OPTIONS = r"[^\s#\[\]\"]", r"(?:\[[^\]\n]*\][ \t]+)?"
-CUT_SHORT = rf"^[ \t]*deb(?:-src)?[ \t](?=[ \t]*{_OPTIONS}(?:{_WORD}+(?:[ \t]+{_WORD}*(?!/){_WORD})?)?[ \t]*(?:#|$))"
+_WORD, _OPTIONS = r"[^\s#\[\]\"]", r"(?:\[[^\]\n]*\][ \t]+(?![ \t]))?"
+CUT_SHORT = rf"^[ \t]*deb(?:-src)?[ \t](?=[ \t]*(?![ \t]){_OPTIONS}(?:{_WORD}+(?:[ \t]+{_WORD}*(?!/){_WORD})?)?[ \t]*(?:#|$))"
 TYPES = ("deb", "deb-src")
 WHY = "it names the same repository, which this collection's own source names from now on; apt stops where two differ in their key"
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 import dataclasses as dc
 import re
 from collections.abc import Iterable
+from typing import TypeVar
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.unit_places import FILLER
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import words
 
 _COMMENT = "#;"
 _PREFIXES = "-@:+!|"
-_ENDING_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_NOT_BLANK = re.compile(f"[^{words.WHITESPACE}]")
+T = TypeVar("T")
 
 
 @dc.dataclass(frozen=True)
@@ -63,37 +65,51 @@ def read_service(texts: Iterable[tuple[str, str]], unit: str, *, alias: bool = F
             value = found.value
             try:
                 if found.key == "ExecStart":
-                    commands = [*commands, *read_commands(value, name, path, found.line)] if value else []
+                    commands = _extended(commands, read_commands(value, name, path, found.line), value)
                 elif found.key == "Environment":
                     more = [words.fill_specifiers(word.text, name) for word in words.split_words(value, escapes=True)]
-                    assignments = [*assignments, *more] if value else []
+                    assignments = _extended(assignments, more, value)
                 elif found.key == "EnvironmentFile":
-                    files = [*files, words.fill_specifiers(value, name)] if value else []
+                    files = _extended(files, [words.fill_specifiers(value, name)], value)
             except words.Unbalanced:  # as systemd does, which logs it
                 continue
         name = unit
     return Service(tuple(commands), tuple(assignments), tuple(files))
 
 
+def _extended(found: list[T], more: list[T], value: str) -> list[T]:
+    """Add to a list in place, since a unit may have many lines. An empty value begins a new one."""
+    if not value:
+        return []
+    found.extend(more)
+    return found
+
+
 def read_section(text: str, section: str) -> list[Assignment]:
     """Read the assignments of a section, which may be there several times."""
     found: list[Assignment] = []
-    inside, begun, joined = False, 0, ""
+    inside, begun = False, 0
+    parts: list[str] = []
     for number, line in enumerate([*text.removeprefix("\ufeff").split("\n"), ""], 1):
         bare = line.lstrip(words.WHITESPACE)
         if bare[:1] in tuple(_COMMENT):
             continue
-        begun, joined = begun or number, joined + bare
-        if _ENDING_BACKSLASH.search(joined):
-            joined = joined[:-1] + " "
+        begun = begun or number
+        if _goes_on(bare):
+            parts.append(bare[:-1])
             continue
-        statement, at, begun, joined = joined.strip(words.WHITESPACE), begun, 0, ""
+        statement, at, begun, parts = " ".join([*parts, bare]).strip(words.WHITESPACE), begun, 0, []
         if statement.startswith("["):
             inside = statement == f"[{section}]"
         elif inside and "=" in statement:
             key, _equals, value = statement.partition("=")
             found.append(Assignment(key.strip(words.WHITESPACE), value.strip(words.WHITESPACE), at))
     return found
+
+
+def _goes_on(line: str) -> bool:
+    """Tell whether a line ends with a backslash that no other one takes the meaning from."""
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def read_commands(value: str, unit: str, path: str, line: int) -> list[Command]:
@@ -142,8 +158,9 @@ class _Environment:
                 yield name, self._read_value()
 
     def _skip_blank(self) -> bool:
-        self.at = len(self.text) - len(self.text[self.at :].lstrip(words.WHITESPACE))
-        return self.at < len(self.text)
+        found = _NOT_BLANK.search(self.text, self.at)
+        self.at = found.start() if found else len(self.text)
+        return found is not None
 
     def _skip_line(self) -> None:
         """Skip a comment. A backslash at its end continues it no more since systemd 254."""
@@ -151,8 +168,8 @@ class _Environment:
 
     def _read_name(self) -> str | None:
         """Read up to the equals sign; None if the line has none."""
-        line = self.text[self.at :].partition("\n")[0]
-        name, equals, _value = line.partition("=")
+        end = self.text.find("\n", self.at)
+        name, equals, _value = self.text[self.at : end if end >= 0 else len(self.text)].partition("=")
         self.at += len(name) + 1
         return name.rstrip(words.WHITESPACE) if equals else None
 

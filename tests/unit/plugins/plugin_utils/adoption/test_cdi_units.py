@@ -40,6 +40,10 @@ ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "another program": ({f"{USR}/cdi-agent.service": RUNS.format("/usr/bin/cdi-agent"), **enabled("cdi-agent.service")}, []),
     "another command of it": ({f"{USR}/{NAME}": RUNS.format("nvidia-ctk cdi list"), **enabled(NAME)}, []),
     "nvidia-cdi-refresh": ({f"{USR}/{cdi_refresh.SERVICE}": GENERATES, **enabled(cdi_refresh.SERVICE)}, []),
+    "one that is not root's alone": (
+        {f"{ETC}/{NAME}": {"type": "file", "error": {"kind": "untrusted", "message": "belongs to user 1000"}}, **enabled(NAME)},
+        [],
+    ),
     "none": ({}, []),
 }
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A file of a megabyte, whatever is in it, is read or refused within 2 s of processor time and 64 MiB: the kernel ends what takes more."""
+"""A file, whatever is in it, is read or refused within 2 s of processor time and 64 MiB: the kernel ends what takes more.
+
+It has a megabyte, or as much as is asked for of such a file at most.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,22 @@ READERS = {
     "lines of yaml on a host": "projector.project(text.encode(), dict(KEEP, format='yaml'))",
     "json on a host": "projector.project(text.encode(), dict(KEEP, format='json'))",
     "toml on a host": "projector.project(text.encode(), dict(KEEP, format='toml'))",
+    "a unit": "syntax.read_service([('f', text)], 'd.service')",
+    "an environment": "syntax.read_environment(text)",
+    "a unit on a host": "projector.project(text.encode(), unit_places.keep_variables(docker.READ_FLAGS, {'A': '', 'B': 'path'}))",
+    "a unit that makes specs": "projector.project(text.encode(), cdi_units.GENERATES), re.search(cdi_units.COMMAND, text)",
+    "sources of apt": "[apt_sources._stops_at(line) for line in text.splitlines()]",
+    "sources of apt on a host": "projector.project(text.encode(), apt_sources.keep('https://a.example/b/'))",
+    "repositories of rpm": "list(rpm_sources._sections(text, 'https://a.example/b/'))",
+    "repositories of rpm on a host": "projector.project(text.encode(), rpm_sources.keep('https://a.example/b/'))",
 }
 JSON = ("json", "json with places", "json on a host", "yaml on a host", "yaml", "yaml of engines")
 YAML = tuple(name for name in READERS if "yaml" in name)
 TOML = ("toml", "toml on a host")
+UNITS = ("a unit", "a unit on a host", "a unit that makes specs", "an environment")
+SOURCES = tuple(name for name in READERS if "of apt" in name or "of rpm" in name)
+LINES = (*UNITS, *SOURCES)
+SIZES = dict.fromkeys((name for name in LINES if name != "a unit that makes specs"), 1 << 18)  # what is asked for of such a file at most
 # what repeats between a beginning and an end, and the readers that take it for their format
 SHAPES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "numbers": ('{"a": [', "1,", "1]}", JSON),
@@ -66,19 +81,50 @@ SHAPES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "dots": ("", "a.", "a = 1", TOML),
     "brackets of TOML": ("a = ", "[", "", TOML),
     "comments": ("", "#\n", "", TOML),
+    "blanks": ("", " ", '"', LINES),
+    "blanks in a line": ("deb", " ", '"', LINES),
+    "blanks after options": ("deb [a]", " ", '"', LINES),
+    "blanks after an address": ("deb [a] https://a.example/b/", " ", "[", LINES),
+    "blanks in a field": ("Architectures: ", " ", '"', LINES),
+    "short words": ("Architectures: ", "a ", '"', LINES),
+    "a long word": ("deb ", "a", "[", LINES),
+    "lines": ("[Service]\n", "\n", "", LINES),
+    "statements": ("[Service]\n", "a=\n", "", LINES),
+    "sections": ("", "[Service]\n", "", LINES),
+    "commands": ("[Service]\n", "ExecStart=/a\n", "", LINES),
+    "prefixes of a command": ("[Service]\nExecStart=", "-", "\1", LINES),
+    "a command of many": ("[Service]\nExecStart=", "a ; ", "", LINES),
+    "variables of a unit": ("[Service]\n", "Environment=A=/a\n", "", LINES),
+    "files of a unit": ("[Service]\n", "EnvironmentFile=/a\n", "", LINES),
+    "quotes of a unit": ("[Service]\nEnvironment=", '"', "x", LINES),
+    "lines that go on": ("[Service]\nExecStart=", "\\\n", "", LINES),
+    "words on lines that go on": ("[Service]\nExecStart=", "a \\\n", "", LINES),
+    "backslashes": ("[Service]\nExecStart=", "\\", "", LINES),
+    "specifiers": ("[Service]\nExecStart=", "%n", "", LINES),
+    "flags": ("[Service]\nExecStart=nvidia-ctk", " --a", "", LINES),
+    "flags that begin again": ("[Service]\nExecStart=nvidia-ctk", " -nvidia-ctk", "", LINES),
+    "flags with values": ("[Service]\nExecStart=/usr/bin/dockerd", " --config-file=/a", "\1", LINES),
+    "a flag with a long value": ("[Service]\nExecStart=/usr/bin/dockerd --config-file=/", "a", "\1", LINES),
+    "dollar signs": ("[Service]\nExecStart=/a ", "${A", "", LINES),
+    "remarks": ("", "#\n", "", LINES),
 }
 PROGRAM = """
-import os, resource, sys
+import os, re, resource, sys
 sys.path[:0] = [".", ".cache/collections"]
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import documents, projector
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_units
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import yaml as engine_yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import (
     json_bounds, json_text, toml_document, toml_scanner, yaml_text)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import unit_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, rpm_sources
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import syntax
 KEEP = {"format": "document", "places": [[["a"], "path"]]}
 read = lambda text: (%(reader)s)
 REFUSALS = (PlanError, ValueError, projector.Unreadable)
-for small in ('{"a": 1}', "a = 1", "a: 1"):  # what is imported late, and compiled
+for small in ('{"a": 1}', "a = 1", "a: 1", "deb a", "[a]"):  # what is imported late, and compiled
     try:
         read(small)
     except REFUSALS:
@@ -109,7 +155,7 @@ for name, (begin, unit, end) in %(shapes)r.items():
 def test_a_bomb_is_read_or_refused_within_bounds(reader: str) -> None:
     shapes = {name: tuple(text) for name, (*text, readers) in SHAPES.items() if reader in readers}
     assert len(shapes) > 5
-    values = {"reader": READERS[reader], "shapes": shapes, "size": SIZE, "mib": MIB, "seconds": SECONDS}
+    values = {"reader": READERS[reader], "shapes": shapes, "size": SIZES.get(reader, SIZE), "mib": MIB, "seconds": SECONDS}
     done = subprocess.run([sys.executable, "-c", PROGRAM % values], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr[-300:]
 
