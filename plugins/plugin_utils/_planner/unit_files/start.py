@@ -23,6 +23,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import search, syntax, words
 
 _HIDDEN_RUN = re.compile(FILLER + "+")
+# What is read of a unit, so that none keeps the controller at work: characters of its files, of the files with its environment and of its
+# command with all variables filled in; variables in the command, and files with an environment. Real units have a hundredth of it.
+LONGEST, MOST = 1 << 18, 64
 
 
 @dc.dataclass(frozen=True)
@@ -51,22 +54,51 @@ def read_start(
     flags: name -> the shape of its value, as for a process. variables: those of the environment that the program reads itself, each with
     the flag that says the same and outranks it.
     """
-    found = search.find_files(obs, unit) if root != "/" else _find_loaded(obs, unit)
+    if root != "/":
+        return _read(obs, search.find_files(obs, unit), program, flags, variables or {})
+    try:
+        return _read(obs, _find_loaded(obs, unit), program, flags, variables or {})
+    except PlanError:  # its engine does not run and is refused for that, and must not stop the plan for another engine of the host
+        return Start()
+
+
+def _read(obs: Observation, found: search.UnitFiles, program: str, flags: Mapping[str, str], variables: Mapping[str, str]) -> Start:
     files = _read_files(obs, found.paths, unit_places.keep_command(flags))
     if not files or not files[0].text:  # an empty file masks its unit
         return Start()
-    service = syntax.read_service([(file.path, file.text) for file in files], found.name, alias=found.alias)
+    service = syntax.read_service(_require_short((file.path, file.text) for file in files), found.name, alias=found.alias)
     command = next((c for c in reversed(service.commands) if posixpath.basename(c.words[0]) == program), None)
     if command is None:
         return Start()
     given = list(command.words[1:])
-    read = {name: flags[flag] for name, flag in (variables or {}).items()}
-    known = _variables(obs, found, files, service, {**(_shapes(given, flags) if not command.verbatim else {}), **read}, flags)
-    if not command.verbatim:
-        given = words.fill_variables(given, known)
-    given += [f"{flag}={known[name]}" for name, flag in (variables or {}).items() if known.get(name) and not _has(given, flag)]
+    read = {name: flags[flag] for name, flag in variables.items()}
+    shapes = _shapes(given, flags) if not command.verbatim else {}
+    if len(shapes) > MOST or len(service.files) > MOST:
+        what = f"this unit has more than {MOST} variables in its command, or files with its environment"
+        raise _too_much(what, command.path, command.line)
+    known = _variables(obs, found, files, service, {**shapes, **read}, flags)
+    try:
+        given = given if command.verbatim else words.fill_variables(given, known, LONGEST)
+    except words.TooLong:
+        raise _too_much(f"this command has more than {LONGEST} characters", command.path, command.line) from None
+    given += [f"{flag}={known[name]}" for name, flag in variables.items() if known.get(name) and not _has(given, flag)]
     argv = (_HIDDEN_RUN.sub(selection.HIDDEN, word) for word in (command.words[0], *given))
     return Start(tuple(argv), command.path, command.line)
+
+
+def _require_short(texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Refuse files that are longer together than is read of one unit, whatever the host sends."""
+    found, length = [], 0
+    for path, text in texts:
+        length += len(text)
+        if length > LONGEST:
+            raise _too_much(f"the files of this unit or of its environment have more than {LONGEST} characters together", path)
+        found.append((path, text))
+    return found
+
+
+def _too_much(what: str, where: str, line: int = 0) -> PlanError:
+    return PlanError(what, where=where, line=line or None, why="no more of a unit is read", next="Shorten it, and run again")
 
 
 def _has(given: Iterable[str], flag: str) -> bool:
@@ -86,7 +118,7 @@ def _find_loaded(obs: Observation, unit: str) -> search.UnitFiles:
 
 def _read_files(obs: Observation, paths: Iterable[str], keep: Keep) -> list[File]:
     """Ask for all of them in one look."""
-    asked = [queries.file(path, keep) for path in paths]
+    asked = [queries.file(path, keep, max=LONGEST) for path in paths]
     missing = [question for question in asked if not obs.asked(question)]
     if missing:
         raise NeedMore(missing)
@@ -109,13 +141,15 @@ def _variables(
     missing = [question for question in (*units, *known.values()) if not obs.asked(question)]
     if missing:
         raise NeedMore(missing)
-    texts = [(path, text) for question in units for path, text in _texts(obs, question)]
+    texts = _require_short(pair for question in units for pair in _texts(obs, question))
+    environment = {path: _texts(obs, question) for path, question in known.items()}
+    _require_short(pair for pairs in environment.values() for pair in pairs)
     found = dict(word.partition("=")[::2] for word in syntax.read_service(texts, unit.name, alias=unit.alias).assignments)
     for path in sources:
         if path in known:
-            for _path, text in _texts(obs, known[path]):
+            for _path, text in environment[path]:
                 found.update(syntax.read_environment(text))
-        elif path.startswith("/"):  # nobody knows which file that is, and so what it sets
+        elif FILLER in path:  # nobody knows which file that is, and so what it sets
             found.update(dict.fromkeys(names, FILLER))
     return {name: found[name] for name in names if name in found}
 
@@ -144,6 +178,11 @@ def _texts(obs: Observation, question: queries.Question) -> list[tuple[str, str]
     listed = obs.raw(question).get("files") or ()
     found = [Observation({}, {f"file:{entry['path']}": entry}).file(str(entry["path"])) for entry in listed]
     return [(file.path, file.text) for file in found if file.exists]
+
+
+def known_path(value: str) -> str:
+    """Give the path that a flag of a unit names; '' if it is not known."""
+    return value if value.startswith("/") and selection.HIDDEN not in value else ""
 
 
 def require_known(start: Start, value: str, flag: str) -> None:

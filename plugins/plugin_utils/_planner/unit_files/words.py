@@ -23,6 +23,10 @@ _VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_]\w*)\})")
 _WHOLE_WORD = re.compile(r"\$[^{$]")
 
 
+class TooLong(ValueError):
+    """A command with its variables that is longer than what is read of one."""
+
+
 class Unbalanced(ValueError):
     """A quote without its end, for which systemd ignores the whole assignment."""
 
@@ -96,15 +100,30 @@ def fill_specifiers(text: str, unit: str) -> str:
     return _SPECIFIER.sub(lambda found: known.get(found[1], FILLER), text)
 
 
-def fill_variables(words: list[str], variables: Mapping[str, str]) -> list[str]:
-    """Replace `$NAME` that is a whole word by the words of the variable, and `${NAME}` by its value; `$$` is a dollar sign."""
+def fill_variables(words: list[str], variables: Mapping[str, str], most: int) -> list[str]:
+    """Replace `$NAME` that is a whole word by the words of the variable, and `${NAME}` by its value; `$$` is a dollar sign.
+
+    most: characters of the result, a blank behind each word included. TooLong if it has more, before it is made.
+    """
     filled: list[str] = []
+    divided: dict[str, list[str]] = {}
     for word in words:
         if _WHOLE_WORD.match(word):
-            filled += [found.text for found in split_relaxed(variables.get(word[1:], ""))]
+            if word not in divided:
+                divided[word] = [found.text for found in split_relaxed(variables.get(word[1:], ""))]
+            more = divided[word]
         else:
-            filled.append(_VARIABLE.sub(lambda found: variables.get(found[1], "") if found[1] else "$", word))
+            _require_room(most - sum(len(variables.get(found[1] or "", "")) for found in _VARIABLE.finditer(word)))
+            more = [_VARIABLE.sub(lambda found: variables.get(found[1], "") if found[1] else "$", word)]
+        most -= sum(len(one) + 1 for one in more)
+        _require_room(most)
+        filled += more
     return filled
+
+
+def _require_room(room: int) -> None:
+    if room < 0:
+        raise TooLong
 
 
 def split_relaxed(value: str) -> list[Word]:

@@ -120,10 +120,11 @@ def _by_options(policy: Policy, obs: Observation) -> list[Daemon]:
 
 def _stopped(policy: Policy, obs: Observation) -> Daemon:
     argv = unit_start(policy, obs).argv
-    config = host_paths.as_opened(processes.flag(argv, *CONFIG)) or releases.CONFIG
+    config, address = (host_paths.as_opened(start.known_path(processes.flag(argv, *flag))) for flag in (CONFIG, ADDRESS))
+    config = config or releases.CONFIG
     binary = find_program(obs)
     unit = policy.service or (releases.UNIT if obs.unit(releases.UNIT) else "")
-    return Daemon(config, host_paths.as_opened(processes.flag(argv, *ADDRESS)), binary, unit, False, _manager(obs, config))
+    return Daemon(config, address, binary, unit, False, _manager(obs, config))
 
 
 def _manager(obs: Observation, config: str) -> Manager:

@@ -139,6 +139,8 @@ def places(policy: Policy, obs: Observation) -> Paths:
             start.require_known(unit, value, flag)
         for flag, values in ((HOOKS[0], given.hooks_dirs), (CDI[0], given.cdi_dirs)):
             start.require_known(unit, ",".join(values), flag)
+    elif not running:  # a host's report of a daemon that does not run does without what is not known
+        named, beside = start.known_path(named), start.known_path(beside)
     config = policy.config_path or host_paths.as_opened(named) or releases.CONFIG
     # A main file of one's own has its drop-ins next to it, as the default one has.
     directory = host_paths.as_opened(beside) or f"{config}.d"

@@ -92,7 +92,7 @@ def _config_by_flag(policy: Policy, obs: Observation, argv: Flags) -> str:
     given = (values(argv, "--config-file") or [""])[-1]
     if policy.root != "/":
         start.require_known(unit_start(policy, obs), given, "--config-file")
-    return given if process(obs) or given.startswith("/") else ""
+    return given if process(obs) else start.known_path(given)
 
 
 def named_or_default(policy: Policy, obs: Observation) -> Paths:

@@ -79,6 +79,9 @@ ARGUMENTS: dict[str, tuple[dict[str, str], list[str]]] = {
     "a file that nobody knows": (
         {UNIT: f"[Service]\nEnvironment=F=/a\nEnvironmentFile=/etc/%H.env\nExecStart={D} --config-file=${{F}}\n"},
         [D, f"--config-file={HIDDEN}"]),
+    "a file whose name does not travel": (
+        {UNIT: f"[Service]\nEnvironment=F=/a\nEnvironmentFile=/etc/o[n]e\nExecStart={D} --config-file=${{F}}\n", "/etc/one": "F=/b\n"},
+        [D, f"--config-file={HIDDEN}"]),
     "public report: runtimes in a file of the unit's environment": (
         # https://github.com/NVIDIA/nvidia-docker/issues/1002
         {UNIT: f"[Service]\nEnvironmentFile=-/etc/sysconfig/docker\nEnvironmentFile=-/run/docker/runtimes.env\nExecStart={D} "
@@ -128,6 +131,34 @@ def test_a_stopped_daemon_of_a_host_by_the_files_that_systemd_names(tmp_path: Pa
             except NeedMore as more:
                 plain = tree.look(plain, more.questions)
         assert found.argv == argv
+
+
+WITH_FILE = "[Service]\nEnvironmentFile=/etc/one\n"
+BOMBS: dict[str, dict[str, str]] = {
+    "a variable as often as there is room": {UNIT: f"{WITH_FILE}ExecStart={D} {'$A ' * 9000}\n", "/etc/one": f"A={'a ' * 9000}\n"},
+    "the same within words": {UNIT: f"{WITH_FILE}ExecStart={D} {'${A}' * 9000}\n", "/etc/one": f"A={'a' * 9000}\n"},
+    "many variables": {UNIT: f"[Service]\nExecStart={D} {' '.join(f'$A{n}' for n in range(65))}\n"},
+    "many files with an environment": {UNIT: "[Service]\n" + "EnvironmentFile=/etc/one\n" * 65 + f"ExecStart={D} $A\n"},
+    "long drop-ins": {UNIT: f"[Service]\nExecStart={D}\n", **{f"{DROP_IN}{n}.conf": "#" * 90_000 for n in range(3)}},
+    "long files with an environment": {
+        UNIT: f"[Service]\nEnvironmentFile=/etc/a*\nExecStart={D} $A\n", **{f"/etc/a{n}": "#" * 90_000 for n in range(3)}},
+    "a long unit": {UNIT: f"[Service]\nExecStart={D}\n{'#' * (1 << 18)}"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("files", BOMBS.values(), ids=BOMBS)
+def test_a_unit_of_more_than_is_read_is_refused(files: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(PlanError):
+        started(in_tree(tmp_path, files))
+
+
+def test_a_stopped_daemon_whose_unit_cannot_be_read_stops_no_plan() -> None:
+    """Another engine of the host may run. One that does not run is refused for that."""
+    unit = {"LoadState": "loaded", "FragmentPath": UNIT, "DropInPaths": "", "ActiveState": "inactive"}
+    doubt = {"type": "file", "error": {"kind": "untrusted", "message": f"{UNIT} may be written to by others"}}
+    for content in (doubt, f"[Service]\nExecStart={D} --config-file=%h/x.json\n"):
+        seen = obs(files={UNIT: content}, units={"docker.service": unit})
+        assert docker.places(Policy(), seen).config == docker.CONFIG
 
 
 # ---------------------------------------------------------------- engines

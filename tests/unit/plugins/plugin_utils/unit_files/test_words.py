@@ -83,7 +83,7 @@ FILLED: dict[str, list[str]] = {
 
 @pytest.mark.parametrize(("word", "arguments"), FILLED.items())
 def test_variables(word: str, arguments: list[str]) -> None:
-    assert words.fill_variables([word], VARIABLES) == arguments
+    assert words.fill_variables([word], VARIABLES, 100) == arguments
 
 
 def test_the_variables_that_words_refer_to() -> None:
