@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import dataclasses as dc
 import posixpath
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 # The load path of the system's manager, the first directory with a name counts; /lib where it is not merged with /usr/lib.
@@ -26,7 +27,8 @@ FOLDERS = (
     "/run/systemd/generator.late",
 )  # fmt: skip
 _ALIASES = ("/etc/systemd/system", "/run/systemd/system")  # where `systemctl enable` makes the links of a unit's Alias=
-_MOST_NAMES = 8
+_MOST_NAMES = 8  # of one unit that are followed; each has more than a hundred places for drop-ins
+_VALID = re.compile(r"[A-Za-z0-9:_.\\@-]{1,255}")  # VALID_CHARS in basic/unit-name.c: without the signs of a pattern
 
 
 @dc.dataclass(frozen=True)
@@ -65,15 +67,19 @@ def find_files(obs: Observation, unit: str) -> UnitFiles:
         real = str(own.get("real") or "")
         target = posixpath.basename(real)
         if posixpath.dirname(real) in FOLDERS and target not in (name, *_templates(name)):  # an alias
-            if target in names or len(names) >= _MOST_NAMES:
+            if target in names or not _VALID.fullmatch(target):
                 return UnitFiles(unit)
+            _require_few([*names, target], str(own["path"]))
             names, name, own = [target, *names], target, None  # drop-ins of its own name outrank those of aliases
             entries.update(_entries(obs, target))
     if not own.get("real") or own.get("type") != "file":
         return UnitFiles(unit)
     known = (*names, *(template for one in names for template in _templates(one)))
     links = {posixpath.basename(path): str(entry.get("real")) for path, entry in entries.items() if posixpath.dirname(path) in _ALIASES}
-    others = [other for other, real in links.items() if other not in known and posixpath.split(real) in _places(known)]
+    places = _places(known)
+    linked = (other for other, real in links.items() if other not in known and posixpath.split(real) in places)
+    others = [other for other in linked if _VALID.fullmatch(other)]
+    _require_few([*names, *others], str(own["path"]))
     missing = [ask_for(other) for other in others if not obs.asked(ask_for(other))]
     if missing:
         raise NeedMore(missing)
@@ -81,6 +87,16 @@ def find_files(obs: Observation, unit: str) -> UnitFiles:
         entries.update(_entries(obs, other))
     names += others
     return UnitFiles(name, str(own["path"]), _drop_ins(entries, names), alias=len(names) > 1)
+
+
+def _require_few(names: list[str], where: str) -> None:
+    if len(names) > _MOST_NAMES:
+        raise PlanError(
+            f"the unit has more than {_MOST_NAMES} names",
+            where=where,
+            why="drop-ins of each count, and no more are followed",
+            next=f"Remove links to this unit from {' and '.join(_ALIASES)}, and run again",
+        )
 
 
 def _places(names: Iterable[str]) -> set[tuple[str, str]]:
@@ -100,10 +116,13 @@ def _drop_ins(entries: Mapping[str, Mapping[str, Any]], names: Iterable[str]) ->
     """Sort drop-ins by the names of their files; of one name the first folder has it. A link to nothing or to a device says nothing."""
     folders = dict.fromkeys(folder for name in names for folder in _own_folders(name))
     kinds = dict.fromkeys(f"{folder}/{_kind(name)}.d" for name in names for folder in FOLDERS)
+    inside: dict[str, list[str]] = {}
+    for path in entries:
+        inside.setdefault(posixpath.dirname(path), []).append(path)
     found: dict[str, str] = {}
     for folder in (*folders, *kinds):
-        for path in sorted(entries):
-            if posixpath.dirname(path) == folder and path.endswith(".conf"):
+        for path in inside.get(folder, ()):
+            if path.endswith(".conf"):
                 found.setdefault(posixpath.basename(path), path)
     there = (found[name] for name in sorted(found, key=lambda name: name.encode("utf-8", "surrogateescape")))
     return tuple(path for path in there if entries[path].get("real") and entries[path].get("type") == "file")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import search
 
@@ -52,6 +52,10 @@ CASES: dict[str, tuple[str, dict[str, str], str, list[str]]] = {
     "drop-ins of an alias": (
         D, {f"{USR}/{D}": "", f"{ETC}/nick.service": f"{LINK}{USR}/{D}", f"{USR}/nick.service.d/1.conf": ""},
         f"{USR}/{D}", [f"{USR}/nick.service.d/1.conf"]),
+    "links that are no names of units": (
+        D, {f"{USR}/{D}": "", f"{ETC}/a*.service": f"{LINK}{USR}/{D}", f"{ETC}/an.service.d/1.conf": "", f"{ETC}/a b.service": LINK + D},
+        f"{USR}/{D}", []),
+    "a link to what is no unit's name": (D, {f"{ETC}/{D}": f"{LINK}{USR}/*.service", f"{USR}/*.service": ""}, "", []),
     "an alias that leads in a circle": (D, {f"{ETC}/{D}": f"{LINK}{USR}/{D}", f"{USR}/{D}": ""}, f"{ETC}/{D}", []),
     "an instance": (
         "t@i.service", {f"{USR}/t@.service": "", f"{USR}/t@.service.d/1.conf": "", f"{ETC}/t@i.service.d/2.conf": ""},
@@ -71,6 +75,17 @@ def test_the_files_of_a_unit(unit: str, there: dict[str, str], own: str, drop_in
             tree.write(path, "[Service]\n")
     found = find(tree, unit)
     assert (found.own, list(found.drop_ins)) == (own, drop_ins)
+
+
+def test_names_without_end_are_refused(tmp_path: Path) -> None:
+    """Each name has more than a hundred places for drop-ins, and more with each dash in it."""
+    tree = Tree(tmp_path / "tree")
+    tree.write(f"{USR}/{D}", "")
+    tree.path(ETC).mkdir(parents=True)
+    for number in range(9):
+        tree.path(f"{ETC}/{'a-' * 100}{number}.service").symlink_to(f"{USR}/{D}")
+    with pytest.raises(PlanError):
+        find(tree, D)
 
 
 def find(tree: Tree, unit: str) -> search.UnitFiles:
