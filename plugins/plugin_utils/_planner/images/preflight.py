@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import facts, nvidia_require
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.inspected import Inspected
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.nvidia_require import CUDA_VERSION, DISABLE, PREFIX, short
@@ -28,10 +27,7 @@ def questions() -> list[queries.Question]:
 
 def is_switched_off(obs: Observation) -> bool:
     """Tell whether the host's owner has switched requirements off. A file that cannot be read switches nothing off."""
-    file = obs.file(toolkit_config.PATH, KEEP)
-    if not file.exists or file.error or file.fault:
-        return False
-    return toml.lookup(toml_file.read(file).data, SWITCH) is True
+    return toolkit_config.read_setting(obs, SWITCH) is True
 
 
 def requirements(said: Inspected, host: facts.Host, decision: Mapping[str, Any], *, off: bool = False) -> dict[str, Any]:

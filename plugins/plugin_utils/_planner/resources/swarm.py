@@ -14,11 +14,13 @@ import dataclasses as dc
 import re
 from collections.abc import Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, traits
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text, toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, HostDecision, Instance, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
 
@@ -26,15 +28,20 @@ _VARIABLE = "DOCKER_RESOURCE_"  # swarmkit, genericresource.EnvFormat
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _LIKE_UUID = re.compile(r"(?:GPU|MIG)-", re.IGNORECASE)
 _MOST = 4  # GPUs that are named in a sentence
+_NOT_SENT = ("", "")  # in the place of a name and its value whose form does not leave the host
 
 
 @dc.dataclass(frozen=True)
 class Offered:
-    """The GPUs that a host offers to Swarm, as it names them. where, line: the place that does."""
+    """The GPUs that a host offers to Swarm, as it names them. where, line: the place that does.
+
+    known: False if the host has not sent their names, or the setting by which the NVIDIA runtime reads them.
+    """
 
     gpus: tuple[str, ...]
     where: str
     line: int | None = None
+    known: bool = True
 
     @property
     def place(self) -> str:
@@ -44,46 +51,44 @@ class Offered:
 def read_offered(policy: Policy, obs: Observation, instances: Sequence[Instance]) -> Offered | None:
     """Read which GPUs the host offers under names that the NVIDIA runtime is set to read; None if there are none."""
     found = next((i for i in instances if i.engine == traits.DOCKER and not i.refusal), None)
-    variables = _read_variables(obs) if found else ()
-    if found is None or not variables:
+    setting = toolkit_config.read_setting(obs, toolkit_config.SWARM) if found else None
+    if found is None or not isinstance(setting, str) or not setting:
         return None
-    try:
-        document = config.document(obs, found.config_path, policy.handlers)[1]
-    except PlanError:  # the plan for Docker says what is wrong with its file
+    pairs, where, line = _read_pairs(policy, obs, found)
+    if file_places.hidden(setting):
+        return Offered((), where, line, known=False) if pairs else None
+    variables = [word.strip().upper() for word in setting.split(",")]
+    gpus = tuple(gpu for name, gpu in pairs if f"{_VARIABLE}{name}".upper() in variables)
+    if not gpus and _NOT_SENT not in pairs:
         return None
+    return Offered(gpus, where, line, known=bool(gpus))
+
+
+def _read_pairs(policy: Policy, obs: Observation, docker: Instance) -> tuple[list[tuple[str, str]], str, int | None]:
+    """Read the names and values of a Docker's resources, with the place that sets them. Its flag outranks its file."""
     flags = config.flags_given(policy, obs)
     by_flag = config.values(flags, config.ADD_RESOURCE)
-    in_file = json_text.lookup(document, config.RESOURCES)
-    pairs = [str(item).partition("=")[::2] for item in by_flag or (in_file if isinstance(in_file, list) else ())]
-    gpus = tuple(value for name, value in pairs if f"{_VARIABLE}{name}".upper() in variables)
-    if not gpus:
-        return None
     if by_flag:
-        return Offered(gpus, flags.where or found.unit, flags.line)
-    return Offered(gpus, document.path, json_text.line_of(document, config.RESOURCES))
-
-
-def _read_variables(obs: Observation) -> tuple[str, ...]:
-    """Read the variables that the NVIDIA runtime looks for."""
-    value = _read_setting(obs, toolkit_config.SWARM)
-    return tuple(word.strip().upper() for word in value.split(",") if word.strip())
-
-
-def _read_setting(obs: Observation, key: tuple[str, ...]) -> str:
-    """Read a setting of the NVIDIA runtime, '' where the file does not set it. The plan for that file says if it is broken."""
-    if not obs.asked(queries.file(toolkit_config.PATH, toolkit_config.KEEP)):
-        return ""
-    file = obs.file(toolkit_config.PATH, toolkit_config.KEEP)
+        return [_split_pair(item) for item in by_flag], flags.where or docker.unit, flags.line
     try:
-        value = toml.lookup(toml_file.read(file).data, key) if file.exists else None
-    except PlanError:
-        return ""
-    return value if isinstance(value, str) else ""
+        document = config.document(obs, docker.config_path, policy.handlers)[1]
+    except PlanError:  # the plan for Docker says what is wrong with its file
+        return [], docker.config_path, None
+    listed = json_text.lookup(document, config.RESOURCES)
+    pairs = [_NOT_SENT] if file_places.hidden(listed) else [_split_pair(str(item)) for item in listed or ()]
+    return pairs, document.path, json_text.line_of(document, config.RESOURCES) if pairs else None
 
 
-def loses_assignment(offered: Offered | None, record: HostDecision) -> bool:
-    """Tell whether only a toolkit from 1.19 on reads the assignment, in the mode that the host gets."""
-    return offered is not None and toolkit_config.concerns(record) and record.runtime_mode != "legacy"
+def _split_pair(item: str) -> tuple[str, str]:
+    name, _equals, value = item.partition("=")
+    return _NOT_SENT if selection.HIDDEN in item else (name, value)
+
+
+def loses_assignment(offered: Offered | None, record: HostDecision) -> bool | None:
+    """Tell whether only a toolkit from 1.19 on reads the assignment, in the mode that the host gets; None if it is not known."""
+    if offered is None or not toolkit_config.concerns(record) or record.runtime_mode == "legacy":
+        return False
+    return True if offered.known else None
 
 
 def advise(policy: Policy, obs: Observation, instances: Sequence[Instance], record: HostDecision, driver: Driver) -> tuple[str, ...]:
@@ -111,7 +116,9 @@ def _advise_names(policy: Policy, offered: Offered, record: HostDecision, driver
 
 def _advise_mode(obs: Observation, offered: Offered, record: HostDecision) -> tuple[str, ...]:
     """Say what a new mode means. The table of known-bad combinations judges the toolkit's release where it is known."""
-    if not loses_assignment(offered, record) or _read_setting(obs, (*toolkit_config.RUNTIME, "mode")) == record.runtime_mode:
+    now = toolkit_config.read_setting(obs, (*toolkit_config.RUNTIME, "mode"))
+    if loses_assignment(offered, record) is False or now == record.runtime_mode:
         return ()
-    what = f"{offered.place}: Docker Swarm assigns GPUs to services, which the NVIDIA runtime reads in the mode {record.runtime_mode}"
+    assigns = "assigns" if offered.known else "may assign"
+    what = f"{offered.place}: Docker Swarm {assigns} GPUs to services, which the NVIDIA runtime reads in the mode {record.runtime_mode}"
     return (f"{what} from toolkit 1.19 on. If an older one stays on this host, set gpufleet_injection: legacy",)

@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Difference,
     HostDecision,
     Plan,
+    PlanError,
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
@@ -162,8 +163,19 @@ def calls_hook(obs: Observation, decision: Decision) -> bool:
     return there and bool(engine.asks_variable) and (first is None or version is None or version < first)
 
 
+def read_setting(obs: Observation, key: tuple[str, ...]) -> Any:
+    """Read one value of the file for advice, None if it is not there. A file that is broken has none: the plan for it says so."""
+    if not obs.asked(queries.file(PATH, KEEP)):
+        return None
+    file = obs.file(PATH, KEEP)
+    try:
+        return toml.lookup(toml_file.read(file).data, key) if file.exists and not file.error else None
+    except PlanError:
+        return None
+
+
 def advice(policy: Policy, obs: Observation, modes: Iterable[str]) -> tuple[str, ...]:
-    """What the owner's settings in this file break in these modes of the runtime."""
+    """Say what the owner's settings in this file break in these modes of the runtime."""
     file = owned_file.readable(obs.file(PATH, KEEP))
     return owners_settings.advice(policy, obs, toml_file.read(file) if file.exists else toml.parse("", PATH), modes)
 
@@ -223,10 +235,8 @@ def difference(path: str, key: tuple[str, ...], before: Any, after: Any) -> Diff
 
 def accepts_mounts(obs: Observation, differences: Iterable[Difference]) -> bool:
     """Tell whether containers may ask by mounts after a plan with these differences."""
-    file = obs.file(PATH, KEEP)
-    now = toml.lookup(toml_file.read(file).data, BY_MOUNT) if file.exists and not file.error else None
     planned = [d.after for d in differences if (d.path, d.key) == (PATH, toml.dotted(BY_MOUNT))]
-    return (planned[-1] if planned else now) is True
+    return (planned[-1] if planned else read_setting(obs, BY_MOUNT)) is True
 
 
 def change(file: File, document: toml.TomlDocument) -> transaction.Change:
