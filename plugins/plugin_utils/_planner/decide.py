@@ -10,6 +10,7 @@ from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import refusals, traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import platforms
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.device_plugin import Strategies
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.low_level import one_list
@@ -48,8 +49,6 @@ NO_PLUGIN = Strategies()
 # From the package nvidia-container-toolkit-operator-extensions (packaging/debian of the toolkit).
 MODE_BINARY = {"cdi": "nvidia-container-runtime.cdi", "legacy": "nvidia-container-runtime.legacy"}
 BASE_PACKAGES = ("nvidia-container-toolkit-base",)
-# Platforms on which NVIDIA's runtime finds the GPU in a mode of its own, which a mode that this collection sets would take away.
-OWN_MODES = ("tegra", "wsl")
 LEGACY_PACKAGES = ("nvidia-container-toolkit", "nvidia-container-toolkit-base", "libnvidia-container-tools", "libnvidia-container1")
 
 
@@ -105,9 +104,7 @@ def no_gpu(policy: Policy, driver: Driver) -> str:
     if policy.no_gpu == "fail":
         next_step = "Set gpufleet_no_gpu to skip or prepare, or take the host out of the group"
         raise PlanError("no NVIDIA GPU on this host", why=driver.evidence, next=next_step)
-    if (
-        driver.platform in OWN_MODES
-    ):  # nothing is prepared for a GPU to come: one is there, and the modes of this collection do not serve it
+    if driver.platform in platforms.OWN_MODES:  # a GPU is there already, and the modes of this collection do not serve it
         return driver.evidence
     return "" if policy.no_gpu == "prepare" else f"no GPU: {driver.evidence}"
 

@@ -15,6 +15,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
 
 Name = Literal["wsl", "tegra"]
+# Platforms on which NVIDIA's runtime finds the GPU in a mode of its own, which a mode that this collection sets would take away.
+OWN_MODES: tuple[Name, ...] = ("tegra", "wsl")
 WSL_NODE, TEGRA_FILE = "/dev/dxg", "/etc/nv_tegra_release"
 # What upstream takes for a GPU that is part of a system on a chip, by the name that NVML gives it.
 TEGRA_MODEL = re.compile(r"\(nvgpu\)|NVIDIA Thor")

@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import platforms
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import chips, cpu, cuda, dotted, facts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -47,7 +48,8 @@ def seen(policy: Policy, obs: Observation, targets: cpu.Targets) -> tuple[facts.
 
 def has_no_gpu(policy: Policy, obs: Observation) -> bool:
     """Tell whether it is certain that the host has no GPU, so that an image for one is not missing there."""
-    return driver.parse(policy, obs).state == "none"
+    found = driver.parse(policy, obs)
+    return found.state == "none" and found.platform not in platforms.OWN_MODES
 
 
 def gpu(found: Gpu, device: str) -> facts.Gpu:

@@ -11,7 +11,7 @@ nothing undoes what our key is for: dnf.conf(5), `gpgcheck` and `repo_gpgcheck`;
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan
@@ -20,13 +20,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 PATTERNS = {"dnf": "/etc/yum.repos.d/*.repo", "zypper": "/etc/zypp/repos.d/*.repo"}
 SWITCHES = ("enabled", "gpgcheck", "repo_gpgcheck")
-ON = ("1", "yes", "true", "on")
+ON = ("1", "yes", "true", "on")  # in small or capital letters
 OFF = ("0", "no", "false", "off")
 HEADER = r"^\["  # of a name no more than that it begins
 
 
 def keep(url: str) -> Keep:
-    switch = rf"^(?:{'|'.join(SWITCHES)})[ \t]*=[ \t]*(?:{'|'.join((*ON, *OFF))})[ \t]*$"
+    switch = rf"^(?:{'|'.join(SWITCHES)})[ \t]*=[ \t]*(?i:{'|'.join((*ON, *OFF))})[ \t]*$"
     return {"format": "text", "patterns": [HEADER, switch, rf"^baseurl[ \t]*=[ \t]*{_same(url)}[ \t]*$"]}
 
 
@@ -40,7 +40,7 @@ def _same(url: str) -> str:
 
 def unchecked(obs: Observation, url: str, manager: str, own: str) -> Plan:
     """Name the files by which packages come from our repository without a check. own: the path of our source."""
-    found = [f.path for f in obs.glob(PATTERNS[manager], keep(url)) if f.path != own and any(_sections(f.content or "", url))]
+    found = [f.path for f in obs.glob(PATTERNS[manager], keep(url)) if f.path != own and _installs_unchecked(f.content or "", url)]
     return Plan(advice=tuple(_advice(path, manager) for path in found))
 
 
@@ -51,11 +51,13 @@ def _advice(path: str, manager: str) -> str:
     )
 
 
-def _sections(content: str, url: str) -> Iterator[bool]:
-    """Give True for each section that is switched on, has this address and checks nothing."""
-    for section in re.split(rf"(?m){HEADER}", content)[1:]:
-        values = dict(re.findall(r"(?m)^(\w+)[ \t]*=[ \t]*(\S+)[ \t]*$", section))
-        checks = [values.get(name) for name in ("gpgcheck", "repo_gpgcheck")]
-        here = re.fullmatch(_same(url), values.get("baseurl", "")) and values.get("enabled", "1") in ON
-        if here and not any(value in ON for value in checks) and any(value in OFF for value in checks):
-            yield True
+def _installs_unchecked(content: str, url: str) -> bool:
+    """Tell whether a section is switched on, has this address and checks nothing."""
+    sections = re.split(rf"(?m){HEADER}", content)[1:]
+    return any(_checks_nothing(dict(re.findall(r"(?m)^(\w+)[ \t]*=[ \t]*(\S+)[ \t]*$", section)), url) for section in sections)
+
+
+def _checks_nothing(values: Mapping[str, str], url: str) -> bool:
+    enabled, *checks = (values.get(name, "").lower() for name in SWITCHES)
+    here = re.fullmatch(_same(url), values.get("baseurl", "")) and enabled in ("", *ON)
+    return bool(here) and not set(checks) & set(ON) and bool(set(checks) & set(OFF))

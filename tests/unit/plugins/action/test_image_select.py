@@ -117,6 +117,14 @@ def test_a_host_without_a_gpu_is_told_why(host: Host, file: str) -> None:
     assert found["without_gpu"]
 
 
+@pytest.mark.parametrize("path", ["/dev/dxg", "/etc/nv_tegra_release"])
+def test_a_gpu_that_is_no_pci_device_is_one(path: str, host: Host, file: str) -> None:
+    """WSL and Jetson: an image for their GPU is missing if none fits."""
+    host.write(path, "")
+    found = host.task("image_select", catalogue=file)
+    assert (found["failed"], found["without_gpu"]) == (True, False)
+
+
 def test_a_host_whose_driver_is_not_loaded_may_have_a_gpu(host: Host, file: str) -> None:
     host.write(f"/sys/bus/pci/devices/{gpus.BUSES[0]}/vendor", "0x10de\n")
     host.write(f"/sys/bus/pci/devices/{gpus.BUSES[0]}/class", "0x030200\n")

@@ -33,10 +33,14 @@ UNCHECKED = {
     "with blanks, and a slash at the end": GUIDE.replace("=", " = ").replace("$basearch", "$basearch/"),
     "behind a section of another repository": f"[base]\nbaseurl=http://user:hunter2@mirror.example/base\ngpgcheck=1\n\n{GUIDE}",
     "on by default": GUIDE.replace("enabled=1\n", ""),
+    "in capital letters, which both read": GUIDE.replace(
+        "repo_gpgcheck=0\ngpgcheck=0\nenabled=1", "repo_gpgcheck=No\ngpgcheck=False\nenabled=TRUE"
+    ),
     "one check is off, and the other one is not named": GUIDE.replace("repo_gpgcheck=0\n", ""),
 }
 LEFT = {
     "the metadata is checked, as in NVIDIA's own file": GUIDE.replace("repo_gpgcheck=0", "repo_gpgcheck=1"),
+    "the packages are checked, in capital letters": GUIDE.replace("\ngpgcheck=0", "\ngpgcheck=Yes"),
     "the packages are checked": GUIDE.replace("\ngpgcheck=0", "\ngpgcheck=yes"),
     "switched off": GUIDE.replace("enabled=1", "enabled=0"),
     "a comment": GUIDE.replace("baseurl", "#baseurl"),
