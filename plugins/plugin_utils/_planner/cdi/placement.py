@@ -11,10 +11,9 @@ read by all, the run is refused. With gpufleet_cdi_spec_dirs the engines are tol
 from __future__ import annotations
 
 import dataclasses as dc
-import posixpath
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import refusals, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, refusals, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -150,8 +149,8 @@ def merged(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 def cleaned(directories: Iterable[str]) -> tuple[str, ...]:
     """Return each directory once, by the name that this collection has for it: /run and /var/run are one."""
-    paths = (posixpath.normpath(d) for d in directories if d)
-    return tuple(dict.fromkeys(f"/var{path}" if f"{path}/".startswith("/run/") else path for path in paths))
+    paths = (host_paths.clean(d) for d in directories if d)
+    return host_paths.clean_directories(f"/var{path}" if f"{path}/".startswith("/run/") else path for path in paths)
 
 
 def is_volatile(directory: str) -> bool:

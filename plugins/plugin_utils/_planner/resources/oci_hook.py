@@ -69,7 +69,7 @@ def directories(policy: Policy, obs: Observation, record: HostDecision) -> tuple
     where = crio_config.places(policy, obs)
     binary = str(crio_config.process(obs).get("exe") or "")
     force = crio_config.in_force(policy, obs, where, binary, crio_config.pair(decision.engine_version))
-    return cleaned(force.hooks_dirs)
+    return tuple(name for name in force.hooks_dirs if name.startswith("/"))
 
 
 def written_in(policy: Policy, obs: Observation) -> tuple[str, ...]:
@@ -77,12 +77,8 @@ def written_in(policy: Policy, obs: Observation) -> tuple[str, ...]:
     if policy.root == "/" and crio_config.process(obs):
         said = crio_config.from_status(obs.try_cri(crio_config.places(policy, obs).socket, pid=crio_config.pid(obs)))
         if said and said.hooks_dirs:
-            return cleaned(said.hooks_dirs)
+            return tuple(name for name in said.hooks_dirs if name.startswith("/"))
     return (DIRECTORY,)
-
-
-def cleaned(found: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(posixpath.normpath(name) for name in found if name.startswith("/")))
 
 
 def plan(policy: Policy, obs: Observation, record: HostDecision, decided: Decided = by_policy) -> Plan:

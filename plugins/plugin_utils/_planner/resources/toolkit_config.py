@@ -163,27 +163,30 @@ def calls_hook(obs: Observation, decision: Decision) -> bool:
     return there and bool(engine.asks_variable) and (first is None or version is None or version < first)
 
 
+def read_document(obs: Observation) -> toml.TomlDocument:
+    """Read the file, without a key where there is none. PlanError if it is broken."""
+    file = owned_file.readable(obs.file(PATH, KEEP))
+    return toml_file.read(file) if file.exists else toml.parse("", PATH)
+
+
 def read_setting(obs: Observation, key: tuple[str, ...]) -> Any:
     """Read one value of the file for advice, None if it is not there. A file that is broken has none: the plan for it says so."""
     if not obs.asked(queries.file(PATH, KEEP)):
         return None
-    file = obs.file(PATH, KEEP)
     try:
-        return toml.lookup(toml_file.read(file).data, key) if file.exists and not file.error else None
+        return toml.lookup(read_document(obs).data, key)
     except PlanError:
         return None
 
 
 def advice(policy: Policy, obs: Observation, modes: Iterable[str]) -> tuple[str, ...]:
     """Say what the owner's settings in this file break in these modes of the runtime."""
-    file = owned_file.readable(obs.file(PATH, KEEP))
-    return owners_settings.advice(policy, obs, toml_file.read(file) if file.exists else toml.parse("", PATH), modes)
+    return owners_settings.advice(policy, obs, read_document(obs), modes)
 
 
 def as_spelled(obs: Observation, wanted: dict[tuple[str, ...], Any]) -> dict[tuple[str, ...], Any]:
     """Keep the file's spelling of directories that are the wanted ones: the runtime reads them by the CDI library, which cleans them."""
-    file = owned_file.readable(obs.file(PATH, KEEP))
-    there = toml.lookup(toml_file.read(file).data, SPEC_DIRS) if file.exists and SPEC_DIRS in wanted else None
+    there = toml.lookup(read_document(obs).data, SPEC_DIRS) if SPEC_DIRS in wanted else None
     same = isinstance(there, list) and list(host_paths.clean_directories(map(str, there))) == wanted[SPEC_DIRS]
     return {**wanted, SPEC_DIRS: there} if same else wanted
 
@@ -192,9 +195,8 @@ def directories(policy: Policy, obs: Observation, record: HostDecision) -> dict[
     """Return the key for the directories of CDI specs, where engines' own settings lead to one that the runtime does not look into."""
     if policy.cdi_spec_dirs or not record.cdi_place or record.cdi_owner != "collection":
         return {}
-    file = owned_file.readable(obs.file(PATH, KEEP))
-    found = toml.lookup(toml_file.read(file).data, SPEC_DIRS) if file.exists else None
-    there = tuple(str(d) for d in found) if isinstance(found, list) else CDI_DIRS
+    found = toml.lookup(read_document(obs).data, SPEC_DIRS)
+    there = host_paths.clean_directories(map(str, found)) if isinstance(found, list) else CDI_DIRS
     return {} if record.cdi_place in there else {SPEC_DIRS: list(record.cdi_dirs)}
 
 
@@ -203,8 +205,7 @@ def with_earlier(obs: Observation, runtimes: list[str]) -> list[str]:
 
     A program that is not seen now may be back with the next update, and without it containers of an engine would not start.
     """
-    file = owned_file.readable(obs.file(PATH, KEEP))
-    there = toml.lookup(toml_file.read(file).data, RUNTIMES) if file.exists else None
+    there = toml.lookup(read_document(obs).data, RUNTIMES)
     return list(dict.fromkeys([*runtimes, *(there if isinstance(there, list) else ())]))
 
 

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker_detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import detect as podman
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -332,6 +333,10 @@ def test_the_engines_directories_have_one_name(how: str) -> None:
     hooks = "/etc/x/../hooks.d" if how == "two dots" else "/etc/hooks.d"  # CRI-O opens it as it is, and the CDI library does not
     assert (force.hooks_dirs, force.cdi_dirs) == ((hooks,), ("/etc/cdi",))
     assert docker_detect.cdi("28.5.2", {"CDISpecDirs": [spell("/etc/cdi", how)]}, None).dirs == ("/etc/cdi",)
+    stopped = obs(files={"/etc/docker/daemon.json": json.dumps({"cdi-spec-dirs": [spell("/etc/cdi", how)]})})
+    assert docker_detect.configured_dirs(Policy(), stopped, "/etc/docker/daemon.json") == ("/etc/cdi",)
+    conf = obs(files={"/etc/containers/containers.conf": f'[engine]\ncdi_spec_dirs = ["{spell("/etc/cdi", how)}"]\n'})
+    assert podman.looks_into(conf, "5.5.0") == ("/etc/cdi",)
 
 
 ENDPOINTS = [

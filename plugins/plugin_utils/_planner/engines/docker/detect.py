@@ -204,7 +204,7 @@ def switch(obs: Observation, path: str) -> bool | None:
 def configured_dirs(policy: Policy, obs: Observation, path: str) -> tuple[str, ...]:
     """Return the directories of CDI specs by flag or file, which hold once CDI is on. `[""]` is the plan's to refuse."""
     found = config.by_flag(config.flags_given(policy, obs), "cdi-spec-dirs") or setting(obs, path, "cdi-spec-dirs")
-    return tuple(str(d) for d in found if d) if isinstance(found, list | tuple) else CDI_DIRS
+    return host_paths.clean_directories(str(d) for d in found if d) if isinstance(found, list | tuple) else CDI_DIRS
 
 
 def cdi(version: str, info: Mapping[str, Any], on: bool | None, configured: tuple[str, ...] = CDI_DIRS) -> Cdi:

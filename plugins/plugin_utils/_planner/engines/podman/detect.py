@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, refusals, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, queries, refusals, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import directories
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -61,7 +61,7 @@ def refuse_old(version: str) -> Refusal:
 
 def looks_into(obs: Observation, version: str) -> tuple[str, ...]:
     found = directories.configured(obs, version)
-    return found.names if found and found.names else CDI_DIRS
+    return host_paths.clean_directories(found.names) if found and found.names else CDI_DIRS
 
 
 def looking(obs: Observation, readers: Iterable[consumers.Consumer]) -> tuple[consumers.Consumer, ...]:

@@ -29,6 +29,8 @@ CHOSEN: dict[str, tuple[Lists, Lists, str | None]] = {
     "the usual ones": ({"containerd": CDI_DIRS}, {"podman": CDI_DIRS}, None),
     "two engines with the usual ones": ({"containerd": CDI_DIRS, "docker": CDI_DIRS}, {}, None),
     "the usual ones in other spellings": ({"containerd": ("/etc/cdi/", "/run/cdi")}, {}, None),
+    "the usual ones with a second slash in front": ({"containerd": ("//etc/cdi", "//run/cdi")}, {}, None),
+    "the usual ones, one of which counts in its last place": ({"containerd": (RUN, ETC, "/run/cdi/")}, {}, None),
     "only the one that a boot empties": ({"containerd": (RUN,)}, {}, RUN),
     "directories of its own": ({"containerd": (OWN, "/var/cdi/dynamic")}, {}, OWN),
     "one of its own beside the usual ones": ({"containerd": ("/usr/cdi", ETC, RUN)}, {}, ETC),
@@ -138,6 +140,13 @@ def test_a_host_gets_its_spec_where_the_engine_looks(
     assert {path for path, (data, *_rest) in home.state().items() if data is not None} == {
         path for path, (data, *_rest) in before.items() if data is not None
     }
+
+
+def test_a_directory_that_the_nvidia_runtime_reads_by_another_spelling_is_not_written_again(tmp_path: pathlib.Path) -> None:
+    own = f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["/etc/cdi", "{OWN}/"]\n'
+    home = host(tmp_path, {CONTAINERD: containerd((OWN,)), NVIDIA: own})
+    made = home.node(engines=("containerd",), engine_version="1.7.24")
+    assert [d["key"] for d in made["differences"] if "spec-dirs" in str(d["key"])] == []
 
 
 @pytest.mark.parametrize(("kubelet", "directories", "said"), [(True, (OWN,), True), (True, (OWN, RUN), False), (False, (OWN,), False)])

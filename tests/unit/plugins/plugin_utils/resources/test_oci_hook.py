@@ -121,6 +121,13 @@ def test_hooks_of_all_directories_count(cdi: Any, there: dict[str, str], changes
     assert bool(plan.advice) == (FOREIGN in there.values())
 
 
+def test_a_directory_is_named_as_crio_opens_it() -> None:
+    """For the kernel a link before `..` leads elsewhere, and CRI-O hands the path to it as it is."""
+    tree, said = Policy(cdi="disabled", root="/tree"), '[crio.runtime]\nhooks_dir = ["/opt/x/../hooks.d"]\n'
+    plan = oci_hook.plan(tree, obs(files={MACHINE_CONFIG: said}), record(tree, CRIO))
+    assert [c["path"] for c in plan.changes] == ["/opt/x/../hooks.d/oci-nvidia-hook.json"]
+
+
 def test_a_hook_in_any_directory_of_a_running_crio_is_taken_back() -> None:
     said = {"info": {"config": {"crio": {"HooksDir": ["/run/containers/oci/hooks.d", "/opt/hooks.d"], "Runtimes": {}}}}}
     written = {SECOND: {"existed": False, "sha256_after": sha(oci_hook.text())}}
