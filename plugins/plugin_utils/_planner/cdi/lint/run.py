@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import document_rules, host_rules, projection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint.rules import Finding, ordered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -183,7 +184,7 @@ def _device(path: str, document: SpecDocument | None) -> str:
 
 
 def _on_host(policy: Policy, obs: Observation, loaded: list[Loaded]) -> list[Finding]:
-    nodes = policy.root == "/"
+    nodes = policy.root == "/" or _shows_nodes(policy, obs, loaded)
     wanted = sorted({p for file in loaded for p in host_rules.paths(file.document.value, nodes=nodes)})
     more = [q for q in map(host_rules.question, wanted) if not obs.asked(q)]
     if more:
@@ -193,6 +194,15 @@ def _on_host(policy: Policy, obs: Observation, loaded: list[Loaded]) -> list[Fin
         for file in loaded
         for device, problem in host_rules.check(file.document.value, obs, nodes=nodes)
     ]
+
+
+def _shows_nodes(policy: Policy, obs: Observation, loaded: list[Loaded]) -> bool:
+    """Tell whether a tree has nodes of the driver, as an image has none: then its /dev is judged like a host's."""
+    asked = [queries.glob(pattern, content=False) for pattern in gpus.dev_globs(gpus.dev_root(policy))] if loaded else []
+    unasked = [question for question in asked if not obs.asked(question)]
+    if unasked:
+        raise NeedMore(unasked)
+    return bool(asked) and any(path.startswith("/dev/nvidia") for path in gpus.nodes(obs, gpus.dev_root(policy)))
 
 
 def _resolving(resolved: lookup.Resolved) -> Iterator[Finding]:

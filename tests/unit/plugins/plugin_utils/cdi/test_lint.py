@@ -219,9 +219,17 @@ def test_a_remedy_names_nvidias_packages_for_what_they_bring_only(edits: str, go
     assert (way in finding.remedy, "nvidia" in finding.remedy) == (True, bool(way))
 
 
-def test_an_offline_tree_has_no_nodes_but_files() -> None:
+TREES = [
+    # the device nodes that a tree has, what is found
+    ({path: None for path in HOST if path.startswith("/dev/")}, [("mount-missing", 5)]),
+    ({}, [("mount-missing", 5), ("node-missing", 5)]),
+]
+
+
+@pytest.mark.parametrize(("nodes", "found"), TREES, ids=["an image has none", "one that has the driver's is judged like a host"])
+def test_the_nodes_of_a_tree(nodes: dict[str, None], found: list[tuple[str, int]]) -> None:
     text = spec(f"deviceNodes: [{{path: /dev/gone}}], {lib('/gone')}")
-    assert short(checked({ETC: text}, policy=Policy(root="/srv/image"))) == [("mount-missing", 5)]
+    assert sorted(short(checked({ETC: text, **nodes}, policy=Policy(root="/srv/image")))) == found
 
 
 def file(**more: Any) -> dict[str, Any]:
