@@ -263,6 +263,11 @@ def _id_names(root, database):
         return {}
 
 
+def encoded(path):
+    """The bytes of a host path: names on a disk need not be UTF-8."""
+    return path.encode("utf-8", "surrogateescape")
+
+
 def spot(root, path):
     """The path with the links of its directories resolved, its own not."""
     directory, name = os.path.split(path.rstrip("/"))

@@ -231,18 +231,18 @@ def outcome(meta):
 
 def quoted(path):
     """A path as a name, as urllib.parse.quote() makes it, which takes longer to import than to write again."""
-    return "".join(chr(byte) if chr(byte) in _AS_IT_IS else "%%%02X" % byte for byte in bytearray(path.encode("utf-8")))
+    return "".join(chr(byte) if chr(byte) in _AS_IT_IS else "%%%02X" % byte for byte in bytearray(host_files.encoded(path)))
 
 
 def unquoted(name):
     plain = re.sub(b"%([0-9A-F]{2})", lambda found: binascii.a2b_hex(found.group(1)), name.encode("utf-8"))
-    return plain.decode("utf-8", "replace")
+    return plain.decode("utf-8", "surrogateescape")
 
 
 def original_dir(base, path):
     name = quoted(path)
     if len(name) > 200:
-        name = name[:120] + "-" + host_files.sha256(path.encode("utf-8"))
+        name = name[:120] + "-" + host_files.sha256(host_files.encoded(path))
     return os.path.join(base, "originals", name)
 
 

@@ -184,7 +184,7 @@ def _whole(data, _places, _comments):
 def _text(data, patterns, filler):
     """What a pattern matches is shown, ^ and $ being those of a line; all else becomes comments, line by line, or that many fillers."""
     work, at = _Work(data, []), 0
-    found = sorted(match.span() for pattern in patterns for match in re.finditer(_bytewise(pattern), work.text, re.MULTILINE))
+    found = sorted(match.span() for pattern in patterns for match in re.finditer(_bytewise(pattern), work.text, re.M | re.ASCII))
     for start, end in found + [(len(work.text), len(work.text))]:
         for line in re.finditer(r"[^\r\n]+", work.text[at:start]):
             hidden = filler * len(line.group()) if filler else placeholders.comment(line.group())
@@ -223,7 +223,12 @@ def _by_line(rule):
 
 def _listed_text(places, name, value):
     shape = selection.listed(places, [name])
-    return shape is not None and fits(shape, value)
+    return shape is not None and fits(shape, _as_text(value))
+
+
+def _as_text(value):
+    """The text of a value that has one character for each byte. A byte that is no UTF-8 has no shape."""
+    return value.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 def _flags(data, places, _comments):
@@ -289,7 +294,7 @@ class _Above(object):
 def _listed_value(places, path, found):
     shape = selection.listed(places, path)
     value = found.group(2) or found.group(3) or found.group(4) or ""
-    return shape is not None and fits(shape, value == "true" if shape == "bool" and value in ("true", "false") else value)
+    return shape is not None and fits(shape, value == "true" if shape == "bool" and value in ("true", "false") else _as_text(value))
 
 
 _FORMATS = {"toml": _toml, "json": _json, "whole": _whole, "yaml": _yaml, "env": _by_line(_ENV_LINE), "flags": _flags}

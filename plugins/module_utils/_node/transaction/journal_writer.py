@@ -354,7 +354,7 @@ def _place_original(base, path, meta, data):
 
 def _aside(directory):
     """Where an original is made. names() of the journal passes over what begins with a dot."""
-    return os.path.join(os.path.dirname(directory), ".new-" + host_files.sha256(directory.encode("utf-8"))[:16])
+    return os.path.join(os.path.dirname(directory), ".new-" + host_files.sha256(host_files.encoded(directory))[:16])
 
 
 def _made_before(base, real):

@@ -174,7 +174,7 @@ def spot(root, real, made_dirs, token):
 
 
 def _spots(root, real, made_dirs, token):
-    name = ".gpufleet-%s-%s" % (token, host_files.sha256(real.encode("utf-8"))[:8])
+    name = ".gpufleet-%s-%s" % (token, host_files.sha256(host_files.encoded(real))[:8])
     parent = os.path.dirname(host_files.full(root, real))
     beside = os.path.dirname(host_files.full(root, made_dirs[0])) if made_dirs else os.path.dirname(parent)
     return os.path.join(beside, name), os.path.join(parent, name)

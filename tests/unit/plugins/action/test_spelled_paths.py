@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses as dc
 import functools
 import json
+import os
 import pathlib
 import re
 from collections.abc import Callable, Iterator
@@ -374,3 +375,28 @@ SPELLED = [
 def test_a_path_has_one_spelling(path: str, cleaned: str, opened: str) -> None:
     assert (host_paths.clean(path), host_paths.as_opened(path)) == (cleaned, opened)
     assert (host_paths.clean(cleaned), host_paths.as_opened(opened)) == (cleaned, opened)
+
+
+# ---------------------------------------------------------------- names that are no text
+
+
+def test_a_file_whose_name_is_no_text_is_changed_and_given_back(tmp_path: pathlib.Path) -> None:
+    """A name on a disk is bytes. The link to it is all that anyone reads."""
+    tree = Tree(tmp_path / "tree")
+    for path, text in JSON.items():
+        tree.write(path, text)
+        before, odd = bytes(tree.path(path)), bytes(tree.path(path).parent) + b"/\xff.json"
+        os.rename(before, odd)
+        os.symlink(os.path.basename(odd), before)
+        for options_, changed in (({}, True), ({}, False), ({"state": "absent"}, True), ({"state": "absent"}, False)):
+            result = tree.single("docker", engine_version="28.5.2", **options_)
+            assert (result.get("failed"), result["changed"]) == (False, changed), result.get("msg")
+        assert tree.read(path) == text
+        assert tree.path(path).is_symlink()
+
+
+def test_a_path_that_is_no_text_does_not_travel(tmp_path: pathlib.Path) -> None:
+    tree = Tree(tmp_path / "tree")
+    tree.write("/usr/lib/systemd/system/docker.service", "")
+    tree.path("/usr/lib/systemd/system/docker.service").write_bytes(b"[Service]\nExecStart=/usr/bin/dockerd --config-file=/etc/\xff.json\n")
+    assert "--config-file is not known" in tree.single("docker", engine_version="28.5.2")["msg"]

@@ -209,6 +209,14 @@ def test_of_lines_the_listed_ones_stay(form, places, text, projected):
     assert shown(text, {"format": form, "places": places})[1] == projected
 
 
+@pytest.mark.parametrize("form, line", [("env", b"OUT=%s\n"), ("yaml", b"OUT: %s\n"), ("flags", b"--OUT=%s\n"), ("text", b"%s\n")])
+def test_a_path_is_shown_by_its_letters_and_not_by_its_bytes(form, line):
+    keep = {"format": form, "places": [[["OUT"], "path"]], "patterns": [r"^/[\w./]+$"]}
+    for value, is_shown in ((b"/a", True), ("/caf\u00e9".encode(), form != "text"), (b"/\xff", False), (b"/\xaa", False)):
+        data = line % value
+        assert (projector.project(data, keep).data == data) is is_shown, value
+
+
 LINES = {"format": "text", "patterns": [r"^A: b$", r"^ü$", r"(?s)^BEGIN$.*?^END$"]}
 
 
