@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption.cdi_refresh import SERVICE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 
@@ -25,6 +26,7 @@ PATTERNS = [f"{folder}/{place}*cdi*.service" for folder in FOLDERS for place in 
 UNITS = queries.paths(NAME, PATTERNS)
 # Bounds keep the search of a long line short. Real units have one or two global flags.
 COMMAND = r"nvidia-ctk(?:[ \t]+-[\w=-]{1,64}){0,16}[ \t]+cdi[ \t]+generate"
+LONGEST = 1 << 18  # bytes of such a file; real ones have less than a thousand
 GENERATES: Keep = {"format": "text", "patterns": [COMMAND]}
 
 
@@ -40,8 +42,11 @@ def advice(obs: Observation) -> tuple[str, ...]:
     for entry in (entry for entry in found if not _is_link(entry)):
         files.setdefault(posixpath.basename(str(entry["path"])), str(entry["path"]) if entry.get("type") == "file" else "")
     enabled = [path for name, path in files.items() if name in wanted and path]
+    asked = [queries.file(path, GENERATES, max=LONGEST) for path in enabled]
+    if unasked := [question for question in asked if not obs.asked(question)]:
+        raise NeedMore(unasked)
     # This is advice: a file that cannot be read stops no plan.
-    return tuple(_sentence(path) for path in enabled if re.search(COMMAND, obs.file(path, GENERATES).content or ""))
+    return tuple(_sentence(path) for path in enabled if re.search(COMMAND, obs.file(path).content or ""))
 
 
 def _is_link(entry: Mapping[str, Any]) -> bool:

@@ -21,26 +21,37 @@ _END = r"(?=[\s\"'\\]|\Z)"
 _BETWEEN = r"(?:=|[ \t]+(?:\\\n[ \t]*)?)[\"']?"  # of a flag and its value
 # Where words, lines and comments begin and end, and that a word is a flag.
 _STRUCTURE = (r"[ \t\"'\\=]", r"^[ \t]*[#;]", _BEGIN + "-")
-_UNIT = (
-    r"^[ \t]*\[[A-Za-z-]{1,32}\]",
-    r"^[ \t]*(?:ExecStart|EnvironmentFile|Environment)(?=[ \t]*=)",
+_SECTION = r"^[ \t]*\[[A-Za-z-]{1,32}\]"
+_ENVIRONMENT = r"^[ \t]*Environment(?=[ \t]*=)"
+# A dollar sign names a variable in a command alone, where it stands in braces or begins a word. Elsewhere a secret may have one.
+_COMMAND = (
+    r"^[ \t]*(?:ExecStart|EnvironmentFile)(?=[ \t]*=)",
     r"^[ \t]*ExecStart[ \t]*=[ \t]*[-@:+!|]*(?![-@:+!|])[\"']?[\w./+@%:~-]+" + _END,
     r"^[ \t]*EnvironmentFile[ \t]*=[ \t]*-?/[\w./+@%,:~*?-]+" + _END,
     r"\$\{[A-Za-z_]\w*\}",
-    _BEGIN + r"\$[A-Za-z_]\w*" + _END,
+    r"(?<!\S)[\"']?\$[A-Za-z_]\w*" + _END,
 )
 
 
 def keep_command(flags: Mapping[str, str]) -> Keep:
     """List what a unit's files may show of the command that they start. flags: name -> the shape of its value."""
-    return _keep((*_UNIT, *_show_flags(flags)))
+    return _keep((_SECTION, _ENVIRONMENT, *_COMMAND, *_show_flags(flags)))
 
 
-def keep_variables(flags: Mapping[str, str], variables: Mapping[str, str]) -> Keep:
-    """List what may be shown of the places where variables are set. variables: name -> the shape of its value, '' if it holds flags."""
+def keep_assignments(flags: Mapping[str, str], variables: Mapping[str, str]) -> Keep:
+    """List what a unit's files may show of the variables that they set. variables: name -> the shape of its value, '' if it holds flags."""
+    return _keep((_SECTION, _ENVIRONMENT, *_show_variables(flags, variables)))
+
+
+def keep_environment(flags: Mapping[str, str], variables: Mapping[str, str]) -> Keep:
+    """List what a file with an environment may show of these variables."""
+    return _keep(_show_variables(flags, variables))
+
+
+def _show_variables(flags: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
     names = rf"(?:^|{_BEGIN})(?:{_either(variables)})(?==)"
     values = [rf"{_BEGIN}{re.escape(name)}=[\"']?{_rule(shape)}{_END}" for name, shape in sorted(variables.items()) if shape]
-    return _keep((*_UNIT, *_show_flags(flags), names, *values))
+    return [*_show_flags(flags), names, *values]
 
 
 def _keep(patterns: Iterable[str]) -> Keep:

@@ -134,8 +134,9 @@ def _variables(
     """
     if not names:
         return {}
-    keep = unit_places.keep_variables(flags, names)
+    keep = unit_places.keep_assignments(flags, names)
     units = [_ask(file.path, unit.name, keep) for file in files if "Environment" in file.text]
+    keep = unit_places.keep_environment(flags, names)
     sources = [path.removeprefix("-") for path in service.files]
     known = {path: _ask(path, unit.name, keep) for path in sources if path.startswith("/") and FILLER not in path}
     missing = [question for question in (*units, *known.values()) if not obs.asked(question)]

@@ -30,7 +30,8 @@ READERS = {
     "toml on a host": "projector.project(text.encode(), dict(KEEP, format='toml'))",
     "a unit": "syntax.read_service([('f', text)], 'd.service')",
     "an environment": "syntax.read_environment(text)",
-    "a unit on a host": "projector.project(text.encode(), unit_places.keep_variables(docker.READ_FLAGS, {'A': '', 'B': 'path'}))",
+    "a unit on a host": "projector.project(text.encode(), unit_places.keep_command(docker.READ_FLAGS))",
+    "variables on a host": "projector.project(text.encode(), unit_places.keep_assignments(docker.READ_FLAGS, {'A': '', 'B': 'path'}))",
     "a unit that makes specs": "projector.project(text.encode(), cdi_units.GENERATES), re.search(cdi_units.COMMAND, text)",
     "sources of apt": "[apt_sources._stops_at(line) for line in text.splitlines()]",
     "sources of apt on a host": "projector.project(text.encode(), apt_sources.keep('https://a.example/b/'))",
@@ -40,10 +41,10 @@ READERS = {
 JSON = ("json", "json with places", "json on a host", "yaml on a host", "yaml", "yaml of engines")
 YAML = tuple(name for name in READERS if "yaml" in name)
 TOML = ("toml", "toml on a host")
-UNITS = ("a unit", "a unit on a host", "a unit that makes specs", "an environment")
+UNITS = ("a unit", "a unit on a host", "variables on a host", "a unit that makes specs", "an environment")
 SOURCES = tuple(name for name in READERS if "of apt" in name or "of rpm" in name)
 LINES = (*UNITS, *SOURCES)
-SIZES = dict.fromkeys((name for name in LINES if name != "a unit that makes specs"), 1 << 18)  # what is asked for of such a file at most
+SIZES = dict.fromkeys(LINES, 1 << 18)  # what is asked for of such a file at most
 # what repeats between a beginning and an end, and the readers that take it for their format
 SHAPES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "numbers": ('{"a": [', "1,", "1]}", JSON),

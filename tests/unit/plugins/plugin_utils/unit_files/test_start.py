@@ -98,12 +98,14 @@ def test_arguments(files: dict[str, str], argv: list[str], tmp_path: Path) -> No
 
 
 def test_no_secret_of_a_unit_or_its_environment_leaves(tmp_path: Path) -> None:
-    secrets = ("s3cret", "hunter2", "PROXY", "TOKEN", "corp")
+    secrets = ("s3cret", "hunter2", "PROXY", "TOKEN", "corp", "ecret3")
     unit = (
         f"[Unit]\nDescription=of corp\n[Service]\nEnvironment='HTTPS_PROXY=http://u:s3cret@corp' OPTS=--host=unix:///a\n"
+        f"Environment=A=$ecret3 'B=$ecret3' C=\"$ecret3\"\n"
         f"EnvironmentFile=/etc/one\nExecStart={D} --http-proxy=http://u:s3cret@corp --add-runtime=hunter2=http://s3cret $OPTS $MORE\n"
     )
-    environment = 'TOKEN="s3cret /hunter2"\nMORE="--label corp --host tcp://u:s3cret@corp"\n# hunter2\n'
+    environment = 'TOKEN="s3cret /hunter2"\nA=$ecret3\nB="x $ecret3 ${ecret3}"\n'
+    environment += 'MORE="--label corp --host tcp://u:s3cret@corp"\n# hunter2\n'
     found, seen = started(in_tree(tmp_path, {UNIT: unit, "/etc/one": environment}))
     told = json.dumps(seen.answers)
     assert [secret for secret in secrets if secret in told] == []
