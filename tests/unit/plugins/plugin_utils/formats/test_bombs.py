@@ -35,7 +35,7 @@ READERS = {
     "a unit that makes specs": "projector.project(text.encode(), cdi_units.GENERATES), re.search(cdi_units.COMMAND, text)",
     "sources of apt": "[apt_sources._stops_at(line) for line in text.splitlines()]",
     "sources of apt on a host": "projector.project(text.encode(), apt_sources.keep('https://a.example/b/'))",
-    "repositories of rpm": "list(rpm_sources._sections(text, 'https://a.example/b/'))",
+    "repositories of rpm": "rpm_sources._installs_unchecked(text, 'https://a.example/b/')",
     "repositories of rpm on a host": "projector.project(text.encode(), rpm_sources.keep('https://a.example/b/'))",
 }
 JSON = ("json", "json with places", "json on a host", "yaml on a host", "yaml", "yaml of engines")
