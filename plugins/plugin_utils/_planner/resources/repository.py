@@ -87,7 +87,7 @@ FAMILIES: Mapping[str, Family] = {
     ),
 }
 # What of a key may travel: what says that it is public.
-KEY: Keep = {"format": "text", "patterns": [rf"(?s)^{BEGIN}\s*$.*?^{END}\s*$"]}
+KEY: Keep = {"format": "text", "patterns": [rf"^{BEGIN}[ \t\r]*(?:\n(?!-)[^\n]*)*\n{END}[ \t\r]*$"]}
 # No address with a user's name, a password or a token in it.
 PLAIN_URL = r"(?:https?|file)://[\w./:$()~+-]*"
 KEY_PLACES = ("/etc/apt/keyrings/", "/etc/pki/")  # a list goes before its key

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
 
 SECONDS, MIB, SIZE = 2, 64, 1 << 20
 READERS = {
@@ -35,6 +36,7 @@ READERS = {
     "a unit that makes specs": "projector.project(text.encode(), cdi_units.GENERATES), re.search(cdi_units.COMMAND, text)",
     "sources of apt": "[apt_sources._stops_at(line) for line in text.splitlines()]",
     "sources of apt on a host": "projector.project(text.encode(), apt_sources.keep('https://a.example/b/'))",
+    "a key on a host": "projector.project(text.encode(), repository.KEY)",
     "repositories of rpm": "rpm_sources._installs_unchecked(text, 'https://a.example/b/')",
     "repositories of rpm on a host": "projector.project(text.encode(), rpm_sources.keep('https://a.example/b/'))",
 }
@@ -42,8 +44,9 @@ JSON = ("json", "json with places", "json on a host", "yaml on a host", "yaml", 
 YAML = tuple(name for name in READERS if "yaml" in name)
 TOML = ("toml", "toml on a host")
 UNITS = ("a unit", "a unit on a host", "variables on a host", "a unit that makes specs", "an environment")
+KEYS = ("a key on a host",)
 SOURCES = tuple(name for name in READERS if "of apt" in name or "of rpm" in name)
-LINES = (*UNITS, *SOURCES)
+LINES = (*UNITS, *SOURCES, *KEYS)
 SIZES = dict.fromkeys(LINES, 1 << 18)  # what is asked for of such a file at most
 # what repeats between a beginning and an end, and the readers that take it for their format
 SHAPES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
@@ -107,6 +110,9 @@ SHAPES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "flags with values": ("[Service]\nExecStart=/usr/bin/dockerd", " --config-file=/a", "\1", LINES),
     "a flag with a long value": ("[Service]\nExecStart=/usr/bin/dockerd --config-file=/", "a", "\1", LINES),
     "dollar signs": ("[Service]\nExecStart=/a ", "${A", "", LINES),
+    "keys of a repository": ("", f"{repository.BEGIN}\n", "", KEYS),
+    "empty lines of a key": (repository.BEGIN, "\n", "", KEYS),
+    "blanks behind a key": (repository.BEGIN, " ", "x", KEYS),
     "remarks": ("", "#\n", "", LINES),
 }
 PROGRAM = """
@@ -120,7 +126,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats i
     json_bounds, json_text, toml_document, toml_scanner, yaml_text)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import unit_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, rpm_sources
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, repository, rpm_sources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import syntax
 KEEP = {"format": "document", "places": [[["a"], "path"]]}
 read = lambda text: (%(reader)s)
