@@ -13,9 +13,17 @@ import dataclasses as dc
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, queries, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import base_package, low_level, owned_file, queries, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import sandboxes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, NeedMore, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    RUNTIME_BINARY,
+    Decision,
+    Instance,
+    NeedMore,
+    Plan,
+    PlanError,
+    Policy,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 # Where NVIDIA's packages put them: looked at with everything else, so a converged host needs no second look.
@@ -73,6 +81,7 @@ def failing(it: MissingProgram) -> str:
 def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: Iterable[Decision]) -> Plan:
     """Said first, before all that a run changes: in the words of what fails now."""
     decisions = tuple(decisions)
+    require_default(policy, obs, instances, decisions)
     becoming = {d.engine: d.handler for d in decisions if d.default}
     wanted = {(d.engine, handler.name): handler.binary for d in decisions if d.handler for handler in policy.handlers}
     advice, beforehand = [], []
@@ -85,20 +94,54 @@ def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], deci
         elif it.default and default != it.handler and comes(policy, obs, wanted.get((it.engine, default), "/")):
             beforehand.append(f"{what}. This run makes {default} the default")
         elif program == it.program:
-            advice.append(f"{what}. {BRING if policy.root == '/' else BRING_THERE}")
+            advice.append(f"{what}. {_bring(policy, obs, program)}")
         else:
             advice.append(f"{what}. Remove the handler from the configuration of {it.engine}, or reinstall the program")
     return Plan(advice=tuple(advice), beforehand=tuple(beforehand))
 
 
-def brings(policy: Policy, program: str) -> bool:
-    """Whether this run installs a program; beneath another root nothing is installed."""
-    return policy.packages == "present" and not policy.single and policy.root == "/" and program in PACKAGED
+def brings(policy: Policy, obs: Observation, program: str) -> bool:
+    """Tell whether this run installs a program. A package that is there already does not bring what was removed of it."""
+    return program == RUNTIME_BINARY and base_package.installs(policy, obs)
 
 
 def comes(policy: Policy, obs: Observation, program: str) -> bool:
-    """Whether a program that is wanted is there after this run."""
-    return brings(policy, program) or not program.startswith("/") or obs.exists(program)
+    """Tell whether a program that is wanted is there after this run."""
+    return not program.startswith("/") or obs.exists(program) or brings(policy, obs, program)
+
+
+def require_default(policy: Policy, obs: Observation, instances: Iterable[Instance], decisions: Iterable[Decision]) -> None:
+    """Refuse to make a handler the default one whose program is not there after the run: no container would start any more.
+
+    Beneath another root, programs may come later than the configuration. Where the handler is the default one already, nothing gets worse.
+    """
+    if policy.root != "/" or policy.single:
+        return
+    by_key = {i.key: i for i in instances}
+    for decision in decisions:
+        now = by_key[decision.instance]
+        program = next((h.binary for h in policy.handlers if h.name == decision.handler), "")
+        if not decision.default or not program or now.default_handler == decision.handler or comes(policy, obs, program):
+            continue
+        if not _stays(obs, now.handlers.get(decision.handler, "")):
+            what = (
+                f"{decision.handler} would become the default handler of {decision.engine}, and its program {program} is not on this host"
+            )
+            raise PlanError(
+                what, why="every container without a handler of its own would fail", next=f"{_bring(policy, obs, program)}. Then run again"
+            )
+
+
+def _stays(obs: Observation, program: str) -> bool:
+    """Tell whether a handler keeps the program that it has, which is on the host."""
+    return program.startswith("/") and low_level.nvidias(program) and obs.exists(program)
+
+
+def _bring(policy: Policy, obs: Observation, program: str) -> str:
+    """Say how a program comes to the host."""
+    if policy.root != "/":
+        return BRING_THERE
+    return (base_package.reinstall(obs) if program == RUNTIME_BINARY else "") or BRING
 
 
 # ---------------------------------------------------------------- programs that stay
@@ -126,7 +169,7 @@ def kept(
 
 
 def _works_alone(policy: Policy, obs: Observation, wanted: str, program: str) -> bool:
-    return not brings(policy, wanted) and not obs.exists(wanted) and obs.exists(program)
+    return not obs.exists(wanted) and not brings(policy, obs, wanted) and obs.exists(program)
 
 
 def _mode(obs: Observation, wanted: str, program: str, existed: bool) -> bool:

@@ -14,7 +14,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import base_package, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed, manifest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
@@ -53,7 +53,7 @@ def require(policy: Policy, described: manifest.Manifest, key: str, now: str) ->
 
 def _asked(policy: Policy, source: manifest.Repository) -> str:
     """The version that toolkit_version means in this archive, '' where it is not set."""
-    fitting = [version for version in source.versions if packages.fits(version, policy.toolkit_version)]
+    fitting = [version for version in source.versions if base_package.fits(version, policy.toolkit_version)]
     if policy.toolkit_version and not fitting:
         why = f"gpufleet_toolkit_version is {policy.toolkit_version}, and {source.place} has {', '.join(source.versions)}"
         raise manifest.refused(policy.bundle_file, why, AGAIN)
@@ -87,7 +87,7 @@ class Part:
 def of_host(policy: Policy, obs: Observation) -> Part:
     answer = obs.raw(queries.archive(policy.bundle_file))
     described = manifest.parsed(str(answer["manifest"]))
-    form, machine = FORMATS.get(packages.manager(obs), "no package manager that is known"), str(obs.host.get("machine"))
+    form, machine = FORMATS.get(base_package.manager(obs), "no package manager that is known"), str(obs.host.get("machine"))
     source = described.repository(form, machine)
     if source is None:
         has = ", ".join(r.place for r in described.repositories)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xml.etree import ElementTree
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import base_package, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle.manifest import RELATIVE, VERSION
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.decide import LEGACY_PACKAGES as NEEDED
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
@@ -170,7 +170,7 @@ def chosen(offers: Iterable[Offer], wanted: Sequence[str], where: str) -> tuple[
 
 
 def _matching(wanted: str, whole: Mapping[str, object], where: str) -> str:
-    fitting = [version for version in whole if packages.fits(version, wanted)]
+    fitting = [version for version in whole if base_package.fits(version, wanted)]
     if not fitting:
         has = ", ".join(sorted(whole, key=_order, reverse=True)[:5])
         step = f"Name one of those in gpufleet_bundle_versions, or none for the newest. It has {has}"

@@ -9,7 +9,7 @@ import dataclasses as dc
 import posixpath
 from collections.abc import Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import base_package, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import older
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     RUNTIME_BINARY,
@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import image_hosts, installers, repository
 
-BASE = "nvidia-container-toolkit-base"
+BASE = base_package.NAME
 # They depend on one another by equal versions, so they move together or not at all.
 FAMILY = (
     BASE,
@@ -79,16 +79,20 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     """Install what is missing, in the version that the rest has; never more than the decision needs."""
     wrong = missing(policy, obs, record)
     if not wrong:
-        return Plan(advice=mixed_advice(policy, obs, record))
+        return Plan(advice=(*gone_advice(policy, obs), *mixed_advice(policy, obs, record)))
     wanted = {name: obs.package(name) for name in record.packages}
     if policy.packages == "ignore" or policy.root != "/":
         return Plan(advice=(*missing_advice(policy, obs, wrong), *mixed_advice(policy, obs, record)))
     image_hosts.require_installable(obs, wrong)
-    installer = installers.INSTALLERS.get(manager(obs))
+    installer = installers.INSTALLERS.get(base_package.manager(obs))
     if installer is None:
         return Plan(advice=(f"no supported package manager found; install {', '.join(wrong)} by hand",))
     version = pin(policy, obs)
-    moved = [n for n in FAMILY if n not in wanted and obs.package(n) and not fits(obs.package(n) or "", version)] if version else []
+    moved = (
+        [n for n in FAMILY if n not in wanted and obs.package(n) and not base_package.fits(obs.package(n) or "", version)]
+        if version
+        else []
+    )
     names = [*wanted, *moved]
     why = f"install {', '.join(wrong)}" + (f" in version {version}" if version else "")
     return Plan(
@@ -97,7 +101,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
             for n, now in ((n, obs.package(n)) for n in dict.fromkeys((*wrong, *moved)))
         ),
         commands=(
-            *refresh(manager(obs), [n for n in (*wrong, *moved) if not known(obs, wrong).get(n)]),
+            *refresh(base_package.manager(obs), [n for n in (*wrong, *moved) if not known(obs, wrong).get(n)]),
             *installation(installer, {n: obs.package(n) or "" for n in names}, version, bool(policy.toolkit_version), why),
         ),
         advice=reload_advice(obs),
@@ -115,7 +119,7 @@ def installation(
 ) -> tuple[transaction.Command, ...]:
     """What leaves all of these in one version, and is undone whole: what moved goes back, and what is new goes away. now: '' = missing."""
     there, new = {n: v for n, v in now.items() if v}, [n for n, v in now.items() if not v]
-    moves = any(not fits(found, version) for found in there.values())
+    moves = any(not base_package.fits(found, version) for found in there.values())
     if new and moves:  # undone by two commands, so there are two
         return (
             *installation(installer, there, version, downgrade, why),
@@ -131,7 +135,7 @@ def missing(policy: Policy, obs: Observation, record: HostDecision) -> list[str]
         return []
     there = {name: obs.package(name) for name in (*record.packages, *FAMILY)}
     needed = {name: version for name, version in there.items() if version or name in record.packages}
-    return [name for name, version in needed.items() if not (version and fits(version, policy.toolkit_version))]
+    return [name for name, version in needed.items() if not (version and base_package.fits(version, policy.toolkit_version))]
 
 
 def offered(obs: Observation, names: list[str]) -> bool:
@@ -139,14 +143,14 @@ def offered(obs: Observation, names: list[str]) -> bool:
 
     apt says so in the look; dnf and zypper are asked where it matters.
     """
-    question = installers.available(manager(obs), BASE)
+    question = installers.available(base_package.manager(obs), BASE)
     if question is None:
         missing_ = [name for name in names if not obs.package(name)]
         offers = known(obs, missing_)
         require_known(obs, missing_)
         return all(offers.get(name) for name in missing_)
     found = installers.versions(obs.attempt(question), BASE)
-    for again in installers.without(manager(obs), BASE) if found is None else ():
+    for again in installers.without(base_package.manager(obs), BASE) if found is None else ():
         found = installers.versions(obs.attempt(again), BASE)
         if found:
             break
@@ -157,7 +161,7 @@ def offered(obs: Observation, names: list[str]) -> bool:
 
 def asks(obs: Observation) -> bool:
     """Whether a package manager is started to tell what is offered."""
-    return installers.available(manager(obs), BASE) is not None
+    return installers.available(base_package.manager(obs), BASE) is not None
 
 
 def require_known(obs: Observation, names: list[str]) -> None:
@@ -183,7 +187,7 @@ def pin(policy: Policy, obs: Observation) -> str:
     offered = candidates(obs).get(BASE) or ""
     asked = policy.toolkit_version
     if asked:
-        return next((v for v in (*installed, offered) if v and fits(v, asked)), asked)
+        return next((v for v in (*installed, offered) if v and base_package.fits(v, asked)), asked)
     return installed[0] if installed else offered or newest(obs)
 
 
@@ -192,15 +196,10 @@ def newest(obs: Observation) -> str:
 
     They are started for it, so they are not asked on a host whose repository is yet to come.
     """
-    question = installers.available(manager(obs), BASE)
+    question = installers.available(base_package.manager(obs), BASE)
     if question is None or not (obs.asked(question) or repository.configured(obs)):
         return ""
     return next(iter(installers.versions(obs.attempt(question), BASE) or ()), "")
-
-
-def fits(version: str, wanted: str) -> bool:
-    """`1.20.1` means any packaging of it, `1.20.1-1` just that one; '' anything."""
-    return not wanted or version == wanted or version.startswith(f"{wanted}-")
 
 
 def candidates(obs: Observation) -> dict[str, str | None]:
@@ -214,20 +213,9 @@ def candidates(obs: Observation) -> dict[str, str | None]:
 def known(obs: Observation, names: list[str]) -> dict[str, str | None]:
     """What could be installed; of the packages that are missing it is asked now, where the look has not."""
     lacking = [name for name in names if not obs.package(name) and name not in candidates(obs)]
-    if manager(obs) == "apt" and obs.package(BASE) and lacking:
+    if base_package.manager(obs) == "apt" and obs.package(BASE) and lacking:
         obs.raw(queries.package(lacking, candidates=True))
     return candidates(obs)
-
-
-def manager(obs: Observation) -> str:
-    """apt, dnf, zypper, or '' for none of them."""
-    databases = {a.get("manager") for q, a in obs.answers.items() if q.startswith("package:")}
-    if "dpkg" in databases:
-        return "apt"
-    if "rpm" not in databases:
-        return ""
-    release = obs.host.get("os_release") or {}
-    return "zypper" if "suse" in f"{release.get('ID', '')} {release.get('ID_LIKE', '')}" else "dnf"
 
 
 def refresh(name: str, unknown: list[str]) -> tuple[transaction.Command, ...]:
@@ -244,6 +232,13 @@ def missing_advice(policy: Policy, obs: Observation, wrong: list[str]) -> tuple[
         return ()
     why = "gpufleet_packages: ignore" if policy.root == "/" else "packages are not installed in another root directory"
     return (f"{', '.join(absent)} is not installed and stays so ({why}), but {posixpath.basename(RUNTIME_BINARY)} is needed",)
+
+
+def gone_advice(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    """Say that a package is there without its program: the package manager would not install it once more."""
+    there = policy.root != "/" or obs.attempt(queries.file(RUNTIME_BINARY, content=False)).get("exists", True)
+    step = "" if there else base_package.reinstall(obs)
+    return (step,) if step else ()
 
 
 def mixed_advice(policy: Policy, obs: Observation, record: HostDecision) -> tuple[str, ...]:

@@ -152,7 +152,12 @@ def found(policy: Policy, obs: Observation, instance: Instance, path: SearchPath
     result = {handler: str(there[program]) for handler, program in wanted.items() if there.get(program)}
     packaged = f"{PACKAGED}/{low_level.PROGRAM}"  # that with modes is in another package, which is not installed by this run
     for handler, program in wanted.items():
-        if handler not in result and program == low_level.PROGRAM and PACKAGED in path.directories and programs.brings(policy, packaged):
+        if (
+            handler not in result
+            and program == low_level.PROGRAM
+            and PACKAGED in path.directories
+            and programs.brings(policy, obs, packaged)
+        ):
             result[handler] = packaged
     return result
 

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Instance,
     Kubelet,
     NeedMore,
+    PlanError,
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -116,6 +117,49 @@ def test_a_handler_whose_program_is_gone_is_told(
     decision = decide.decide_one(Policy(), instance, Kubelet())
     plan = programs.plan(Policy(), obs(files=files), (instance,), (decision,))
     assert (plan.advice, plan.beforehand) == (advice, beforehand)
+
+
+BASE = "nvidia-container-toolkit-base"
+OLD = dc.replace(engine(), version="1.6.20", cdi=Cdi(False, False, (), "", Evidence("files", "")))  # has to get a default handler
+WITHOUT = Policy(packages="ignore")
+AGAIN = f"apt-get install --reinstall {BASE}"
+GONE_AFTER: dict[str, tuple[Instance, Policy, dict[str, str | None], dict[str, Any], str]] = {
+    # a name -> the engine, the policy, the packages, the programs that are there, and the step that the refusal names
+    "the package is recorded, and its program is gone": (OLD, Policy(), {BASE: "1.20.2-1"}, {}, AGAIN),
+    "no package is wanted": (OLD, WITHOUT, {}, {}, BRING),
+    "no package is wanted, and it is recorded": (OLD, WITHOUT, {BASE: "1.20.2-1"}, {}, AGAIN),
+    "a program that no package brings": (OLD, Policy(handlers=(Handler(binary=OWN),)), {}, {USUAL: ""}, BRING),
+    "Docker, by its option": (docker("runc", ""), Policy(packages="ignore", set_as_default="enabled"), {}, {}, BRING),
+    "the package comes": (OLD, Policy(), {}, {}, ""),
+    "another version of it comes": (OLD, Policy(toolkit_version="1.20.1"), {BASE: "1.20.2-1"}, {}, ""),
+    "the program is there": (OLD, WITHOUT, {}, {USUAL: ""}, ""),
+    "an image, which gets it later": (OLD, Policy(root="/mnt/image"), {}, {}, ""),
+    "the module of one engine": (OLD, Policy(single=True), {}, {}, ""),
+    "the default one already": (dc.replace(OLD, default_handler="nvidia", handlers={"nvidia": USUAL}), WITHOUT, {}, {}, ""),
+    "a handler that keeps its program": (dc.replace(OLD, handlers={"nvidia": TOOLKIT}), WITHOUT, {}, {TOOLKIT: ""}, ""),
+}
+
+
+@pytest.mark.parametrize(("instance", "policy", "installed", "files", "step"), GONE_AFTER.values(), ids=[*GONE_AFTER])
+def test_no_handler_without_its_program_becomes_the_default(
+    instance: Instance, policy: Policy, installed: dict[str, str | None], files: dict[str, Any], step: str
+) -> None:
+    """Else no container of the host starts any more, and the engine itself answers as before."""
+    decision = decide.decide_one(policy, instance, Kubelet())
+    seen = obs(files=files, packages=installed)
+    if not step:
+        programs.plan(policy, seen, (instance,), (decision,))
+        return
+    with pytest.raises(PlanError) as error:
+        programs.plan(policy, seen, (instance,), (decision,))
+    assert step in error.value.next
+
+
+def test_a_run_does_not_promise_a_program_of_a_package_that_is_there() -> None:
+    instance = engine(nvidia=USUAL)
+    plan = programs.plan(Policy(), obs(packages={BASE: "1.20.2-1"}), (instance,), (decide.decide_one(Policy(), instance, Kubelet()),))
+    assert not plan.beforehand
+    assert AGAIN in plan.advice[0]
 
 
 def test_the_programs_of_all_handlers_are_looked_for_at_once() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import RUNTIME_BINARY, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, packages, repository
 
 from tests.unit.builders import obs
@@ -27,12 +27,28 @@ def planned(
     seen = obs(
         packages=installed,
         candidates=dict.fromkeys(packages.FAMILY, offered) if offered else {},
-        files=files.get("files"),
+        files=files.get("files", {RUNTIME_BINARY: ""} if installed else {}),
         host={"os_release": {"ID": os_id, "ID_LIKE": ""}},
         answers={repository.SOURCES["id"]: {"files": files.get("sources") or []}, **(files.get("answers") or {})},
     )
     seen.answers["package:of this test"]["manager"] = manager
     return packages.plan(policy, seen, record(policy))
+
+
+@pytest.mark.parametrize(
+    ("manager", "os_id", "step"),
+    [
+        ("dpkg", "debian", "apt-get install --reinstall"),
+        ("rpm", "rhel", "dnf reinstall"),
+        ("rpm", "opensuse-leap", "zypper install --force"),
+    ],
+)
+def test_a_package_whose_program_is_gone_is_told_with_what_brings_it_back(manager: str, os_id: str, step: str) -> None:
+    """The package manager counts it as installed, so no run would install it again."""
+    plan = planned(CDI, {BASE: NEW}, manager=manager, os_id=os_id, files={})
+    assert not plan.commands
+    assert [f"{step} {BASE}" in said for said in plan.advice] == [True]
+    assert not planned(Policy(root="/mnt/image"), {BASE: NEW}, manager=manager, os_id=os_id, files={}).advice
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,52 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The package that brings the NVIDIA runtime: whether a run installs it, and how a person has its files back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import RUNTIME_BINARY, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+NAME = "nvidia-container-toolkit-base"
+# What brings the files of an installed package back. No package manager does that in the course of an installation.
+REINSTALL: Mapping[str, str] = {
+    "apt": "apt-get install --reinstall",
+    "dnf": "dnf reinstall",
+    "zypper": "zypper install --force",
+}
+
+
+def manager(obs: Observation) -> str:
+    """Name the host's package manager: apt, dnf, zypper, or '' for none of them."""
+    databases = {a.get("manager") for q, a in obs.answers.items() if q.startswith("package:")}
+    if "dpkg" in databases:
+        return "apt"
+    if "rpm" not in databases:
+        return ""
+    release = obs.host.get("os_release") or {}
+    return "zypper" if "suse" in f"{release.get('ID', '')} {release.get('ID_LIKE', '')}" else "dnf"
+
+
+def fits(version: str, wanted: str) -> bool:
+    """Tell whether a version is the wanted one. `1.20.1` means any packaging of it, `1.20.1-1` just that one, '' anything."""
+    return not wanted or version == wanted or version.startswith(f"{wanted}-")
+
+
+def installs(policy: Policy, obs: Observation) -> bool:
+    """Tell whether a run installs the package: it is missing, or there in another version than the one asked for."""
+    if policy.packages != "present" or policy.single or policy.root != "/":
+        return False
+    version = obs.package(NAME)
+    return not (version and fits(version, policy.toolkit_version))
+
+
+def reinstall(obs: Observation) -> str:
+    """Say how a person has the program of an installed package back, '' where the package is not installed."""
+    command, version = REINSTALL.get(manager(obs)), obs.package(NAME)
+    if not command or not version:
+        return ""
+    lost = f"The package {NAME} {version} is installed, but its program {RUNTIME_BINARY} is gone"
+    return f"{lost}. Run `{command} {NAME}` on the host"
