@@ -42,6 +42,7 @@ _NEXT = {
     "backup": "Nothing was changed; correct what the message names, then run again",
     "rollback": "The files from before are in the journal's directory; put them back by hand and look at the units",
 }
+_UNDO = "No file was changed; correct the cause, run the command that failed by hand to take back what ran before it, then run again"
 _TAKEN_BACK = "Everything is as it was before; the evidence says why the new state did not work"
 _LEFT = "; %s: another program has written to it in the meantime, so it is left as found, including the part of this collection"
 # What of a command the journal keeps, for who undoes it.
@@ -341,7 +342,7 @@ class Transaction(object):
         self.answer["ran"] += ended["ran"]
         self.answer["foreign"] = ended["foreign"]
         if ended["trouble"]:
-            set_error(self.answer, self.request, "rollback", Failed(ended["trouble"]))
+            set_error(self.answer, self.request, "rollback", Failed(ended["trouble"]), _UNDO if early else None)
             self.answer["error"]["message"] += " (while rolling back after: %s)" % first
         if ended["foreign"]:
             self.answer["error"]["message"] += _LEFT % ", ".join(ended["foreign"])

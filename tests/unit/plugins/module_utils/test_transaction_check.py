@@ -194,6 +194,7 @@ def test_a_command_that_fails_half_way_is_undone_itself_and_who_cannot_says_so(n
     found = node.run([], id="2" * 32, commands_before=[dict(half, undo=["sh", "-c", "exit 3"])])
     assert (found["error"]["phase"], found["changed"], made.exists()) == ("rollback", True, True)
     assert "sh -c exit 3: exit status 3 (while rolling back after: " in found["error"]["message"]
+    assert "No file was changed" in found["error"]["next"]
 
 
 @pytest.mark.parametrize(

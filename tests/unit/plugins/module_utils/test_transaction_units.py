@@ -241,6 +241,7 @@ def test_what_cannot_be_taken_back_says_where_the_bytes_are(node, systemd):
     assert not found["rolled_back"]
     assert "while rolling back after: " in found["error"]["message"]
     assert found["error"]["where"] == found["journal"]
+    assert "put them back" in found["error"]["next"]
     assert node.config.read_text() == CONFIG  # the files are back, the unit is what could not be helped
 
 
