@@ -61,8 +61,7 @@ def _require_guarded(root, path, spot, groups):
     """No directory on the way may be one in which others could exchange what we are about to follow."""
     doubt = trust.spot(root, spot, groups, whole=False)
     if doubt:
-        where = "the directory %s %s" % (doubt.place, doubt.why)
-        _refuse("%s: %s, so it is not entered. Remove that permission first" % (path, where))
+        _refuse("%s: the directory %s %s, so it is not entered. %s" % (path, doubt.place, doubt.why, doubt.remedy))
 
 
 def _require_changeable(place, path):

@@ -97,6 +97,18 @@ def test_refused_with_what_to_do_instead(node, monkeypatch, make, said, check):
     assert same["error"] is None, "nothing is to be changed, so nothing is refused"
 
 
+STEPS = [
+    (directory_of_everybody, "Run chmod o-w on the directory"),
+    (directory_of_a_stranger, "Run chown root on the directory"),
+]
+
+
+@pytest.mark.parametrize("make, step", STEPS, ids=[make.__name__ for make, _step in STEPS])
+def test_a_directory_of_others_is_refused_with_the_command_that_makes_it_roots(node, monkeypatch, make, step):
+    make(node, monkeypatch)
+    assert step in node.run([node.write(node.config, "new\n")])["error"]["message"]
+
+
 @pytest.mark.parametrize(
     "change",
     [lambda n: {"path": str(n.config), "op": "remove"}, lambda n: n.write(n.config, "new\n", linked=True)],
