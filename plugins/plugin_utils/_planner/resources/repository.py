@@ -43,6 +43,9 @@ CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
 # Signature, primary key, trust, user id, subkey, user attribute (RFC 4880, 4.3).
 PRIMARY, PACKETS = 6, (2, 6, 12, 13, 14, 17)
 ONE_KEY = "pass the text of an .asc file with one key and nothing else, as gpg --armor --export FINGERPRINT writes it"
+OWN_LINES = (
+    "Read it from the .asc file by lookup('ansible.builtin.file', ...), or write its lines below a `|`, which keeps them as they are"
+)
 WHY = "the toolkit's packages come from this repository"
 
 
@@ -142,9 +145,18 @@ def _more(what: str) -> PlanError:
     return PlanError("the repository key is more than one key", why=f"it holds {what}", next=ONE_KEY)
 
 
+def _require_lines(key: str, lines: list[str]) -> None:
+    """Tell a key that was cut off, or whose lines YAML has changed, from one that holds more than a key."""
+    if END not in key:
+        raise ValueError(f"no {END}")
+    if len(lines) == 1 or lines[-1] != END == lines[-1].strip():
+        raise PlanError("the repository key cannot be read", why="its lines are indented, or joined to one", next=OWN_LINES)
+
+
 def dearmored(key: str) -> bytes:
     """The bytes of the one armored block. Strict, lest a package manager's parser find more in it than this one."""
     lines = [line.rstrip() for line in key.replace("\r\n", "\n").strip().split("\n")]
+    _require_lines(key, lines)
     if lines[0] != BEGIN or lines[-1] != END:
         raise _more("text outside the armored block")
     inside = lines[1:-1]

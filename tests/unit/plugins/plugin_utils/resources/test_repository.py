@@ -84,6 +84,21 @@ def test_a_text_that_holds_more_than_one_key_is_refused(key: str, says: str) -> 
         repository.plan(seen("debian"), url=URL, key=key, expected=FINGERPRINT, state="present")
 
 
+CHANGED_ON_THE_WAY = {
+    "indented lines": (armor(OLD).replace("\n", "\n    "), "its lines are indented"),
+    "folded by YAML's >": (armor(OLD).replace("\n", " "), "joined to one"),
+    "newlines as two characters": (armor(OLD).replace("\n", "\\n"), "joined to one"),
+    "cut off": (armor(OLD).partition("=abcd")[0], "no -----END"),
+}
+
+
+@pytest.mark.parametrize(("key", "says"), CHANGED_ON_THE_WAY.values(), ids=CHANGED_ON_THE_WAY)
+def test_one_key_whose_lines_were_changed_is_not_called_more_than_one(key: str, says: str) -> None:
+    with pytest.raises(PlanError, match=says) as error:
+        repository.plan(seen("debian"), url=URL, key=key, expected=FINGERPRINT, state="present")
+    assert "more than one" not in error.value.what
+
+
 @given(st.binary(max_size=64))
 def test_bytes_behind_the_key_never_bring_a_second_one(more: bytes) -> None:
     """Whatever follows the primary key is refused, or is made of packets none of which is a primary key."""
