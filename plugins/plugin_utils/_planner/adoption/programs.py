@@ -110,6 +110,21 @@ def comes(policy: Policy, obs: Observation, program: str) -> bool:
     return not program.startswith("/") or obs.exists(program) or brings(policy, obs, program)
 
 
+def require_all(policy: Policy, obs: Observation, decision: Decision, why: str) -> None:
+    """Refuse handlers whose programs are not there after the run. why: what the engine does with such a handler."""
+    if policy.root != "/" or not decision.handler:
+        return
+    for handler in policy.handlers:
+        if not comes(policy, obs, handler.binary):
+            again = base_package.reinstall(obs) if handler.binary == RUNTIME_BINARY and not policy.single else ""
+            raise PlanError(
+                f"the binary of the handler {handler.name} does not exist",
+                where=handler.binary,
+                why=why,
+                next=again or f"Install {base_package.NAME} first, or correct the handler's binary",
+            )
+
+
 def require_default(policy: Policy, obs: Observation, instances: Iterable[Instance], decisions: Iterable[Decision]) -> None:
     """Refuse to make a handler the default one whose program is not there after the run: no container would start any more.
 

@@ -39,7 +39,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_file
 
 # What NVIDIA's packages bring.
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}(?:\.\d{1,9})?")
-TOOLKIT_BINARY = re.compile(r"/usr/bin/nvidia-container-runtime(\.\w+)?")
 
 LEAVE = "Leave CRI-O to that tool, or remove the file (with the GPU Operator: toolkit.enabled=false) and run again"
 
@@ -423,15 +422,6 @@ def expected_unit(instance: Instance) -> dict[str, str]:
 
 def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None:
     """A default handler without its binary kills CRI-O, another one is ignored by it: say so before anything is touched."""
-    if policy.root != "/" or not decision.handler:
-        return
-    for handler in policy.handlers:
-        brought = policy.packages == "present" and not policy.single and TOOLKIT_BINARY.fullmatch(handler.binary)
-        if brought or obs.raw(queries.file(handler.binary, content=False)).get("exists", True):
-            continue
-        raise PlanError(
-            f"the binary of the handler {handler.name} does not exist",
-            where=handler.binary,
-            why="CRI-O does not start with a default handler whose binary is missing, and ignores any other such handler",
-            next="Install nvidia-container-toolkit-base first, or correct the handler's binary",
-        )
+    programs.require_all(
+        policy, obs, decision, "CRI-O does not start with a default handler whose binary is missing, and ignores any other such handler"
+    )

@@ -22,9 +22,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     transaction,
     versions,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_docker, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config, next_start
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker.config import CONFIG, PACKAGES, SOCKET, UNIT
@@ -281,18 +280,7 @@ def advice(policy: Policy, instance: Instance, decision: Decision, flags: config
 
 def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None:
     """Docker takes a runtime whose program is missing, and every container that asks for it fails: say so before anything is touched."""
-    if policy.root != "/" or not decision.handler:
-        return
-    for handler in policy.handlers:
-        brought = policy.packages == "present" and not policy.single and crio.TOOLKIT_BINARY.fullmatch(handler.binary)
-        if brought or obs.raw(queries.file(handler.binary, content=False)).get("exists", True):
-            continue
-        raise PlanError(
-            f"the binary of the handler {handler.name} does not exist",
-            where=handler.binary,
-            why="every container that uses it would fail",
-            next="Install nvidia-container-toolkit-base first, or correct the handler's binary",
-        )
+    programs.require_all(policy, obs, decision, "every container that uses it would fail")
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:

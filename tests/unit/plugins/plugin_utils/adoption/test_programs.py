@@ -162,6 +162,28 @@ def test_a_run_does_not_promise_a_program_of_a_package_that_is_there() -> None:
     assert AGAIN in plan.advice[0]
 
 
+@pytest.mark.parametrize(
+    ("policy", "installed", "step"),
+    [
+        (Policy(), {BASE: "1.20.2-1"}, AGAIN),
+        (WITHOUT, {}, f"Install {BASE} first"),
+        (Policy(single=True), {}, f"Install {BASE} first"),
+        (Policy(), {}, ""),
+        (Policy(root="/mnt/image"), {}, ""),
+        (Policy(handlers=(Handler(binary="nvidia-container-runtime"),)), {}, ""),  # a bare name is looked up by the engine
+    ],
+)
+def test_an_engine_that_minds_gets_no_handler_without_its_program(policy: Policy, installed: dict[str, str | None], step: str) -> None:
+    decision = decide.decide_one(policy, docker("nvidia", USUAL), Kubelet())
+    seen = obs(packages=installed)
+    if not step:
+        programs.require_all(policy, seen, decision, "why")
+        return
+    with pytest.raises(PlanError) as error:
+        programs.require_all(policy, seen, decision, "why")
+    assert step in error.value.next
+
+
 def test_the_programs_of_all_handlers_are_looked_for_at_once() -> None:
     """Each look is a call of the host: a GPU Operator's toolkit alone has three."""
     instances = (engine(nvidia=TOOLKIT, cdi=f"{TOOLKIT}.cdi"), engine(legacy=f"{TOOLKIT}.legacy", again=TOOLKIT))
