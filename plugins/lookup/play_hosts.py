@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible import context
 from ansible.errors import AnsibleLookupError
-from ansible.inventory.manager import InventoryManager
+from ansible.inventory.manager import InventoryManager, split_host_pattern
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.gpufleet.nvidia.plugins.action import named_playbooks
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
@@ -53,7 +53,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _list:
-  description: The pattern as it was given.
+  description: The pattern as it was given, in one string.
   type: list
   elements: str
 """
@@ -61,7 +61,7 @@ _list:
 
 class LookupModule(LookupBase):
     def run(self, terms: Iterable[Any], variables: Mapping[str, Any] | None = None, **_options: Any) -> list[str]:
-        pattern = ",".join(str(part) for term in terms for part in (term if isinstance(term, list) else [term]))
+        pattern = joined([str(part) for term in terms for part in (term if isinstance(term, list) else [term])])
         wrong = self._wrong(pattern, variables or {})
         if wrong:
             raise AnsibleLookupError(f"{wrong}. Nothing was done")
@@ -90,6 +90,11 @@ class LookupModule(LookupBase):
             for host in hosts:
                 inventory.add_host(host, group=group)
         return [str(host) for host in inventory.get_hosts(pattern=pattern)]
+
+
+def joined(patterns: list[str]) -> str:
+    """Give one pattern for a list of them, whose items may have `:` in them: where one has a comma, Ansible splits only at commas."""
+    return patterns[0] if len(patterns) == 1 else ",".join(split_host_pattern(patterns))
 
 
 def only_read() -> bool:

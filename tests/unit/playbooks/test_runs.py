@@ -180,6 +180,24 @@ def test_a_run_for_no_host_is_no_success(case: str, tmp_path: Path) -> None:
     assert "TASK" not in words
 
 
+# gpufleet_hosts, and the hosts of it in an inventory of gpu1 to gpu6 and web1; what is in a list may have more parts.
+PATTERNS = {
+    "gpu1:gpu2:web1": "gpu1 gpu2 web1",
+    "gpu_nodes:!gpu[!1]": "gpu1",
+    ("gpu_nodes", "!gpu[!125]:!gpu2:!gpu5"): "gpu1",
+    ("gpu[!456]:!gpu2", "web"): "gpu1 gpu3 web1",
+    ("gpu_nodes[0:1]", "web"): "gpu1 gpu2 web1",
+}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+def test_a_pattern_means_what_it_means_to_ansible(pattern: str | tuple[str, ...], tmp_path: Path) -> None:
+    given = pattern if isinstance(pattern, str) else list(pattern)
+    status, words = play(tmp_path, as_yaml(tmp_path, {}), "report", "--list-hosts", gpufleet_hosts=given)
+    assert status == 0, words
+    assert set(re.findall(r"^ {6}(\S+)$", words, re.MULTILINE)) == set(PATTERNS[pattern].split())
+
+
 def test_a_slice_of_a_job_may_have_no_host(tmp_path: Path) -> None:
     of_awx = {"awx_job_template_name": "GPU fleet: plan", "awx_workflow_job_name": "GPU fleet: plan"}
     status, words = play(tmp_path, as_yaml(tmp_path, {}), "plan", "--limit", "web", **of_awx)
