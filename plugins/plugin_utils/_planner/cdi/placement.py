@@ -116,9 +116,10 @@ def find(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Cons
 
 
 def looking(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Consumer]) -> tuple[Reader, ...]:
-    """Return the readers that a spec has to reach: the engines that are managed, and others that look into the usual directories.
+    """Return the readers that a spec has to reach: the engines that are managed, and others that find one in its usual place.
 
-    Others that look elsewhere by their own setting are left to the person who set it.
+    Those others keep a spec where it is, and choose no place for one. Others that look elsewhere by their own setting are left to the
+    person who set it.
     """
     found = tuple(instances)
     managed = [i for i in found if i.cdi.able and not i.refusal and refusals.chosen(policy, i)]
@@ -126,7 +127,10 @@ def looking(policy: Policy, instances: Iterable[Instance], consumers: Iterable[C
         return ()
     alone = [of_engine(i) for i in found if i not in managed and i.cdi.enabled]
     others = [Reader(f"{c.name} {c.version}".strip(), cleaned(c.directories)) for c in consumers if c.directories]
-    return (*map(of_engine, managed), *(one for one in (*alone, *others) if one.directories == CDI_DIRS))
+    asked = tuple(map(of_engine, managed))
+    if all(one.directories == CDI_DIRS for one in asked):
+        return asked
+    return (*asked, *(one for one in (*alone, *others) if CDI_DIRS[0] in one.directories))
 
 
 def of_engine(instance: Instance) -> Reader:

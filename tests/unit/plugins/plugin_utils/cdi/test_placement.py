@@ -39,6 +39,10 @@ CHOSEN: dict[str, tuple[Lists, Lists, str | None]] = {
     "nothing in common": ({"containerd": (OWN,), "docker": CDI_DIRS}, {}, ""),
     "nothing in common with a Podman of the usual ones": ({"containerd": (OWN,)}, {"podman": CDI_DIRS}, ""),
     "a Podman with directories of its own is told by advice": ({"containerd": CDI_DIRS}, {"podman": (OWN,)}, None),
+    "a Podman that reads one of the usual ones alone": ({"containerd": CDI_DIRS}, {"podman": (ETC,)}, None),
+    "nothing in common with a Podman of the spec's usual place": ({"containerd": (RUN,)}, {"podman": (ETC,)}, ""),
+    "what a Podman of the spec's usual place has as well": ({"containerd": (OWN, RUN)}, {"podman": (ETC, RUN)}, RUN),
+    "a Podman that never found a spec in its usual place": ({"containerd": (RUN,)}, {"podman": (OWN,)}, RUN),
     "no directory at all": ({"containerd": ()}, {}, ""),
 }
 
@@ -67,6 +71,9 @@ def test_an_engine_that_is_left_alone_decides_only_by_the_usual_directories() ->
     assert placement.find(Policy(), [instance(), elsewhere], []).usual
     odd = dc.replace(instance(), cdi=dc.replace(instance().cdi, dirs=(OWN,)))
     assert placement.find(Policy(), [odd, alone], []).place == ""
+    first = dc.replace(alone, cdi=dc.replace(alone.cdi, dirs=(ETC,)))
+    assert placement.find(Policy(), [instance(), first], []).usual
+    assert placement.find(Policy(), [odd, first], []).place == "", "its containers get GPUs by the spec that would be moved"
 
 
 @pytest.mark.parametrize(("version", "place"), [("2.3.7", ""), ("2.4.0", "usual")])
