@@ -78,6 +78,15 @@ def plugin_source(obs: Observation) -> str:
     return str(found.get("source") or "") if isinstance(found, dict) else ""
 
 
+def spec_place(obs: Observation) -> str:
+    """Give the directory of the CDI specs at the last run, where engines have directories of their own; '' where none is recorded."""
+    if not obs.asked(queries.file(FACT_PATH, keep=OWN_RECORD)):
+        return ""
+    found = parsed(obs.file(FACT_PATH, OWN_RECORD)).get("cdi")
+    place = found.get("place") if isinstance(found, dict) else None
+    return place if isinstance(place, str) and place.startswith("/") else ""
+
+
 def taken_over(obs: Observation, going: Iterable[str] = ()) -> tuple[str, ...]:
     """Files of other tools that are gone by this collection: as the journal knows them, and where that is gone, as the record does."""
     known = [o.path for o in originals.kept(obs) if o.existed and o.after is None] if originals.journal_is_there(obs) else recorded(obs)
@@ -119,6 +128,7 @@ def text(wanted: dict[str, Any]) -> str:
 
 def record(host: HostDecision, driver: Driver) -> dict[str, Any]:
     """The public form of a decision (schema 1)."""
+    placed = bool(host.cdi_place) and host.cdi_owner == "collection"
     return {
         "schema": SCHEMA,
         "writer": WRITER,
@@ -128,7 +138,7 @@ def record(host: HostDecision, driver: Driver) -> dict[str, Any]:
         "annotation_prefixes": list(host.annotation_prefixes),
         "isolation": host.isolation,
         "device_plugin": {"strategies": list(host.plugin_strategies), "source": host.plugin_source},
-        "cdi": {"owner": host.cdi_owner, "version_cap": host.cdi_version_cap},
+        "cdi": {"owner": host.cdi_owner, "version_cap": host.cdi_version_cap, **({"place": host.cdi_place} if placed else {})},
         # UUIDs are left out: the driver reports them only after the first use of a GPU, which is not a change of the host.
         "driver": {"version": driver.version, "gpus": [{"index": g.index, "bus_id": g.bus_id, "model": g.model} for g in driver.gpus]},
         "reasons": [dc.asdict(r) for r in host.reasons],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import (
     fabric_kinds,
     other_files,
@@ -103,7 +103,20 @@ def elsewhere(policy: Policy, obs: Observation) -> tuple[File, ...]:
 
     A single module has what its options name: another task may write to that directory.
     """
+    if policy.single:
+        return ()
     here = {path(policy, name) for name, _layout in kinds(policy)}
     names = {posixpath.basename(p) for p in here}
-    there = () if policy.single else [file for directory in directories(policy) for file in obs.glob(f"{directory}/*")]
+    there = [*(file for directory in directories(policy) for file in obs.glob(f"{directory}/*")), *in_former(policy, obs)]
     return tuple(file for file in there if file.path not in here and posixpath.basename(file.path) in names and is_own(file))
+
+
+def in_former(policy: Policy, obs: Observation) -> list[File]:
+    """List the directory of the last run where no engine of today has it: the NVIDIA runtime would still read a spec that is left in it."""
+    former = decision_file.spec_place(obs)
+    if not former or former in directories(policy):
+        return []
+    question = projection.specs(former, (former,), roots.given(policy))
+    if not obs.asked(question):
+        raise NeedMore([question])
+    return list(obs.glob(f"{former}/*"))

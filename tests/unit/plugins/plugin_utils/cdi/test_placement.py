@@ -198,3 +198,27 @@ def test_a_spec_moves_with_the_directories_of_the_engine(tmp_path: pathlib.Path)
     assert home.node(**options)["failed"] is False
     assert not home.path(f"{ETC}/nvidia.yaml").exists()
     assert home.path(f"{OWN}/nvidia.yaml").exists()
+
+
+@pytest.mark.parametrize("option", [(), CDI_DIRS])
+def test_no_spec_stays_in_a_directory_that_no_run_looks_into(tmp_path: pathlib.Path, option: tuple[str, ...]) -> None:
+    home = host(tmp_path, {CONTAINERD: containerd((OWN,))})
+    options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
+    assert home.node(**options)["failed"] is False
+    assert home.path(f"{OWN}/nvidia.yaml").exists()
+    if not option:
+        home.write(CONTAINERD, home.read(CONTAINERD).replace(f'  cdi_spec_dirs = ["{OWN}"]\n', ""))
+    assert home.node(**options, cdi_spec_dirs=option)["failed"] is False
+    assert home.path(f"{ETC}/nvidia.yaml").exists()
+    assert not home.path(f"{OWN}/nvidia.yaml").exists(), "the NVIDIA runtime reads this one first"
+    assert home.node(**options, cdi_spec_dirs=option)["changed"] is False
+
+
+def test_a_spec_in_a_directory_of_its_own_goes_without_a_journal(tmp_path: pathlib.Path) -> None:
+    home = host(tmp_path, {CONTAINERD: containerd((OWN,))})
+    options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
+    record = home.node(**options) and home.read("/etc/ansible/facts.d/gpufleet.fact")
+    assert json.loads(record)["cdi"]["place"] == OWN
+    home.forget_journal()
+    assert home.node(**options, state="absent")["failed"] is False
+    assert not home.path(f"{OWN}/nvidia.yaml").exists()
