@@ -348,7 +348,7 @@ class Observation:
         return {path: identity for programs in seen for path, identity in programs.items()}
 
     def located(self) -> frozenset[str]:
-        """The paths at which a search for programs has found one."""
+        """List the paths at which a search for programs has found one."""
         found = (a.get("found") or {} for _qid, a in self._of_kind.get("which", ()))
         return frozenset(path for paths in found for path in paths.values() if path)
 

@@ -49,7 +49,10 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def gone(obs: Observation, instances: Iterable[Instance]) -> tuple[MissingProgram, ...]:
-    """Of NVIDIA's handlers and of the default one. A bare name is looked up by the engine in its own PATH, and so not judged here."""
+    """Find the missing programs of NVIDIA's handlers and of the default one.
+
+    A bare name is looked up by the engine in its own PATH, and so not judged here.
+    """
     found = [MissingProgram(i.engine, name, i.handlers[name], name == i.default_handler) for i in instances for name in judged(i)]
     located = obs.located()
     named = [it for it in found if it.program.startswith("/") and it.program not in located]
@@ -60,14 +63,14 @@ def gone(obs: Observation, instances: Iterable[Instance]) -> tuple[MissingProgra
 
 
 def judged(instance: Instance) -> Iterable[str]:
-    """The handlers whose programs are looked for. An engine that runs only with its default one's program has that."""
+    """Name the handlers whose programs are looked for. An engine that runs only with its default one's program has that."""
     proven = instance.running and traits.of(instance.engine).checks_default
     default = [instance.default_handler] if instance.handlers.get(instance.default_handler) and not proven else []
     return dict.fromkeys([*sandboxes.nvidias(instance), *default])
 
 
 def failing(it: MissingProgram) -> str:
-    """What fails, in the engine's words."""
+    """Say what fails, in the engine's words."""
     if not traits.of(it.engine).kubernetes:
         if it.default:
             runs = f"the default runtime, {it.handler}, runs {it.program}, which does not exist"

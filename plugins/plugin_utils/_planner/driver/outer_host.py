@@ -45,7 +45,7 @@ def _may_be(policy: Policy) -> bool:
 
 
 def with_remedy(driver: Driver, name: str) -> Driver:
-    """The driver with what helps inside such a container. name: its kind, '' for a host that is none."""
+    """Give the driver with what helps inside such a container. name: its kind, '' for a host that is none."""
     if not name or driver.state not in ("not-loaded", "broken"):
         return driver
     first = "Load the driver there" if driver.state == "not-loaded" else "Have the driver work there, with libraries of its version here"

@@ -55,6 +55,7 @@ NAMES_OF_V1 = (
 # (pkg/cri/config/config.go). Of a "key" it is known that it is there, and not what it says.
 DEFAULT_RUNTIME: Path = ("containerd", "default_runtime")
 UNTRUSTED_RUNTIME: Path = ("containerd", "untrusted_workload_runtime")
+OLDER_TABLES: Mapping[str, Path] = {"untrusted": UNTRUSTED_RUNTIME, "default": DEFAULT_RUNTIME}  # by the handler that each becomes
 _OLDER_HANDLER: tuple[Path, ...] = (
     ("runtime_type",), ("runtime_engine",), ("runtime_root",), ("options", "BinaryName"), ("options", "Runtime"),
     ("options", "SystemdCgroup"),
@@ -63,7 +64,7 @@ _OLDER_PLACES: Mapping[Path, str] = {
     ("containerd", "no_pivot"): "bool",
     ("registry", "config_path"): "key",
     ("registry", "mirrors"): "key",
-    **{(*table, *path): HANDLER[path] for table in (DEFAULT_RUNTIME, UNTRUSTED_RUNTIME) for path in _OLDER_HANDLER},
+    **{(*table, *path): HANDLER[path] for table in OLDER_TABLES.values() for path in _OLDER_HANDLER},
 }
 PLACES: Mapping[Path, str] = {
     ("version",): "int",

@@ -67,14 +67,14 @@ def _is_true(value: Any, _seen: Seen) -> str:
 
 
 def _in_container(value: Any, seen: Seen) -> str:
-    """A path without @ is one of the container, which takes a feature from 1.17.3 on (nvidia-container-toolkit#812)."""
+    """Judge a path without @, which is one of the container and takes a feature from 1.17.3 on (nvidia-container-toolkit#812)."""
     if not isinstance(value, str) or value.startswith("@") or toml.lookup(seen.data, FROM_CONTAINER) is True:
         return ""
     return f"is {value or 'empty'}, without an @ in front"
 
 
 def _no_host_program(value: Any, seen: Seen) -> str:
-    """The toolkit takes the program with .real at its end where there is one, and else the one without."""
+    """Look for both names of the program: the toolkit takes the one with .real at its end where there is one, and else the one without."""
     if not isinstance(value, str) or not value.startswith("@/"):
         return ""
     plain = value[1:].removesuffix(".real")
@@ -88,7 +88,7 @@ def _not_there(value: Any, seen: Seen) -> str:
 
 
 def _cannot_be_run(value: Any, seen: Seen) -> str:
-    """The hook looks for the program in PATH only where the value is empty."""
+    """Judge the path of a program that the hook looks for in PATH only where the value is empty."""
     if isinstance(value, str) and value and not value.startswith("/"):
         return f"is {value}, which is not a full path"
     return _not_there(value, seen)
@@ -233,6 +233,6 @@ def _sentence(document: toml.TomlDocument, setting: Setting, wrong: str) -> list
 
 
 def _exists(obs: Observation, path: str) -> bool:
-    """What could not be looked at counts as there: this is advice, and no cause to refuse a plan."""
+    """Tell whether it is there. What could not be looked at counts as there: this is advice, and no cause to refuse a plan."""
     answer = obs.attempt(queries.file(path, content=False))
     return "error" in answer or bool(answer.get("exists"))

@@ -108,7 +108,7 @@ def _entries(obs: Observation, unit: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _first(entries: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> Mapping[str, Any] | None:
-    """The entry of the first name that any folder has, in the first folder that has it."""
+    """Find the entry of the first name that any folder has, in the first folder that has it."""
     return next((entries[path] for name in names for folder in FOLDERS if (path := f"{folder}/{name}") in entries), None)
 
 
@@ -133,7 +133,7 @@ def _drop_in_folders(unit: str) -> list[str]:
 
 
 def _own_folders(unit: str) -> list[str]:
-    """The folders for drop-ins of a unit but those of its kind, as they outrank one another."""
+    """List the folders for drop-ins of a unit but those of its kind, as they outrank one another."""
     return [f"{folder}/{name}.d" for folder in FOLDERS for name in (unit, *_templates(unit), *_prefixes(unit))]
 
 

@@ -128,7 +128,7 @@ def _read_files(obs: Observation, paths: Iterable[str], keep: Keep) -> list[File
 def _variables(
     obs: Observation, unit: search.UnitFiles, files: list[File], service: syntax.Service, names: Mapping[str, str], flags: Mapping[str, str]
 ) -> dict[str, str]:  # fmt: skip
-    """The values of variables. A file with an environment outranks Environment=, and of several files the last one.
+    """Read the values of variables. A file with an environment outranks Environment=, and of several files the last one.
 
     names: each with the shape of its value, '' for one that may hold flags.
     """
@@ -150,13 +150,13 @@ def _variables(
         if path in known:
             for _path, text in environment[path]:
                 found.update(syntax.read_environment(text))
-        elif FILLER in path:  # nobody knows which file that is, and so what it sets
+        elif FILLER in path:  # which file that is, and so what it sets, is not known
             found.update(dict.fromkeys(names, FILLER))
     return {name: found[name] for name in names if name in found}
 
 
 def _shapes(given: list[str], flags: Mapping[str, str]) -> dict[str, str]:
-    """The variables that are referred to, with the shape of the flag whose whole value one is; '' for one that may hold flags."""
+    """Find the variables that are referred to, with the shape of the flag whose whole value one is; '' for one that may hold flags."""
     shapes = dict.fromkeys(sorted(words.name_variables(given)), "")
     before = ""
     for word in given:
@@ -175,7 +175,7 @@ def _ask(pattern: str, unit: str, keep: Keep) -> queries.Question:
 
 
 def _texts(obs: Observation, question: queries.Question) -> list[tuple[str, str]]:
-    """The texts of the files of a pattern. One that is not there sets nothing: either it may be missing, or the unit does not start."""
+    """Read the files of a pattern. One that is not there sets nothing: either it may be missing, or the unit does not start."""
     listed = obs.raw(question).get("files") or ()
     found = [Observation({}, {f"file:{entry['path']}": entry}).file(str(entry["path"])) for entry in listed]
     return [(file.path, file.text) for file in found if file.exists]

@@ -75,7 +75,7 @@ def refuse(policy: Policy, obs: Observation, error: Mapping[str, Any]) -> None:
 
 
 def remedy(policy: Policy, obs: Observation, code: int) -> str:
-    """What helps against one of the fatal codes, and where: a host that is a container has the driver of the host outside."""
+    """Say what helps against one of the fatal codes, and where: a host that is a container has the driver of the host outside."""
     inside = outer_host.kind(policy, obs)
     return f"On the host outside of this container ({inside}): {FATAL[code]}" if inside else FATAL[code]
 

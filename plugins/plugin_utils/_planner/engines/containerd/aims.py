@@ -166,7 +166,7 @@ def _written(policy: Policy, before: Mapping[str, Any] | None) -> frozenset[str]
 
 
 def _made(before: Mapping[str, Any] | None) -> frozenset[str]:
-    """The handler runc, if others were in the file before our first change, and it was not: 1.x has no built-in one then."""
+    """Name the handler runc if others were in the file before our first change, and it was not: 1.x has no built-in one then."""
     there = config.handlers(before or {})
     return frozenset({"runc"} if there and "runc" not in there else ())
 

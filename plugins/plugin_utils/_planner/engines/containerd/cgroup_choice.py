@@ -134,7 +134,7 @@ def require_kept(
 
 
 def _way_out(cri: Mapping[str, Any], reporting: list[str], before: bool, new: str) -> str:
-    """What to do. Where the handler has that value already, the obstacle is a type of which containerd reports nothing.
+    """Say what to do. Where the handler has that value already, the obstacle is a type of which containerd reports nothing.
 
     reporting: the handlers whose driver should reach the kubelet.
     """

@@ -316,7 +316,7 @@ def _effective(files: FileSet, version: Version, built_in: bool) -> Mapping[str,
     if built_in and (facts.keeps_runc or not runtimes):
         runtimes = merged(toml.copied(dict(releases.BUILTIN_RUNTIMES)), runtimes)
     if facts.merge == "replace":
-        runtimes = _with_older_tables(containerd, runtimes)
+        runtimes = _with_older_tables(cri, runtimes)
     containerd["runtimes"] = options.of_handlers(runtimes, version)
     containerd.setdefault("default_runtime_name", "runc")
     if not containerd["default_runtime_name"]:
@@ -324,15 +324,13 @@ def _effective(files: FileSet, version: Version, built_in: bool) -> Mapping[str,
     return cri
 
 
-def _with_older_tables(containerd: dict[str, Any], runtimes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """1.x reads two older tables as handlers if they have a type. `default_runtime` is then the default one."""
-    for name, table in (("untrusted", "untrusted_workload_runtime"), ("default", "default_runtime")):
-        entry = containerd.get(table)
-        if isinstance(entry, Mapping) and entry.get("runtime_type"):
-            runtimes = {**runtimes, name: entry}
-            if name == "default":
-                containerd["default_runtime_name"] = name
-    return runtimes
+def _with_older_tables(cri: dict[str, Any], runtimes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the two older tables that 1.x reads as handlers if they have a type. `default_runtime` is then the default one."""
+    older = {name: toml.lookup(cri, table) for name, table in containerd_places.OLDER_TABLES.items()}
+    older = {name: entry for name, entry in older.items() if isinstance(entry, Mapping) and entry.get("runtime_type")}
+    if "default" in older:
+        cri["containerd"]["default_runtime_name"] = "default"
+    return {**runtimes, **older}
 
 
 def _filled(cri: dict[str, Any], values: Mapping[str, str]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def _all(policy: Policy, obs: Observation) -> list[Daemon]:
 
 
 def unit_start(policy: Policy, obs: Observation) -> start.Start:
-    """How its unit starts a containerd that does not run."""
+    """Read how its unit starts a containerd that does not run."""
     return start.read_start(policy.root, obs, policy.service or releases.UNIT, known.DAEMON, READ_FLAGS)
 
 

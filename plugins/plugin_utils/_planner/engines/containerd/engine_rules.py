@@ -69,7 +69,7 @@ class View:
         return config.schema_in_force(self.files, self.version) >= 2
 
     def said(self, path: Path) -> Spot | None:
-        """Where a key below the CRI table stands; the last file that has it counts."""
+        """Find the place of a key below the CRI table; the last file that has it counts."""
         for file in reversed(self.files.files):
             for table in containerd_places.TABLES:
                 if toml.lookup(file.doc.data, (*table, *path)) is not None:
@@ -126,7 +126,7 @@ class Broken:
         return text.format(key=self.spot.key[-1], default=self.view.default, type=kind, needed=needed)
 
     def error(self, before: FileSet, *, already: bool) -> PlanError:
-        """The refusal, with the line as it is now. already: the engine would refuse the file as it is, before any change."""
+        """Make the refusal, with the line as it is now. already: the engine would refuse the file as it is, before any change."""
         what = (AS_IT_IS if already else CHANGED)[self.rule.effect]
         ours = f", or {self.rule.ours}" if self.rule.ours and not already else ""
         file = before.get(self.spot.file.path)
@@ -216,7 +216,7 @@ def _default_missing(view: View) -> Iterator[Spot]:
 
 
 def _only_of_linux_as_default(*path: str) -> Callable[[View], Iterator[Spot]]:
-    """A switch of the plugin that works only while the default handler has the old type."""
+    """Find a switch of the plugin that works only while the default handler has the old type."""
 
     def finds(view: View) -> Iterator[Spot]:
         spot = view.said(path)
@@ -227,10 +227,10 @@ def _only_of_linux_as_default(*path: str) -> Callable[[View], Iterator[Spot]]:
 
 
 def _keys_of_linux(view: View) -> Iterator[Spot]:
-    tables = {"default": containerd_places.DEFAULT_RUNTIME, "untrusted": containerd_places.UNTRUSTED_RUNTIME}
     for name, entry in view.runtimes.items():
+        older = containerd_places.OLDER_TABLES.get(name, ("",))
         for key in releases.OF_LINUX:
-            spot = view.said((*releases.RUNTIMES, name, key)) or view.said((*tables.get(name, ("",)), key))
+            spot = view.said((*releases.RUNTIMES, name, key)) or view.said((*older, key))
             if spot and entry.get(key) and entry.get("runtime_type", "") != releases.LINUX_TYPE:
                 yield spot
 
@@ -380,16 +380,13 @@ def unread(files: FileSet, version: Version) -> list[str]:
 
 # ---------------------------------------------------------------- what outranks our keys
 
-# Tables of 1.x by the handler that they define; the first is the default handler then, whatever default_runtime_name says.
-OUTRANKED_BY: Mapping[str, Path] = {"default": containerd_places.DEFAULT_RUNTIME, "untrusted": containerd_places.UNTRUSTED_RUNTIME}
-
 
 def require_counting(after: FileSet, version: Version, unmet: list[Path]) -> None:
     """Refuse wanted settings that a table of 1.x outranks. unmet: those that the files would not give."""
     view = View(after, version)
     for path in unmet:
         name = "default" if path == releases.DEFAULT else path[2] if path[:2] == releases.RUNTIMES and len(path) > 2 else ""
-        table = OUTRANKED_BY.get(name)
+        table = containerd_places.OLDER_TABLES.get(name)
         spot = view.said(table) if table and version.series < (2, 0) else None
         if spot is None or not toml.lookup(view.cri, (*(table or ()), "runtime_type")):
             continue

@@ -135,10 +135,9 @@ def places(policy: Policy, obs: Observation) -> Paths:
     hooks, cdi = host_paths.opened_directories(_listed(argv, HOOKS)), host_paths.clean_directories(_listed(argv, CDI))
     given = Given(processes.flag(argv, *DEFAULT), hooks, cdi, unit.where, unit.line or None)
     if policy.root != "/":
-        for flag, value in ((CONFIG[0], named if not policy.config_path else ""), (CONFIG_DIR[0], beside), (DEFAULT[0], given.default)):
+        asked = {CONFIG[0]: "" if policy.config_path else named, CONFIG_DIR[0]: beside, DEFAULT[0]: given.default}
+        for flag, value in {**asked, HOOKS[0]: ",".join(hooks), CDI[0]: ",".join(cdi)}.items():
             start.require_known(unit, value, flag)
-        for flag, values in ((HOOKS[0], given.hooks_dirs), (CDI[0], given.cdi_dirs)):
-            start.require_known(unit, ",".join(values), flag)
     elif not running:  # a host's report of a daemon that does not run does without what is not known
         named, beside = start.known_path(named), start.known_path(beside)
     config = policy.config_path or host_paths.as_opened(named) or releases.CONFIG
@@ -150,7 +149,7 @@ def places(policy: Policy, obs: Observation) -> Paths:
 
 
 def unit_start(policy: Policy, obs: Observation) -> start.Start:
-    """How its unit starts a CRI-O that does not run."""
+    """Read how its unit starts a CRI-O that does not run."""
     return start.read_start(policy.root, obs, policy.service or releases.UNIT, "crio", READ_FLAGS, VARIABLES)
 
 
@@ -289,7 +288,7 @@ def in_force(policy: Policy, obs: Observation, where: Paths, binary: str, versio
 
 
 def outranked(force: Effective, given: Given) -> Effective:
-    """What the files add up to, with what the daemon's arguments set."""
+    """Put what the daemon's arguments set over what the files add up to."""
     default, hooks, cdi = given.default or force.default, given.hooks_dirs or force.hooks_dirs, given.cdi_dirs or force.cdi_dirs
     return dc.replace(force, default=default, hooks_dirs=hooks, cdi_dirs=cdi)
 

@@ -88,7 +88,7 @@ def places(policy: Policy, obs: Observation) -> Paths:
 
 
 def _config_by_flag(policy: Policy, obs: Observation, argv: Flags) -> str:
-    """The file that a flag names. If a unit of a daemon that does not run hides it, a host's report does without it."""
+    """Read the file that a flag names. If a unit of a daemon that does not run hides it, a host's report does without it."""
     given = (values(argv, "--config-file") or [""])[-1]
     if policy.root != "/":
         start.require_known(unit_start(policy, obs), given, "--config-file")
@@ -148,7 +148,7 @@ def flags_given(policy: Policy, obs: Observation) -> Flags:
 
 
 def unit_start(policy: Policy, obs: Observation) -> start.Start:
-    """How the unit starts a daemon that does not run."""
+    """Read how the unit starts a daemon that does not run."""
     return start.read_start(policy.root, obs, unit_name(policy), "dockerd", READ_FLAGS)
 
 
@@ -162,7 +162,7 @@ def values(flags: Flags, name: str) -> list[str]:
 
 
 def runtimes_added(flags: Flags) -> dict[str, str]:
-    """The runtimes that flags define, with their programs."""
+    """Read the runtimes that flags define, with their programs."""
     return dict(value.partition("=")[::2] for value in values(flags, ADD_RUNTIME))
 
 
