@@ -87,6 +87,7 @@ NEEDS: dict[str, Needs] = {
     "rollout_settings": Needs(),
     "rollout_soak": Needs(),
     "toolkit_config": Needs(),
+    "toolkit_packages": Needs(options=MIRROR),
     # The example shows upstream's key; the lab has one of its own.
     "toolkit_repository": Needs(options={name.removeprefix("toolkit_"): variable for name, variable in OF_LAB.items()}),
     "variables_check": Needs(),
