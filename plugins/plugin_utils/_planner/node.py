@@ -238,6 +238,7 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
             nodes,
             lambda: coming(config()) if installing.commands else config(),
             *(functools.partial(ENGINES[d.engine].plan, policy, obs, by_key[d.instance], d) for d in record.decisions),
+            lambda: programs.require_default(policy, obs, seen.instances, record.decisions),
             lambda: oci_hook.plan(policy, obs, record, decides),
             lambda: cdi(policy, obs, seen, probe_source, nodes(), (residents or {}).get("cdi_guard", "")),
             lambda: Plan() if installing.commands else others(),

@@ -84,7 +84,6 @@ def failing(it: MissingProgram) -> str:
 def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: Iterable[Decision]) -> Plan:
     """Said first, before all that a run changes: in the words of what fails now."""
     decisions = tuple(decisions)
-    require_default(policy, obs, instances, decisions)
     becoming = {d.engine: d.handler for d in decisions if d.default}
     wanted = {(d.engine, handler.name): handler.binary for d in decisions if d.handler for handler in policy.handlers}
     advice, beforehand = [], []
@@ -128,13 +127,13 @@ def require_all(policy: Policy, obs: Observation, decision: Decision, why: str) 
             )
 
 
-def require_default(policy: Policy, obs: Observation, instances: Iterable[Instance], decisions: Iterable[Decision]) -> None:
+def require_default(policy: Policy, obs: Observation, instances: Iterable[Instance], decisions: Iterable[Decision]) -> Plan:
     """Refuse to make a handler the default one whose program is not there after the run: no container would start any more.
 
     Beneath another root, programs may come later than the configuration. Where the handler is the default one already, nothing gets worse.
     """
     if policy.root != "/" or policy.single:
-        return
+        return Plan()
     by_key = {i.key: i for i in instances}
     for decision in decisions:
         now = by_key[decision.instance]
@@ -148,6 +147,7 @@ def require_default(policy: Policy, obs: Observation, instances: Iterable[Instan
             raise PlanError(
                 what, why="every container without a handler of its own would fail", next=f"{_bring(policy, obs, program)}. Then run again"
             )
+    return Plan()
 
 
 def _stays(obs: Observation, program: str) -> bool:

@@ -148,10 +148,10 @@ def test_no_handler_without_its_program_becomes_the_default(
     decision = decide.decide_one(policy, instance, Kubelet())
     seen = obs(files=files, packages=installed)
     if not step:
-        programs.plan(policy, seen, (instance,), (decision,))
+        programs.require_default(policy, seen, (instance,), (decision,))
         return
     with pytest.raises(PlanError) as error:
-        programs.plan(policy, seen, (instance,), (decision,))
+        programs.require_default(policy, seen, (instance,), (decision,))
     assert step in error.value.next
 
 
