@@ -49,4 +49,4 @@ def reinstall(obs: Observation) -> str:
     if not command or not version:
         return ""
     lost = f"The package {NAME} {version} is installed, but its program {RUNTIME_BINARY} is gone"
-    return f"{lost}. Run `{command} {NAME}` on the host"
+    return f"{lost}. Run `{command} {NAME}` on the host; if no repository there has it, the role toolkit adds one"
