@@ -249,25 +249,34 @@ def _other_io_type(view: View) -> Iterator[Spot]:
             yield spot
 
 
-def _mirrors_beside_path(view: View) -> Iterator[Spot]:
-    every = (containerd_places.V1_NAMES, containerd_places.V2_NAMES, containerd_places.IMAGES_V3)
-    path: Any = None
+def _registries(view: View) -> list[tuple[Spot, Mapping[str, Any]]]:
+    """List the tables of registries that the release reads. In 1.x the last CRI table of all files takes the place of the others."""
+    facts, schema = releases.facts(view.version), config.schema_in_force(view.files, view.version)
+    found: list[tuple[Spot, Mapping[str, Any]]] = []
     for file in view.files.files:
-        for table in every:
-            registry = toml.lookup(file.doc.data, (*table, "registry"), {})
-            path = registry.get("config_path", path)
-            if path and registry.get("mirrors"):
-                yield Spot(file, (*table, "registry", "mirrors"))
+        for table in (containerd_places.V1_NAMES, containerd_places.V2_NAMES, containerd_places.IMAGES_V3):
+            part = toml.lookup(file.doc.data, table)
+            of_images = table == containerd_places.IMAGES_V3
+            if isinstance(part, Mapping) and (3 in facts.schemas if of_images else config.read_by(table, file, schema, facts)):
+                found = [] if facts.merge == "replace" else found
+                found.append((Spot(file, (*table, "registry")), part.get("registry") or {}))
+    return found
+
+
+def _mirrors_beside_path(view: View) -> Iterator[Spot]:
+    path: Any = None
+    for spot, registry in _registries(view):
+        path = registry.get("config_path", path)
+        if path and registry.get("mirrors"):
+            yield Spot(spot.file, (*spot.key, "mirrors"))
 
 
 def _mirrors_without_path(view: View) -> Iterator[Spot]:
     """These releases set a path where a file has none, and where one of an older version has an empty one."""
-    every = ((containerd_places.V2_NAMES, True), (containerd_places.IMAGES_V3, False))  # these releases drop a table of version 1
-    tables = [(file, (*table, "registry"), older) for file in view.files.files for table, older in every]
-    found = [(file, path, toml.lookup(file.doc.data, path, {}), older) for file, path, older in tables]
-    paths = [(entry["config_path"], older) for _file, _path, entry, older in found if "config_path" in entry]
-    if not paths or (paths[-1][0] == "" and paths[-1][1]):
-        yield from (Spot(file, (*path, "mirrors")) for file, path, entry, _older in found if entry.get("mirrors"))
+    found = _registries(view)
+    paths = [(entry["config_path"], spot.key[:-1]) for spot, entry in found if "config_path" in entry]
+    if not paths or paths[-1] == ("", containerd_places.V2_NAMES):
+        yield from (Spot(spot.file, (*spot.key, "mirrors")) for spot, entry in found if entry.get("mirrors"))
 
 
 # ---------------------------------------------------------------- the table
