@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents, leaves, selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_units
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import discover as driver_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import lookup
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
@@ -75,7 +75,7 @@ class Answers(dict[str, Any]):
                 "DRM": ["/dev/dri/by-path/pci-*"],
                 mismatch.NAME: [*mismatch.BUILDS, *mismatch.INSTALLED],
                 platforms.NAME: platforms.CUDA,
-                cdi_units.NAME: cdi_units.PATTERNS,
+                cdi_generators.NAME: cdi_generators.PATTERNS,
             }
             named = (listed for name, listed in known.items() if rest.startswith(name))
             listed = next(named, None) or driver_files.patterns(Policy(cdi_compat32="32-bit" in rest))

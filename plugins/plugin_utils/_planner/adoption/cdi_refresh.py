@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The toolkit's nvidia-cdi-refresh: whether it or this collection owns the host's CDI spec, and how its units are masked and given back.
 
-A distribution may have a generator of its own in its place. That is part of the system's configuration and is never stopped from here.
+A distribution may have a generator of its own in its place (cdi_generators), which is never stopped from here.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     queries,
     transaction,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Difference,
@@ -63,25 +64,6 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 @dc.dataclass(frozen=True)
-class Generator:
-    """A distribution's own generator of the spec. setting: what switches it, in the distribution's configuration."""
-
-    title: str
-    output: str
-    setting: str
-
-    def refusal(self) -> PlanError:
-        """Return the error for a host on which this collection would write a second spec."""
-        why = f"{self.setting} makes this file at each boot, and it would hide the devices of a second spec"
-        step = f"Set gpufleet_cdi_owner: toolkit to leave the spec to it, or {self.setting}.enable = false in the system's configuration"
-        return PlanError(f"{self.title} generates the CDI spec of this host", where=self.output, why=why, next=step)
-
-
-# By ID of os-release. nixos/modules/services/hardware/nvidia-container-toolkit in NixOS/nixpkgs.
-GENERATORS = {"nixos": Generator("NixOS", "/var/run/cdi/nvidia-container-toolkit.json", "hardware.nvidia-container-toolkit")}
-
-
-@dc.dataclass(frozen=True)
 class Refresh:
     """nvidia-cdi-refresh, or what the distribution has in its place, as it stands. masked: it cannot start; output: the file it writes."""
 
@@ -90,21 +72,15 @@ class Refresh:
     masked: bool
     output: str
     version: str  # cdiVersion of its file, '' when there is none
-    generator: Generator | None = None
+    generator: cdi_generators.Generator | None = None
 
     @property
     def title(self) -> str:
         return f"the generator of {self.generator.title}" if self.generator else "nvidia-cdi-refresh"
 
 
-def generator(obs: Observation) -> Generator | None:
-    """Return the distribution's generator where its file is there."""
-    found = GENERATORS.get(str((obs.host.get("os_release") or {}).get("ID")))
-    return found if found and obs.file(found.output, file_places.SPEC_VERSION).exists else None
-
-
 def refresh(policy: Policy, obs: Observation) -> Refresh:
-    if own := generator(obs):
+    if own := cdi_generators.find(obs):
         return Refresh(True, True, False, own.output, version_in(obs.text(own.output, file_places.SPEC_VERSION)), own)
     present = any(obs.unit(u) for u in LINKS) or any(obs.exists(p) for p in UNIT_FILES)
     masked = is_mask(obs.file(MASKS[SERVICE]))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, cdi_units
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators, cdi_refresh
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -18,7 +18,7 @@ KUBESPRAY_MARK = "/etc/kubernetes/kubelet.env"
 
 def questions(policy: Policy) -> list[queries.Question]:
     marks = [queries.file(path, content=False) for path in (OPERATOR_MARK, KUBESPRAY_MARK)]
-    return [*cdi_refresh.questions(policy), *cdi_units.questions(), *kubelet.questions(policy), *marks]
+    return [*cdi_refresh.questions(policy), *cdi_generators.questions(), *kubelet.questions(policy), *marks]
 
 
 def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
@@ -27,7 +27,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         return Plan()
     parts = [Plan(advice=(*operator_advice(obs), *kubespray_advice(obs)))]
     if record.cdi_owner == "collection":
-        parts += [cdi_refresh.stop(policy, obs, record), Plan(advice=cdi_units.advice(obs))]
+        parts += [cdi_refresh.stop(policy, obs, record), Plan(advice=cdi_generators.advice(obs, cdi_refresh.SERVICE))]
     return merge(parts)
 
 

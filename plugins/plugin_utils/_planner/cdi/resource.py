@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files, cdi_refresh, gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files, cdi_generators, cdi_refresh, gpu_operator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import (
     described,
     driver_part,
@@ -380,7 +380,7 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
 def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
     """Other files that define our devices: what nvidia-ctk wrote goes. Raises where engines would drop or hide our spec for another."""
     mine = files.path(policy, spec.kind)
-    if spec.kind == KIND and (generator := cdi_refresh.generator(obs)):
+    if spec.kind == KIND and (generator := cdi_generators.find(obs)):
         raise generator.refusal()
     own = {*(files.path(policy, name) for name, _layout in files.kinds(policy)), *(f.path for f in files.elsewhere(policy, obs))}
     there = files.seen(policy, obs, mine)

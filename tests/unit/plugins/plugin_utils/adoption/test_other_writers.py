@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, other_writers
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators, cdi_refresh, other_writers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -20,7 +20,7 @@ SPEC = "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: []\n"
 UNITS = {cdi_refresh.SERVICE: {"ActiveState": "inactive"}, cdi_refresh.PATH: {"ActiveState": "active"}}
 ENABLED = {**dict.fromkeys(cdi_refresh.LINKS.values(), ""), cdi_refresh.UNIT_FILES[0]: ""}
 REFRESHED = {**ENABLED, cdi_refresh.REFRESH_FILE: SPEC}
-GENERATED = cdi_refresh.GENERATORS["nixos"].output
+GENERATED = cdi_generators.GENERATORS["nixos"].output
 NIX = {"os_release": {"ID": "nixos"}, "epoch": 10.0}
 
 

@@ -9,7 +9,7 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import files, resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
@@ -23,7 +23,7 @@ from tests.unit.cdi_plans import OURS, RECORD, THEIRS, UNUSED, by_hand, file_of,
 from tests.unit.gpus import BUSES, UUIDS, host, node
 from tests.unit.records import instance, record
 
-GENERATED = cdi_refresh.GENERATORS["nixos"].output
+GENERATED = cdi_generators.GENERATORS["nixos"].output
 
 # ---------------------------------------------------------------- when nothing, when what
 

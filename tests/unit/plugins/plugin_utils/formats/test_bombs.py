@@ -33,7 +33,7 @@ READERS = {
     "an environment": "syntax.read_environment(text)",
     "a unit on a host": "projector.project(text.encode(), unit_places.keep_command(docker.READ_FLAGS))",
     "variables on a host": "projector.project(text.encode(), unit_places.keep_assignments(docker.READ_FLAGS, {'A': '', 'B': 'path'}))",
-    "a unit that makes specs": "projector.project(text.encode(), cdi_units.GENERATES), re.search(cdi_units.COMMAND, text)",
+    "a unit that makes specs": "projector.project(text.encode(), cdi_generators.GENERATES), re.search(cdi_generators.COMMAND, text)",
     "sources of apt": "[apt_sources._stops_at(line) for line in text.splitlines()]",
     "sources of apt on a host": "projector.project(text.encode(), apt_sources.keep('https://a.example/b/'))",
     "a key on a host": "projector.project(text.encode(), repository.KEY)",
@@ -119,7 +119,7 @@ PROGRAM = """
 import os, re, resource, sys
 sys.path[:0] = [".", ".cache/collections"]
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import documents, projector
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_units
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import yaml as engine_yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, cdi_units
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators, cdi_refresh
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
 from tests.unit.builders import obs
@@ -50,9 +50,9 @@ ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("files", "named"), ROWS.values(), ids=ROWS)
 def test_a_unit_is_named(files: dict[str, Any], named: list[str]) -> None:
-    assert [sentence.partition(" ")[0] for sentence in cdi_units.advice(obs(files=files))] == named
+    assert [sentence.partition(" ")[0] for sentence in cdi_generators.advice(obs(files=files), cdi_refresh.SERVICE)] == named
 
 
 def test_nothing_else_of_a_unit_travels() -> None:
     text = RUNS.format("env TOKEN=hunter2 nvidia-ctk cdi generate --output=/srv/hunter2.yaml")
-    assert "hunter2" not in file_places.shown(f"Environment=A=hunter2\n{text}", cdi_units.GENERATES)
+    assert "hunter2" not in file_places.shown(f"Environment=A=hunter2\n{text}", cdi_generators.GENERATES)

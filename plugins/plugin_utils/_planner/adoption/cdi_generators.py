@@ -1,24 +1,56 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Units that run `nvidia-ctk cdi generate` at boot: a distribution's own, as in Universal Blue's images, or a person's.
+"""Generators of CDI specs beside this collection and the toolkit's nvidia-cdi-refresh (cdi_refresh).
 
-Such a unit writes over this collection's spec, or writes the same devices once more. It is its owner's, so it is named and stays. The
-toolkit's nvidia-cdi-refresh is another case (cdi_refresh). Of a unit's file nothing travels but these words.
+A distribution may have one of its own, as NixOS, which then owns the spec. A unit that runs `nvidia-ctk cdi generate` at boot, as in
+Universal Blue's images or a person's, writes over this collection's spec, or writes the same devices once more. Each is part of its
+owner's system, so it is named and stays. Of a unit's file nothing travels but these words.
 """
 
 from __future__ import annotations
 
+import dataclasses as dc
 import posixpath
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption.cdi_refresh import SERVICE
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+
+# ---------------------------------------------------------------- of a distribution
+
+
+@dc.dataclass(frozen=True)
+class Generator:
+    """A distribution's own generator of the spec. setting: what switches it, in the distribution's configuration."""
+
+    title: str
+    output: str
+    setting: str
+
+    def refusal(self) -> PlanError:
+        """Return the error for a host on which this collection would write a second spec."""
+        why = f"{self.setting} makes this file at each boot, and it would hide the devices of a second spec"
+        step = f"Set gpufleet_cdi_owner: toolkit to leave the spec to it, or {self.setting}.enable = false in the system's configuration"
+        return PlanError(f"{self.title} generates the CDI spec of this host", where=self.output, why=why, next=step)
+
+
+# By ID of os-release. nixos/modules/services/hardware/nvidia-container-toolkit in NixOS/nixpkgs.
+GENERATORS = {"nixos": Generator("NixOS", "/var/run/cdi/nvidia-container-toolkit.json", "hardware.nvidia-container-toolkit")}
+
+
+def find(obs: Observation) -> Generator | None:
+    """Return the distribution's generator where its file is there."""
+    found = GENERATORS.get(str((obs.host.get("os_release") or {}).get("ID")))
+    return found if found and obs.file(found.output, file_places.SPEC_VERSION).exists else None
+
+
+# ---------------------------------------------------------------- units
 
 FOLDERS = ("/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")  # the first one counts
 NAME = "CDI units"
@@ -34,9 +66,9 @@ def questions() -> list[queries.Question]:
     return [UNITS]
 
 
-def advice(obs: Observation) -> tuple[str, ...]:
-    """Name the units that are enabled, are not masked and generate a spec. Their files are asked for where there are any."""
-    found = [entry for entry in obs.raw(UNITS).get("files") or () if posixpath.basename(str(entry["path"])) != SERVICE]
+def advice(obs: Observation, but: str) -> tuple[str, ...]:
+    """Name the units but this one that are enabled, are not masked and generate a spec. Their files are asked for where there are any."""
+    found = [entry for entry in obs.raw(UNITS).get("files") or () if posixpath.basename(str(entry["path"])) != but]
     wanted = {posixpath.basename(str(entry["path"])) for entry in found if _is_link(entry)}
     files: dict[str, str] = {}
     for entry in (entry for entry in found if not _is_link(entry)):
