@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
-from tests.unit.plugins.plugin_utils.engines.test_docker import BINARY, CONFIG, DIRS, RUNC, planned, running
+from tests.unit.docker_hosts import BINARY, CONFIG, DIRS, RUNC, planned, running
 
 BARE = "nvidia-container-runtime"
 # As 1.17.8 and 1.20.1 write it, to the byte, and as the package nvidia-docker2 2.14 brings it.
