@@ -364,7 +364,7 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
     """nvidia-cdi-refresh's file goes, now or once the package that brings its units wrote it. Units are the affair of `cdi_refresh`."""
     if policy.root != "/" or not files.shared_kind(policy) or files.path(policy, KIND) == REFRESH_FILE:
         return Plan()
-    if host.packages and obs.package(packages.BASE) is None and packages.plan(policy, obs, host).commands:
+    if host.packages and obs.package(packages.BASE) is None and packages.brings(policy, obs, host):
         return Plan(commands=(AFTER_INSTALLATION,))
     file = files.seen(policy, obs, REFRESH_FILE)
     if not file.exists or files.is_own(file):

@@ -75,6 +75,11 @@ def installed(obs: Observation) -> str:
     return next((str(found[name]) for name in FAMILY if found.get(name)), "") or program(obs).version
 
 
+def brings(policy: Policy, obs: Observation, record: HostDecision) -> bool:
+    """Tell whether this run installs packages. Where none is missing, nothing more is asked of the host: the advice of a plan asks more."""
+    return bool(missing(policy, obs, record)) and bool(plan(policy, obs, record).commands)
+
+
 def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     """Install what is missing, in the version that the rest has; never more than the decision needs."""
     wrong = missing(policy, obs, record)

@@ -57,7 +57,7 @@ def program(policy: Policy, obs: Observation, record: HostDecision) -> Program |
     """What is on the host, or will be when this run's packages are installed."""
     if not questions(policy):
         return None
-    if packages.plan(policy, obs, record).commands:
+    if packages.brings(policy, obs, record):
         version = release_of(packages.pin(policy, obs)) or NEWEST  # a repository that was just added has a new one
         return Program(INSTALLED if version >= FIRST else f"/usr/bin/{TOOL}", version)
     found = obs.raw(QUESTION).get("found") or {}
@@ -71,7 +71,7 @@ def program(policy: Policy, obs: Observation, record: HostDecision) -> Program |
 
 def toolkit(policy: Policy, obs: Observation, record: HostDecision) -> versions.Version | None:
     """The version of the toolkit's packages after this run; None where it is not known, or there is none."""
-    coming = packages.plan(policy, obs, record).commands
+    coming = packages.brings(policy, obs, record)
     return versions.parse((packages.pin(policy, obs) if coming else obs.package(packages.BASE)) or "")
 
 

@@ -52,7 +52,7 @@ def files_in(directory: str, policy: Policy) -> queries.Question:
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    return [q for d in dirs(policy) for q in (host_rules.question(d), files_in(d, policy))]
+    return [*(q for d in dirs(policy) for q in (host_rules.question(d), files_in(d, policy))), *_nodes_of_tree(policy)]
 
 
 def text_problems(
@@ -184,7 +184,7 @@ def _device(path: str, document: SpecDocument | None) -> str:
 
 
 def _on_host(policy: Policy, obs: Observation, loaded: list[Loaded]) -> list[Finding]:
-    nodes = policy.root == "/" or _shows_nodes(policy, obs, loaded)
+    nodes = policy.root == "/" or _shows_nodes(policy, obs)
     wanted = sorted({p for file in loaded for p in host_rules.paths(file.document.value, nodes=nodes)})
     more = [q for q in map(host_rules.question, wanted) if not obs.asked(q)]
     if more:
@@ -196,13 +196,14 @@ def _on_host(policy: Policy, obs: Observation, loaded: list[Loaded]) -> list[Fin
     ]
 
 
-def _shows_nodes(policy: Policy, obs: Observation, loaded: list[Loaded]) -> bool:
+def _nodes_of_tree(policy: Policy) -> list[queries.Question]:
+    """Ask a tree for the driver's device nodes. A host that runs has its own."""
+    return [] if policy.root == "/" else [queries.glob(pattern, content=False) for pattern in gpus.dev_globs(gpus.dev_root(policy))]
+
+
+def _shows_nodes(policy: Policy, obs: Observation) -> bool:
     """Tell whether a tree has nodes of the driver, as an image has none: then its /dev is judged like a host's."""
-    asked = [queries.glob(pattern, content=False) for pattern in gpus.dev_globs(gpus.dev_root(policy))] if loaded else []
-    unasked = [question for question in asked if not obs.asked(question)]
-    if unasked:
-        raise NeedMore(unasked)
-    return bool(asked) and any(path.startswith("/dev/nvidia") for path in gpus.nodes(obs, gpus.dev_root(policy)))
+    return any(path.startswith("/dev/nvidia") for path in gpus.nodes(obs, gpus.dev_root(policy)))
 
 
 def _resolving(resolved: lookup.Resolved) -> Iterator[Finding]:
