@@ -69,11 +69,15 @@ class View:
         return config.schema_in_force(self.files, self.version) >= 2
 
     def said(self, path: Path) -> Spot | None:
-        """Find the place of a key below the CRI table; the last file that has it counts."""
+        """Find a key below a CRI table that the release reads; the last file that has it counts, on 1.x the last table alone."""
+        facts, schema = releases.facts(self.version), config.schema_in_force(self.files, self.version)
         for file in reversed(self.files.files):
-            for table in containerd_places.TABLES:
+            tables = [t for t in containerd_places.TABLES if toml.lookup(file.doc.data, t) and config.read_by(t, file, schema, facts)]
+            for table in tables:
                 if toml.lookup(file.doc.data, (*table, *path)) is not None:
                     return Spot(file, (*table, *path))
+            if tables and facts.merge == "replace":
+                return None
         return None
 
 
@@ -190,12 +194,8 @@ def _needed_and_disabled(view: View) -> Iterator[Spot]:
 def _untrusted_twice(view: View) -> Iterator[Spot]:
     older = toml.lookup(view.cri, (*containerd_places.UNTRUSTED_RUNTIME, "runtime_type"))
     spot = view.said(containerd_places.UNTRUSTED_RUNTIME)
-    if older and spot and "untrusted" in _declared(view):
+    if older and spot and view.said((*releases.RUNTIMES, "untrusted")):
         yield spot
-
-
-def _declared(view: View) -> set[str]:
-    return {name for file in view.files.files for name in config.handlers(file.doc.data)}
 
 
 def _default_empty(view: View) -> Iterator[Spot]:

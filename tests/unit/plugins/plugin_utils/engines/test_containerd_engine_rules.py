@@ -77,6 +77,21 @@ def test_mirrors_that_a_release_does_not_read_are_no_trouble(release: str, text:
     assert engine_rules.broken(config.load(builders.obs(files=files), ROOT, found), found) == []
 
 
+RUNC = f'[{V2}.containerd.runtimes.runc]\nruntime_type = "io.containerd.runc.v2"\n'
+HIDDEN = {
+    "an empty default": f'version = 2\n[{V2}.containerd]\ndefault_runtime_name = ""\n',
+    "a handler untrusted": f'version = 2\n[{V2}.containerd.runtimes.untrusted]\nruntime_type = "io.containerd.runc.v2"\n',
+}
+
+
+@pytest.mark.parametrize("hidden", HIDDEN.values(), ids=HIDDEN)
+def test_a_table_that_a_later_file_hides_from_1_x_breaks_no_rule(hidden: str) -> None:
+    found = version("1.7")
+    untrusted = f'[{V2}.containerd.untrusted_workload_runtime]\nruntime_type = "io.containerd.runc.v2"\n'
+    files = {ROOT: f'imports = ["{DROP_IN}"]\n{hidden}', DROP_IN: f"version = 2\n{RUNC}{untrusted}"}
+    assert engine_rules.broken(config.load(builders.obs(files=files), ROOT, found), found) == []
+
+
 def test_every_rule_has_a_row() -> None:
     assert {rule.code for rule in engine_rules.RULES} == {row.code for row in rules.ROWS.values() if row.code}
 
