@@ -101,14 +101,22 @@ def is_own(file: File) -> bool:
 def elsewhere(policy: Policy, obs: Observation) -> tuple[File, ...]:
     """Return the specs of these kinds that this collection wrote to another of the directories, before the place was this one.
 
-    A single module has what its options name: another task may write to that directory.
+    A single module has what its options name: another task may write to that directory. One directory may be a link to another one: what
+    is there is the spec itself, by a second path.
     """
     if policy.single:
         return ()
     here = {path(policy, name) for name, _layout in kinds(policy)}
     names = {posixpath.basename(p) for p in here}
     there = [*(file for directory in directories(policy) for file in obs.glob(f"{directory}/*")), *in_former(policy, obs)]
-    return tuple(file for file in there if file.path not in here and posixpath.basename(file.path) in names and is_own(file))
+    themselves = real_paths(policy, obs)
+    others = (file for file in there if file.path not in here and file.real not in themselves)
+    return tuple(file for file in others if posixpath.basename(file.path) in names and is_own(file))
+
+
+def real_paths(policy: Policy, obs: Observation) -> frozenset[str]:
+    """Give where the specs of these kinds are without any link on the way; other directories may lead there as well."""
+    return frozenset(seen(policy, obs, path(policy, name)).real for name, _layout in kinds(policy)) - {""}
 
 
 def in_former(policy: Policy, obs: Observation) -> list[File]:

@@ -152,8 +152,8 @@ def merged(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def cleaned(directories: Iterable[str]) -> tuple[str, ...]:
-    """Return each directory once, by the name that this collection has for it: /run and /var/run are one."""
-    paths = (host_paths.clean(d) for d in directories if d)
+    """Return each directory once, by the name that this collection has for it: /run and /var/run are one. No spec belongs into /."""
+    paths = (path for path in (host_paths.clean(d) for d in directories if d) if path.strip("/"))
     return host_paths.clean_directories(f"/var{path}" if f"{path}/".startswith("/run/") else path for path in paths)
 
 

@@ -383,13 +383,15 @@ def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
     if spec.kind == KIND and (generator := cdi_generators.find(obs)):
         raise generator.refusal()
     own = {*(files.path(policy, name) for name, _layout in files.kinds(policy)), *(f.path for f in files.elsewhere(policy, obs))}
+    themselves = files.real_paths(policy, obs)
     there = files.seen(policy, obs, mine)
     plans = [] if files.is_own(there) or leaves_as_it_is(policy, obs, there, spec) else [other_files.at_own_path(policy, there, spec)]
     if policy.root == "/" and files.shared_kind(policy) and mine != REFRESH_FILE:
         other_files.require_names(policy, files.seen(policy, obs, REFRESH_FILE), spec, f"it would hide {mine}, the spec of this collection")
     for directory in files.directories(policy):
         for file in obs.glob(f"{directory}/*"):
-            if file.path not in (*own, REFRESH_FILE) and (file.error or file.type == "file"):
+            itself = file.path in (*own, REFRESH_FILE) or (file.real in themselves and not file.is_link)
+            if not itself and (file.error or file.type == "file"):
                 plans.append(other_files.of_other(policy, file, mine, spec, outranks=outranks(policy, directory, mine)))
     return merge(plans)
 

@@ -43,6 +43,7 @@ CHOSEN: dict[str, tuple[Lists, Lists, str | None]] = {
     "nothing in common with a Podman of the spec's usual place": ({"containerd": (RUN,)}, {"podman": (ETC,)}, ""),
     "what a Podman of the spec's usual place has as well": ({"containerd": (OWN, RUN)}, {"podman": (ETC, RUN)}, RUN),
     "a Podman that never found a spec in its usual place": ({"containerd": (RUN,)}, {"podman": (OWN,)}, RUN),
+    "the root directory beside the usual ones": ({"containerd": (ETC, RUN, "/")}, {}, None),
     "no directory at all": ({"containerd": ()}, {}, ""),
 }
 
@@ -170,6 +171,7 @@ NOWHERE = {
     "engines with nothing in common": (
         {CONTAINERD: containerd((OWN,)), DOCKER: "{}"}, {"engines": ("containerd", "docker"), "engine_version": "28.5.2"},
     ),
+    "an engine that reads the root directory": ({CONTAINERD: containerd(("/",))}, {"engines": ("containerd",), "engine_version": "1.7.24"}),
     "an engine without a directory": ({CONTAINERD: containerd(())}, {"engines": ("containerd",), "engine_version": "1.7.24"}),
     "a CRI-O without a directory": (
         {CRIO: "[crio.runtime]\ncdi_spec_dirs = []\n[crio.runtime.runtimes.runc]\n"}, {"engines": ("crio",), "engine_version": "1.34.0"},
@@ -222,3 +224,43 @@ def test_a_spec_in_a_directory_of_its_own_goes_without_a_journal(tmp_path: pathl
     home.forget_journal()
     assert home.node(**options, state="absent")["failed"] is False
     assert not home.path(f"{OWN}/nvidia.yaml").exists()
+
+
+# The directories of containerd, and the link: where it is, and where it leads.
+LINKED = {
+    "the second usual one": (None, RUN, ETC),
+    "the first usual one": (None, ETC, RUN),
+    "a second one of the engine's own": ((ETC, OWN), OWN, ETC),
+    "the only one of the engine": ((OWN,), OWN, ETC),
+}
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["from the start", "once the spec is there"])
+@pytest.mark.parametrize(("directories", "link", "target"), LINKED.values(), ids=LINKED)
+def test_a_spec_that_is_seen_by_a_second_path_stays(
+    tmp_path: pathlib.Path, directories: tuple[str, ...] | None, link: str, target: str, later: bool
+) -> None:
+    home = host(tmp_path, {CONTAINERD: containerd(None if later else directories)})
+    options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
+    home.path(target).mkdir(parents=True)
+    if not (later and link == ETC):
+        home.path(link).parent.mkdir(parents=True, exist_ok=True)
+        home.path(link).symlink_to(target)
+    assert home.node(**options)["failed"] is False
+    if later and directories:
+        told = f"  enable_cdi = true\n  cdi_spec_dirs = {json.dumps(directories)}\n"
+        home.write(CONTAINERD, home.read(CONTAINERD).replace("  enable_cdi = true\n", told))
+    for _run in range(3):
+        made = home.node(**options)
+        assert made["failed"] is False
+        assert home.path(f"{target}/nvidia.yaml").exists() or (later and link == ETC)
+    assert made["changed"] is False
+
+
+def test_a_link_beside_the_spec_is_a_second_spec(tmp_path: pathlib.Path) -> None:
+    home = host(tmp_path, {CONTAINERD: containerd(None)})
+    options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
+    assert home.node(**options)["failed"] is False
+    home.path(f"{ETC}/other.yaml").symlink_to("/etc/cdi/nvidia.yaml")
+    assert "/etc/cdi/other.yaml: it defines nvidia.com/gpu=0" in home.node(**options)["msg"]
+    assert home.path(f"{ETC}/nvidia.yaml").is_file()
