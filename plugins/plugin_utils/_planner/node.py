@@ -294,9 +294,11 @@ def together(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
 
 
 def taken_over(obs: Observation, parts: list[Plan]) -> list[str]:
-    """Files of other tools that this run removes, by their names in the journal."""
+    """Files of other tools that this run removes, by their names in the journal, and those that were there before a file which goes now."""
     removed = {str(change["path"]) for part in parts for change in part.changes if change["op"] == "remove"}
-    return [obs.file(left.path).place for part in parts for left in part.leftovers if left.fate == "adopted" and left.path in removed]
+    adopted = [left.path for part in parts for left in part.leftovers if left.fate == "adopted" and left.path in removed]
+    before = [path for path, kept in owned_file.originals(obs).items() if path in removed and kept.get("existed")]
+    return [*(obs.file(path).place for path in adopted), *before]
 
 
 def left_by_others(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: tuple[Decision, ...]) -> Plan:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import (
     fabric_kinds,
     other_files,
@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer as render
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, HostDecision, NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, HostDecision, NeedMore, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
 FILE = "nvidia.yaml"
@@ -119,10 +119,17 @@ def real_paths(policy: Policy, obs: Observation) -> frozenset[str]:
     return frozenset(seen(policy, obs, path(policy, name)).real for name, _layout in kinds(policy)) - {""}
 
 
+def leave(obs: Observation, file: File) -> Plan:
+    """Take a spec out of its former place. The one from before this collection is of the same GPUs: its copy stays in the journal."""
+    if (owned_file.originals(obs).get(file.path) or {}).get("existed"):
+        return owned_file.remove(file, why=MOVED)
+    return owned_file.give_back(obs, file, why=MOVED, own=True)
+
+
 def in_former(policy: Policy, obs: Observation) -> list[File]:
     """List the directory of the last run where no engine of today has it: the NVIDIA runtime would still read a spec that is left in it."""
-    former = decision_file.spec_place(obs)
-    if not former or former in directories(policy):
+    former = next(iter(placement.cleaned([decision_file.spec_place(obs)])), "")
+    if not former or set(former) & set("*?[") or former in directories(policy):
         return []
     question = projection.specs(former, (former,), roots.given(policy))
     if not obs.asked(question):

@@ -123,7 +123,7 @@ def outcome(
     written = [(write(policy, obs, one.spec, made.source, judged), place(policy, obs, one.spec), one.spec) for one in made.specs.values()]
     writes = [less(planned, file, spec, dict(files.kinds(policy))[spec.kind], own=files.is_own(file)) for planned, file, spec in written]
     driver_part.require_libraries(made.of, driver.version, writes) if made.of else None
-    moved = [owned_file.give_back(obs, file, why=files.MOVED, own=True) for file in files.elsewhere(policy, obs)]
+    moved = [files.leave(obs, file) for file in files.elsewhere(policy, obs)]
     less_asked = [(fabric_kinds.withdrawn(policy, going), why) for going, why in GOING.items()]
     gone = [caused(withdraw(policy, obs, why, going, frozenset(made.specs)), "policy") for going, why in less_asked if going]
     fabric = fabric_kinds.advice(policy, obs, merge(writes))

@@ -264,3 +264,41 @@ def test_a_link_beside_the_spec_is_a_second_spec(tmp_path: pathlib.Path) -> None
     home.path(f"{ETC}/other.yaml").symlink_to("/etc/cdi/nvidia.yaml")
     assert "/etc/cdi/other.yaml: it defines nvidia.com/gpu=0" in home.node(**options)["msg"]
     assert home.path(f"{ETC}/nvidia.yaml").is_file()
+
+
+OF_CTK = """---
+cdiVersion: 0.5.0
+containerEdits:
+  env:
+  - NVIDIA_VISIBLE_DEVICES=void
+devices:
+- containerEdits:
+    deviceNodes:
+    - path: /dev/nvidia0
+  name: "0"
+kind: nvidia.com/gpu
+"""
+
+
+def test_a_spec_that_moves_brings_none_back_that_was_taken_over(tmp_path: pathlib.Path) -> None:
+    home = host(tmp_path, {CONTAINERD: containerd(None), f"{ETC}/nvidia.yaml": OF_CTK})
+    options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
+    assert home.node(**options)["failed"] is False
+    home.write(CONTAINERD, home.read(CONTAINERD).replace("  enable_cdi = true\n", f'  enable_cdi = true\n  cdi_spec_dirs = ["{OWN}"]\n'))
+    assert home.node(**options)["failed"] is False
+    assert not home.path(f"{ETC}/nvidia.yaml").exists()
+    assert home.node(**options)["changed"] is False
+    assert home.node(**options, state="absent")["failed"] is False
+    assert home.read(f"{ETC}/nvidia.yaml") == OF_CTK
+
+
+@pytest.mark.parametrize("place", ["/", "//", "/etc/*", "/etc/cdi/", 5, "relative"])
+def test_a_place_that_no_run_has_recorded_is_passed_over(tmp_path: pathlib.Path, place: Any) -> None:
+    home = host(tmp_path, {CONTAINERD: containerd(None)})
+    options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
+    assert home.node(**options)["failed"] is False
+    fact = "/etc/ansible/facts.d/gpufleet.fact"
+    record = json.loads(home.read(fact))
+    home.write(fact, json.dumps({**record, "cdi": {**record["cdi"], "place": place}}))
+    assert home.node(**options)["failed"] is False
+    assert home.path(f"{ETC}/nvidia.yaml").exists()
