@@ -128,6 +128,8 @@ def leave(obs: Observation, file: File) -> Plan:
 
 def in_former(policy: Policy, obs: Observation) -> list[File]:
     """List the directory of the last run where no engine of today has it: the NVIDIA runtime would still read a spec that is left in it."""
+    if policy.single:
+        return []
     former = next(iter(placement.cleaned([decision_file.spec_place(obs)])), "")
     if not former or set(former) & set("*?[") or former in directories(policy):
         return []

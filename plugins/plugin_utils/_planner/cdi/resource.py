@@ -206,6 +206,9 @@ def withdraw(policy: Policy, obs: Observation, why: str, of: tuple[str, ...] = (
     going = [name for name, layout in files.kinds(policy) if name not in but and (not of or layout in of)]
     own = [files.seen(policy, obs, files.path(policy, name)) for name in going]
     own += () if of or but else files.elsewhere(policy, obs)
+    kept = owned_file.originals(obs)
+    linked = {file.real for file in files.in_former(policy, obs) if file.path in kept}  # given back by that path
+    own = [file for file in own if file.path in kept or file.real not in linked]
     return merge([owned_file.give_back(obs, file, why=why, own=files.is_own(file)) for file in own])
 
 

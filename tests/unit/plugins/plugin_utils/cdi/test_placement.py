@@ -255,6 +255,8 @@ def test_a_spec_that_is_seen_by_a_second_path_stays(
         assert made["failed"] is False
         assert home.path(f"{target}/nvidia.yaml").exists() or (later and link == ETC)
     assert made["changed"] is False
+    assert home.node(**options, state="absent")["failed"] is False
+    assert not home.path(f"{target}/nvidia.yaml").exists()
 
 
 def test_a_link_beside_the_spec_is_a_second_spec(tmp_path: pathlib.Path) -> None:
