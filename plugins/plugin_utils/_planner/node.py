@@ -150,7 +150,7 @@ def decided(policy: Policy, obs: Observation) -> Seen:
     driver = gpus.parse(policy, obs)
     readers = consumers.others(policy, obs, instances)
     cap, _reason = decide.version_cap(instances, readers)
-    specs = placement.find(policy, instances, podman.looking(obs, readers))
+    specs = placement.find(policy, instances, podman.looking(obs, readers), decision_file.spec_place(obs))
     owner, owner_reason = cdi_refresh.cdi_owner(policy, obs, cap, None if specs.usual else specs.common)
     record = decide.decide(
         policy,

@@ -104,9 +104,12 @@ class Placement:
 USUAL = Placement(CDI_DIRS, CDI_DIRS, "")
 
 
-def find(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Consumer]) -> Placement:
-    """Choose the directory. /etc/cdi comes first where it is one of several, and one that is emptied at boot comes last."""
-    readers = looking(policy, instances, consumers)
+def find(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Consumer], now: str = "") -> Placement:
+    """Choose the directory. /etc/cdi comes first where it is one of several, and one that is emptied at boot comes last.
+
+    now: the one of the last run, if it was no usual one.
+    """
+    readers = looking(policy, instances, consumers, now)
     if policy.cdi_spec_dirs or all(one.directories == CDI_DIRS for one in readers):
         return USUAL
     common = tuple(d for d in readers[0].directories if all(d in one.directories for one in readers))
@@ -115,8 +118,8 @@ def find(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Cons
     return Placement(merged(one.directories for one in readers), common, place, readers)
 
 
-def looking(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Consumer]) -> tuple[Reader, ...]:
-    """Return the readers that a spec has to reach: the engines that are managed, and others that find one in its usual place.
+def looking(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Consumer], now: str = "") -> tuple[Reader, ...]:
+    """Return the readers that a spec has to reach: the engines that are managed, and others that find one where it is, or usually is.
 
     Those others keep a spec where it is, and choose no place for one. Others that look elsewhere by their own setting are left to the
     person who set it.
@@ -128,9 +131,10 @@ def looking(policy: Policy, instances: Iterable[Instance], consumers: Iterable[C
     alone = [of_engine(i) for i in found if i not in managed and i.cdi.enabled]
     others = [Reader(f"{c.name} {c.version}".strip(), cleaned(c.directories)) for c in consumers if c.directories]
     asked = tuple(map(of_engine, managed))
-    if all(one.directories == CDI_DIRS for one in asked):
+    if not now and all(one.directories == CDI_DIRS for one in asked):
         return asked
-    return (*asked, *(one for one in (*alone, *others) if CDI_DIRS[0] in one.directories))
+    places = {CDI_DIRS[0], now}
+    return (*asked, *(one for one in (*alone, *others) if places & set(one.directories)))
 
 
 def of_engine(instance: Instance) -> Reader:

@@ -84,6 +84,15 @@ def test_an_empty_list_is_the_usual_one_for_library_1_1_1(version: str, place: s
     assert ("usual" if where.usual else where.place) == place
 
 
+def test_an_engine_that_is_not_asked_for_any_more_keeps_its_spec() -> None:
+    alone = dc.replace(instance(), refusal=Refusal("it is left alone", "", "unasked"))
+    alone = dc.replace(alone, cdi=dc.replace(alone.cdi, dirs=(OWN,)))
+    assert placement.find(Policy(), [instance("docker"), alone], []).usual, "no spec was there"
+    kept = placement.find(Policy(), [instance("docker"), alone], [], OWN)
+    assert (kept.usual, kept.place) == (False, "")
+    assert placement.find(Policy(), [instance("docker")], [], OWN).usual, "it is gone"
+
+
 ORDERS = [
     # the lists of engines, all directories with the lowest priority first
     ([CDI_DIRS], CDI_DIRS),
