@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle im
 
 from tests.integration import test_examples
 from tests.lab import aptrepo, artefacts
-from tests.tools.onlab import Fleet, repository
+from tests.tools.onlab import Fleet, Run, repository
 
 HOST = "bundle1"
 PLACE = "/var/lib/gpufleet/bundle"
@@ -76,12 +76,19 @@ def test_the_examples_run(fleet: Fleet, tmp_path: Path) -> None:
     assert [result.get("changed") for result in make(fleet, *suited)] == [True, False]
 
 
-def test_the_role_of_the_repository_adds_none_where_packages_come_from_the_archive(fleet: Fleet, archive: Path) -> None:
+def play_role(fleet: Fleet, archive: Path, *arguments: str) -> Run:
+    """Play the role toolkit with the archive."""
     play = {"hosts": HOST, "gather_facts": False, "tasks": [{"ansible.builtin.import_role": {"name": "gpufleet.nvidia.toolkit"}}]}
-    run = fleet.play([play], variables={"gpufleet_bundle_file": str(archive)})
+    variables = {"gpufleet_bundle_file": str(archive), "gpufleet_toolkit_key_fingerprint": fingerprint()}
+    return fleet.play([play], variables=variables, arguments=arguments)
+
+
+def test_the_role_toolkit_adds_no_repository_where_packages_come_from_the_archive(fleet: Fleet, archive: Path) -> None:
+    run = play_role(fleet, archive, "--check")
     answer = run.of("toolkit_repository")[HOST]
-    assert (run.status, run.changed) == (0, {}), run.words
+    assert (run.status, run.changed) == (0, {HOST: ["gpufleet.nvidia.toolkit_packages"]}), run.words
     assert f"the packages come from {archive}" in answer["advice"][0]
+    assert f"{PLACE}/apt" in [difference["path"] for difference in run.of("toolkit_packages")[HOST]["differences"]]
     assert fleet.shell(HOST, "ls /etc/apt/sources.list.d") == ""
 
 
@@ -192,3 +199,14 @@ def test_a_host_without_a_repository_is_converged(fleet: Fleet, archive: Path) -
 
     assert fleet.task("node", [HOST], {"state": "absent"}).failed == {}
     assert fleet.shell(HOST, f"ls -d {PLACE} {SOURCE} 2>/dev/null || true") == ""
+
+
+def test_the_role_toolkit_installs_from_the_archive(fleet: Fleet, archive: Path) -> None:
+    fleet.shell(HOST, "dpkg --purge nvidia-container-toolkit-base")
+    engine = fleet.tree(HOST, "/etc/containerd")
+    done = play_role(fleet, archive)
+    assert (done.status, done.changed) == (0, {HOST: ["gpufleet.nvidia.toolkit_packages"]}), done.words
+    assert fleet.shell(HOST, "dpkg-query -W -f '${Version}' nvidia-container-toolkit-base") == aptrepo.VERSION
+    again = play_role(fleet, archive)
+    assert (again.status, again.changed) == (0, {}), again.words
+    assert fleet.tree(HOST, "/etc/containerd") == engine
