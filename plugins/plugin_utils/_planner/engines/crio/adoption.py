@@ -76,7 +76,7 @@ def find(
     known = tuple(candidates(others, force, {name for layer in here for name in layer.handlers}))
     found = tuple(_judged(policy, obs, layer, known, _free(obs, instance, layer)) for layer in here)
     unread = config.layer_of(obs, where, rules.UNREAD, main=True) if where.directory == f"{releases.CONFIG}.d" else None
-    return (*found, *((_sleeping(_judged(policy, obs, unread, known)),) if unread else ()))
+    return (*found, *((_sleeping(policy, _judged(policy, obs, unread, known)),) if unread else ()))
 
 
 def _seen(layer: config.Layer) -> tuple[str, str, Mapping[str, Any]]:
@@ -169,9 +169,9 @@ def wants_handler(policy: Policy) -> bool:
     return policy.single or not (policy.injection == "oci-hook" or (policy.injection == "auto" and policy.cdi == "disabled"))
 
 
-def _sleeping(found: FoundFile) -> FoundFile:
-    """In the directory that CRI-O does not read nothing is in force, so no pod uses it."""
-    if found.keys or not found.why or found.why.startswith("adopt") or found.why == BACK:
+def _sleeping(policy: Policy, found: FoundFile) -> FoundFile:
+    """Let a file go that stays only because pods may use it: CRI-O does not read this directory, so no pod does."""
+    if policy.adopt == "never" or found.keys or not found.why or found.why == BACK:
         return found
     return dc.replace(found, why="", next="")
 

@@ -232,6 +232,7 @@ GPU_DEFAULT = GPU.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_r
 TWO = {"handlers": (Handler("other"), Handler())}
 STAYS: list[tuple[str, str, dict[str, Any], str, str]] = [
     (COPY, THEIRS, {"adopt": "never"}, "gpufleet_adopt: never leaves it to its owner", "set gpufleet_adopt: auto"),
+    (COPY, rules.UNREAD, {"adopt": "never"}, "gpufleet_adopt: never leaves it to its owner", "set gpufleet_adopt: auto"),
     (GPU, NAMED, {}, "declares the handler gpu, which is not in gpufleet_handlers", "name gpu in gpufleet_handlers"),
     (
         BARE_DEFAULT,
