@@ -50,7 +50,7 @@ def has_newer_library(engine: str, version: str) -> bool:
 
 
 def max_cdi(engine: str, version: str) -> str:
-    """The newest cdiVersion this release reads, '' when it does not support CDI (or is not known here)."""
+    """Return the newest cdiVersion that this release reads, '' if it does not support CDI or is not known here."""
     for name, begins, newest in MAX_CDI_PACKAGED:
         if name == engine and version.removeprefix("v").startswith(begins):
             return newest

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A configuration file that the user names in another root directory, where no process says which one the engine reads."""
+"""Check the configuration file that the user names in another root directory, where no process shows which file the engine reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 
 def require(policy: Policy, obs: Observation, usual: str, keep: Keep) -> None:
-    """A typing error would make a second file next to the one that the engine reads, and no run would find it later."""
+    """Raise PlanError if the file that the user names does not exist in another root directory, but the usual one does.
+
+    A typing error would make a second file next to the one that the engine reads, and no later run
+    would find it.
+    """
     named = policy.config_path
     if policy.root == "/" or policy.state == "absent" or named in ("", usual):
         return

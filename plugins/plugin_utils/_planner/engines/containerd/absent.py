@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Taking our part out of one containerd's configuration: the bytes from before, else key by key."""
+"""Take our part out of one containerd's configuration: restore the bytes from before, or else remove key by key."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Original = Mapping[str, Any]
 
 @dc.dataclass(frozen=True)
 class Part:
-    """What is done to one file: given back or removed whole, edited, or judged and left."""
+    """The changes to one file: it is restored or removed as a whole, edited, or judged and left."""
 
     gone: tuple[transaction.Change, ...] = ()
     edited: tuple[FileChange, ...] = ()
@@ -60,7 +60,11 @@ class Part:
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
-    """Give back the bytes from before; where others have changed the file since, take out just what this collection wrote."""
+    """Plan the removal of our part: restore the bytes from before, or take out only what this collection wrote.
+
+    The second applies to a file that others have changed since. A refused instance gets only its
+    refusal, as advice.
+    """
     if instance.refusal:
         return Plan(advice=(str(instance.refusal),))
     version = served.version_of(instance) if instance.version else SOME
@@ -86,7 +90,11 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
 
 
 def unproven(policy: Policy, instance: Instance) -> Plan:
-    """A containerd whose CRI is off reports nothing of its handlers, and nobody could see whether it serves after a restart."""
+    """Return advice for a running containerd whose CRI plugin is off, else an empty plan.
+
+    Such a containerd reports nothing of its handlers, so nothing would show whether it serves after
+    a restart.
+    """
     if instance.cri or not instance.running or policy.root != "/":
         return Plan()
     unit = instance.unit or "containerd"
@@ -97,7 +105,7 @@ def unproven(policy: Policy, instance: Instance) -> Plan:
 
 
 def unread_drop_ins(policy: Policy, obs: Observation, files: FileSet) -> list[ConfigFile]:
-    """Return our drop-ins that nothing imports any more: somebody removed the main file, or the import in it."""
+    """Return our drop-ins that nothing imports any more, because the main file or the import in it was removed."""
     home = posixpath.dirname(files.root_path)
     paths = [path for path in marked(policy, obs) if path.startswith(f"{home}/") and not files.get(path)]
     return [containerd_files.read_alone(obs, path, files.keep) for path in paths]
@@ -120,7 +128,11 @@ def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, 
 
 
 def of_template(obs: Observation, files: FileSet, manager: str) -> Part:
-    """The template of this collection; the manager renders its own text again at its next start."""
+    """Plan the removal of our template. The manager renders its own text again at its next start.
+
+    Return an empty Part if no template is our own. Raise NeedMore if the templates were not looked
+    up.
+    """
     finds = known.place(manager).detection
     paths = template.paths(finds, files.root_path, files.schema) if finds and files.root else []
     unasked = [q for q in (template.questions(finds, files.root_path) if finds else ()) if not obs.asked(q)]
@@ -138,7 +150,7 @@ def of_template(obs: Observation, files: FileSet, manager: str) -> Part:
 
 
 def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
-    """It belongs to this collection alone, so it goes also where someone has changed it."""
+    """Plan the removal of our drop-in, even if others have changed it: it belongs to this collection alone."""
     advice = (owned_file.changed_since(file.path, original),) if original else ()
     if original and original.get("existed"):
         said = owned_file.back(file.path, True, True, owned_file.BACK)
@@ -183,7 +195,11 @@ def only(policy: Policy, names: list[str]) -> Policy:
 
 
 def without_imports(files: FileSet, file: ConfigFile, leaving: list[str], was: Mapping[str, Any] | None) -> toml.TomlDocument:
-    """A missing literal import keeps the daemon from starting. A pattern that we brought goes unless another file counts on it by now."""
+    """Return the file's document without the imports of the files that leave, and without a pattern that we brought.
+
+    A missing literal import keeps the daemon from starting. A pattern stays if another file relies
+    on it now.
+    """
     doc = file.doc
     before = was.get("imports", []) if was is not None else None
     others = [f.path for f in files.files[1:] if f.path not in leaving]
@@ -197,7 +213,7 @@ def without_imports(files: FileSet, file: ConfigFile, leaving: list[str], was: M
 
 
 def copy(original: Original | None, path: str) -> Mapping[str, Any] | None:
-    """What the file said before our first change, {} where there was none; None where nobody knows."""
+    """Return the file's data from before our first change, {} if there was no file, None if that is not known."""
     if not original or original.get("content") is None:
         return {} if original and original.get("existed") is False else None
     try:
@@ -207,7 +223,11 @@ def copy(original: Original | None, path: str) -> Mapping[str, Any] | None:
 
 
 def without_keys(policy: Policy, doc: toml.TomlDocument, was: Mapping[str, Any] | None) -> toml.TomlDocument:
-    """Key by key, each only where it says what we would have written and was not so before."""
+    """Return the document without our keys: each goes only if it has the value that we would write and had another one before.
+
+    was: the file's data from before, None if it is not known. Then only our handlers go, and with
+    them a default handler that names one.
+    """
     handlers = {h.name: h.binary for h in policy.handlers}
     for table in containerd_places.TABLES:
         before = doc
@@ -231,7 +251,7 @@ def without_keys(policy: Policy, doc: toml.TomlDocument, was: Mapping[str, Any] 
 
 
 def without_headers(doc: toml.TomlDocument, there: toml.TomlDocument, original: Original | None) -> toml.TomlDocument:
-    """Headers that came with our keys, under which nothing is left now that these are gone."""
+    """Return the document without the headers that came with our keys and have nothing left under them."""
     if not original or original.get("content") is None:
         return doc
     try:
@@ -246,7 +266,7 @@ def without_headers(doc: toml.TomlDocument, there: toml.TomlDocument, original: 
 
 
 def without_version(doc: toml.TomlDocument, was: Mapping[str, Any] | None) -> toml.TomlDocument:
-    """Take out the version that our first table brought, unless a plugin is named by now, which counts on it."""
+    """Return the document without the version that our first table brought, unless a plugin is named now, which relies on it."""
     brought = was is not None and "version" not in was and doc.data.get("version") == edit.VERSION_2[1]
     if not brought or any(doc.data.get(key) for key in containerd_files.NAMES_PLUGINS):
         return doc
@@ -265,7 +285,10 @@ def without_handler(doc: toml.TomlDocument, at: tuple[str, ...], binary: str, wa
 
 
 def without_annotations(policy: Policy, doc: toml.TomlDocument, at: tuple[str, ...], was: Mapping[str, Any] | None) -> toml.TomlDocument:
-    """Of a handler that was there before us: what we added to its list goes, what others have added since stays."""
+    """Return the document without the annotations that we added to the list of a handler that was there before us.
+
+    Annotations that others have added since stay.
+    """
     here, before = toml.lookup(doc.data, (*at, edit.ANNOTATIONS)), toml.lookup(was or {}, (*at, edit.ANNOTATIONS))
     if toml.lookup(was or {}, at) is None or not isinstance(here, list):
         return doc
@@ -278,7 +301,11 @@ def without_annotations(policy: Policy, doc: toml.TomlDocument, at: tuple[str, .
 
 
 def without_runc(doc: toml.TomlDocument, at: tuple[str, ...], was: Mapping[str, Any]) -> toml.TomlDocument:
-    """containerd 1.x loses its built-in runc when a file names another handler, so we wrote it as well; alone it is of no use."""
+    """Return the document without the runc entry that we wrote, if no other handler is left.
+
+    containerd 1.x loses its built-in runc if a file names another handler, so we wrote it as well.
+    Alone it is of no use.
+    """
     written = {"runtime_type": releases.RUNC_TYPE, "options": {"SystemdCgroup": False}}
     found = toml.lookup(doc.data, at)
     if toml.lookup(was, (*at, "runc")) is None and isinstance(found, Mapping) and dict(found) == {"runc": written}:
@@ -287,7 +314,10 @@ def without_runc(doc: toml.TomlDocument, at: tuple[str, ...], was: Mapping[str, 
 
 
 def refuse_other_names(doc: toml.TomlDocument, was: Mapping[str, Any] | None) -> None:
-    """A handler of NVIDIA's that came after our first change and is not asked for may be this collection's from when it was."""
+    """Raise PlanError for a handler of NVIDIA's that was added after our first change and is not asked for.
+
+    It may be this collection's, from a time when it was asked for.
+    """
     for table in containerd_places.TABLES if was is not None else ():
         at = (*table, "containerd", "runtimes")
         for name, entry in (toml.lookup(doc.data, at) or {}).items():
@@ -307,7 +337,7 @@ def as_it_was(doc: toml.TomlDocument, at: tuple[str, ...], was: Mapping[str, Any
 
 
 def homes(policy: Policy) -> list[tuple[str, Place]]:
-    """Main files of which one may be here, the one that is meant at first, and where our part goes next to each."""
+    """List the main files that may be here, each with the place of our part next to it. The file that is meant comes first."""
     if policy.config_path:
         manager = known.of_config(policy.config_path)
         return [(policy.config_path, known.place(manager.name if manager else ""))]
@@ -322,7 +352,10 @@ def drop_ins(policy: Policy) -> list[str]:
 
 
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
-    """The configuration of a containerd that is not here any more."""
+    """Return an instance for the configuration of a containerd that is not here any more, None if there is none.
+
+    Our drop-in alone counts as such a configuration as well.
+    """
     keep = containerd_places.keep(policy.handlers)
     alone = tuple(posixpath.dirname(path) for path in marked(policy, obs))  # also where only our drop-in is left
     there = (

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A drop-in of another tool: which file is one, what keeps it whatever is in it, and what of it goes on in this collection's own.
+"""Find the drop-ins of other tools, what keeps one regardless of its content, and what of it goes on in our own drop-in.
 
-Whether everything in one is explained, so that it can go, is judged in `explained`.
+The module `explained` judges whether everything in one is explained, so that it can go.
 """
 
 from __future__ import annotations
@@ -48,9 +48,11 @@ CARRIED_DEFAULT = f"{nvidia_ctk.COMMAND} made it the default"
 
 @dc.dataclass(frozen=True)
 class FoundDropIn:
-    """The drop-in of another tool in a set of files. obstacle: why it stays, whatever is in it.
+    """The drop-in of another tool in a set of files.
 
-    free: handlers that may go with it, no matter who made them: of a toolkit container that is gone, and no pod was started with them.
+    obstacle: why it stays regardless of its content, '' if nothing keeps it.
+    free: handlers that may go with it, no matter who made them: their toolkit container is gone,
+    and no pod was started with them.
     """
 
     file: ConfigFile
@@ -80,7 +82,7 @@ class FoundDropIn:
 
 
 def find(policy: Policy, obs: Observation, files: FileSet, instance: Instance) -> tuple[FoundDropIn, ...]:
-    """The drop-ins of the tool's making, by their form."""
+    """Find the drop-ins that another tool made, by their form. If there are several, each of them gets an obstacle."""
     found = [f for f in (_drop_in(file) for file in files.files if file is not files.root) if f]
     if len(found) > 1:
         names = " and ".join(f.file.path for f in found)
@@ -91,7 +93,10 @@ def find(policy: Policy, obs: Observation, files: FileSet, instance: Instance) -
 
 
 def _of_operator(policy: Policy, obs: Observation, instance: Instance, found: FoundDropIn) -> FoundDropIn:
-    """The file of a GPU Operator's toolkit is taken over once that is proven to be gone."""
+    """Add an obstacle to the drop-in of a GPU Operator's toolkit, unless the toolkit is proven to be gone. Then add its free handlers.
+
+    No handler is free if the engine does not report its pods, since they may use any of them.
+    """
     if found.tool != gpu_operator.TOOL or found.obstacle:
         return found
     state = gpu_operator.state(policy, obs, [instance], (found.file.path,))
@@ -105,7 +110,7 @@ def _of_operator(policy: Policy, obs: Observation, instance: Instance, found: Fo
 
 
 def unread(obs: Observation, files: FileSet) -> tuple[Leftover, ...]:
-    """The tool's files that containerd does not read: no import leads to them."""
+    """List the tool's files that containerd does not read, because no import leads to them."""
     directory = posixpath.join(posixpath.dirname(files.root_path), "conf.d")
     listed = queries.glob(posixpath.join(directory, "*.toml"), files.keep)
     known = [f.path for f in obs.glob(listed["pattern"])] if obs.asked(listed) else []
@@ -133,7 +138,7 @@ def _drop_in(file: ConfigFile) -> FoundDropIn | None:
 
 
 def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn, instance: Instance) -> FoundDropIn:
-    """What keeps a file from being taken over, apart from what it says."""
+    """Add what keeps a file from being taken over, apart from its content. May raise NeedMore."""
     file = found.file
     named = next((f for f in files.files for p in config.imports(f) if config.absolute(f, p) == file.path), None)
     known = owned_file.originals(obs).get(file.real) if obs.asked(owned_file.ORIGINALS) else None
@@ -162,13 +167,13 @@ def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn
 
 
 def enables_cdi(with_it: Mapping[str, Any], without: Mapping[str, Any], version: Version) -> bool:
-    """Whether CDI is on only by the tool's switch, so this collection's drop-in has to say so."""
+    """Tell whether CDI is on only by the tool's switch, so that this collection's drop-in has to set it."""
     on = releases.facts(version).cdi == "on"
     return with_it.get("enable_cdi") is True and without.get("enable_cdi", on) is not True
 
 
 def changing(found: FoundDropIn, with_it: Mapping[str, Any], then: Mapping[str, Any]) -> tuple[Setting, ...]:
-    """The keys of the tool that have another value afterwards, or none; of a handler that goes its first one stands for all."""
+    """Return the tool's keys that have another value afterwards, or none. For a handler that goes, its runtime_type stands for all keys."""
     gone = [(*RUNTIMES, name, "runtime_type") for name in found.handlers if toml.lookup(then, (*RUNTIMES, name)) is None]
     switches = [at for at in (DEFAULT, SWITCH) if toml.lookup(with_it, at) != toml.lookup(then, at)]
     return tuple(Setting(at, toml.lookup(then, at), "") for at in (*switches, *gone))
@@ -177,7 +182,10 @@ def changing(found: FoundDropIn, with_it: Mapping[str, Any], then: Mapping[str, 
 def default_going(
     found: FoundDropIn, with_it: Mapping[str, Any], then: Mapping[str, Any], wanted: list[Setting], names: Path
 ) -> tuple[Difference, ...]:  # fmt: skip
-    """The default handler that goes with the file: from then on each pod that names no handler runs with another one."""
+    """Return the difference for a default handler that goes with the file, () if the default stays or a default is wanted.
+
+    From then on, each pod that names no handler runs with another one.
+    """
     before, after = toml.lookup(with_it, DEFAULT), toml.lookup(then, DEFAULT)
     if before == after or any(w.path == DEFAULT for w in wanted):
         return ()  # the edit of our own file shows a default that is wanted
@@ -187,16 +195,17 @@ def default_going(
 
 
 def carried(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[Setting], default: str) -> list[Setting]:
-    """Its handlers that the policy does not ask for: a RuntimeClass may name them. So may the default."""
+    """Return settings that keep the tool's handlers that the policy does not ask for: a RuntimeClass or the default may name them."""
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
     names = [name for name in found.handlers if name not in asked and name not in found.free]
     return _as_they_are(with_it, names, default, wanted)
 
 
 def completed(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[Setting]) -> list[Setting]:
-    """What its handlers that we write have now, and the handler that we copy has not: the tool copied another one.
+    """Return what the tool's handlers that we write have now, and the handler that we copy has not: the tool copied another one.
 
-    Where a handler of that name stands in the main file as well, this collection's is made like it, the tool's like the default one.
+    If the main file has a handler of that name as well, our handler is made like it, and the tool's
+    like the default one.
     """
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
     every = [s for name in found.handlers if name in asked for s in handler(name, toml.lookup(with_it, (*RUNTIMES, name), {}), COPIED)]
@@ -204,7 +213,11 @@ def completed(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[Setti
 
 
 def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Setting]) -> list[Setting]:
-    """The same of files that were taken over earlier, as the journal knows them: what our drop-in has of them stays in it."""
+    """Return the settings of `carried` and `completed` for files that were taken over earlier, as the journal knows them.
+
+    Keep what our drop-in has from those files. Return [] if there is no drop-in of our own, or if
+    the journal was not asked.
+    """
     if not mine or not obs.asked(owned_file.ORIGINALS):
         return []
     removed = [o for o in owned_file.originals(obs).values() if _was_removed(o)]
@@ -221,7 +234,7 @@ def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Setti
 
 
 def _as_they_are(cri: Mapping[str, Any], names: list[str], default: str, wanted: list[Setting]) -> list[Setting]:
-    """These handlers of a CRI table, and the default where one of them is it and nothing else is wanted."""
+    """Return settings for these handlers of a CRI table, and for the default if it is one of them and nothing else is wanted."""
     found = [setting for name in names for setting in handler(name, toml.lookup(cri, (*RUNTIMES, name), {}), CARRIED)]
     if default in names and not any(w.path == DEFAULT for w in wanted):
         found.append(Setting(DEFAULT, default, CARRIED_DEFAULT))
@@ -241,7 +254,7 @@ def _handlers_in(text: str) -> Mapping[str, Any]:
 
 
 def handler(name: str, entry: Mapping[str, Any], why: str) -> list[Setting]:
-    """A handler as it is, without what says nothing."""
+    """Return the settings of a handler as it is, without values that mean the same as a missing key."""
     values = {path: toml.lookup(entry, path) for path in containerd_places.HANDLER}
     values = {path: v for path, v in values.items() if v is not None and not nvidia_ctk.same(path, v, None)}
     return [Setting((*RUNTIMES, name, *path), v, why) for path, v in {("runtime_type",): releases.RUNC_TYPE, **values}.items()]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one containerd is to say: the settings that are wanted, from the files as they are, without our own and without one that goes."""
+"""Derive the settings that one containerd is to have, from the files as they are, without our own file and without one that goes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions 
 
 @dc.dataclass(frozen=True)
 class Aim:
-    """What is wanted of the files that stay. base: they without our own drop-in; cri: what they give without our edits."""
+    """The settings that are wanted of the files that stay.
+
+    base: the files without our own drop-in.
+    cri: the CRI table that base gives, without our edits.
+    """
 
     files: FileSet
     base: FileSet
@@ -91,14 +95,14 @@ def of(
 def _staying(
     policy: Policy, obs: Observation, files: FileSet, cri: Mapping[str, Any], mine: ConfigFile | None, going: ConfigFile | None
 ) -> dict[str, str]:
-    """The programs that handlers keep; a file that is taken over now names some as well."""
+    """Return the programs that handlers keep, by handler. A file that is taken over now names some as well."""
     own, taken_over = (config.handlers(file.doc.data) if file else {} for file in (mine, going))
     now = config.programs({**toml.lookup(cri, releases.RUNTIMES, {}), **taken_over})
     return programs.kept(policy, obs, now, config.programs(own), _written(policy, _original(obs, files)))
 
 
 def _switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
-    """Whether CDI is on by our drop-in: no observation of the engine shows who switched it on."""
+    """Tell whether our drop-in turns CDI on, since no observation of the engine shows who did. False if CDI is to be disabled."""
     data = mine.doc.data if mine and policy.cdi != "disabled" else {}
     return any(toml.lookup(data, (*table, "enable_cdi")) is True for table in (containerd_places.V2_NAMES, containerd_places.V3_NAMES))
 
@@ -106,7 +110,7 @@ def _switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
 def without(
     policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, found: adoption.FoundDropIn, version: Version
 ) -> Aim:  # fmt: skip
-    """What is wanted once a file of another tool is gone: the same as where it never was, and what of it someone may count on."""
+    """Return the aim once a file of another tool is gone: as if it had never been there, plus what others may rely on in it."""
     staying = files.without(found.file.path)
     now, then = config.effective(files, version), config.effective(staying, version)
     decision = dc.replace(decision, enable_cdi=decision.enable_cdi or adoption.enables_cdi(now, then, version))
@@ -121,7 +125,7 @@ def without(
 
 
 def low_level(policy: Policy, obs: Observation, files: FileSet, version: Version) -> str:
-    """The program that runs containers here, by the handlers of others."""
+    """Return the program that runs containers here, by the handlers of others, '' if the NVIDIA runtime can hand over to none."""
     mine = own_drop_in(policy, obs, files)
     cri = config.effective(files.without(mine) if mine else files, version, built_in=False)
     before, handler = _original(obs, files), next(iter(policy.handlers), Handler())
@@ -130,7 +134,7 @@ def low_level(policy: Policy, obs: Observation, files: FileSet, version: Version
 
 
 def own_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
-    """The file of this collection in this set, '' when there is none."""
+    """Return the path of this collection's drop-in in this set, '' if there is none."""
     for file in files.files[1:]:
         if file.doc.text.startswith(edit.FIRST_LINE) and file.path != files.root_path:
             return file.path
@@ -138,7 +142,10 @@ def own_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
 
 
 def _original(obs: Observation, files: FileSet) -> Mapping[str, Any] | None:
-    """The root file's data from before our first change, {} where there was no file; None where we never changed it."""
+    """Return the root file's data from before our first change, {} if there was no file.
+
+    Return None if we never changed it, or if the copy cannot be read.
+    """
     question = queries.originals(JOURNAL_DIR)
     kept = (obs.raw(question).get("originals") or {}).get(files.root.real) if obs.asked(question) and files.root else None
     if kept is None or not files.root:
@@ -150,7 +157,7 @@ def _original(obs: Observation, files: FileSet) -> Mapping[str, Any] | None:
 
 
 def _default_in(before: Mapping[str, Any] | None) -> str:
-    """The default handler that these files named, the engine's own where they name none, '' where nothing is known."""
+    """Return the default handler that this data names, the engine's own if it names none, '' if nothing is known."""
     for table in containerd_places.TABLES:
         name = toml.lookup(before or {}, (*table, *releases.DEFAULT))
         if isinstance(name, str) and name:
@@ -159,7 +166,7 @@ def _default_in(before: Mapping[str, Any] | None) -> str:
 
 
 def _written(policy: Policy, before: Mapping[str, Any] | None) -> frozenset[str]:
-    """Which of the wanted handlers were not in the file before our first change."""
+    """Return the wanted handlers that were not in the file before our first change, none if that is not known."""
     if before is None:
         return frozenset()
     return frozenset(h.name for h in policy.handlers if h.name not in config.handlers(before))
@@ -174,7 +181,7 @@ def _made(before: Mapping[str, Any] | None) -> frozenset[str]:
 def _bases(
     policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, base: FileSet, version: Version
 ) -> tuple[dict[str, Base], Mapping[str, Any]]:
-    """What each wanted handler is copied from, and the CRI table without what we wrote."""
+    """Return what each wanted handler is copied from, by handler, and the CRI table without what we wrote."""
     before = _original(obs, files)
     reset_to, written = _default_in(before), _written(policy, before)
     declared = config.effective(base, version, built_in=False)
@@ -187,7 +194,7 @@ def _bases(
 
 
 def _detected(manager: str, base: FileSet) -> frozenset[str]:
-    """Handlers that the manager adds by itself, and that no other file names: they say nothing of what this node's runc has."""
+    """Return the handlers that the manager adds by itself and no other file names: they show nothing of this node's runc."""
     others = {name for file in base.files[1:] for name in config.handlers(file.doc.data)}
     finds = known.place(manager).detection
     return frozenset(finds.programs if finds else ()) - others

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a handler that no journal knows can be this collection's: by what its entry says beyond what this collection writes.
+"""Judge whether a handler that no journal knows can be this collection's, by what its entry has beyond what this collection writes.
 
-Node images, NVIDIA's installer and operators write the same name and program. The entry is compared with the one that this collection
-would write for the host now; whatever it has beyond that was put there by someone, who counts on it.
+Node images, NVIDIA's installer and operators write the same name and program. So the entry is
+compared with the one that this
+collection would write for the host now. Whatever it has beyond that was put there by others, who
+rely on it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ WRITTEN: tuple[Path, ...] = (("runtime_type",), ("options", "BinaryName"), ("opt
 
 
 def others(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, version: Version) -> dict[str, str]:
-    """Handlers of our names in this file that count as someone else's, each with the reason; asked only where no journal knows."""
+    """Return the handlers of our names in this file that count as another owner's, each with the reason.
+
+    Call it only for a file that the journal does not know.
+    """
     if file.doc.text.startswith(FIRST_LINE):
         return {}
     if not take_back.may_be_own(policy, obs):
@@ -64,7 +69,7 @@ def _differs(policy: Policy, files: FileSet, handler: Handler, entry: Mapping[st
 
 
 def _leaves(entry: Mapping[str, Any], at: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every value of an entry; one that says nothing is as good as none."""
+    """Yield every value of an entry with its path. A value that means the same as a missing key is left out."""
     for key, value in entry.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, (*at, key))
@@ -73,7 +78,7 @@ def _leaves(entry: Mapping[str, Any], at: Path = ()) -> Iterator[tuple[Path, Any
 
 
 def _copied(files: FileSet, handler: Handler, version: Version) -> dict[Path, Any]:
-    """The properties that this collection copies from the handler that runs the pods here, or was asked to write."""
+    """Return the properties that this collection copies from the handler that runs the pods here, or was asked to write."""
     own_options: dict[Path, Any] = {("options", key): value for key, value in handler.options.items()}
     cri = config.effective(files, version, built_in=False)
     runtimes = {name: entry for name, entry in cri["containerd"]["runtimes"].items() if name != handler.name}

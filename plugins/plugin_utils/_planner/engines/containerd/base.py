@@ -32,9 +32,11 @@ _LINUX_KEYS = {"runtime_engine": "BinaryName", "runtime_root": "Root"}
 
 @dc.dataclass(frozen=True)
 class Base:
-    """Where the properties come from. cgroup_why: where SystemdCgroup comes from. doubt: handlers that disagree, '' where none does.
+    """The properties that a handler is made with, and their origin.
 
-    unsaid: whether the handler that is copied does not say which cgroup driver it has. by_kubelet: whether the kubelet reported it.
+    cgroup_why: the origin of SystemdCgroup. doubt: handlers that disagree, '' if none does.
+    unsaid: whether the handler that is copied does not set its cgroup driver. by_kubelet: whether
+    the kubelet reported it.
     """
 
     origin: str
@@ -51,7 +53,7 @@ class Base:
         return bool(self.options["SystemdCgroup"])
 
     def settled(self, known: InUse) -> Base:
-        """With the cgroup driver that something better than a handler reports."""
+        """Return a copy with the cgroup driver that a better source than a handler reports, the base itself if none is known."""
         if not known.driver:
             return self
         reason = f"{known.why}; {self.doubt}" if self.doubt else known.why
@@ -64,19 +66,22 @@ class Base:
 
     @property
     def foreign(self) -> bool:
-        """Whether it runs a program that the NVIDIA runtime cannot hand over to: a shim of the node's own system."""
+        """True if it runs a program that the NVIDIA runtime cannot hand over to: a shim of the node's own system."""
         return low_level.foreign(self.program)
 
 
 def choose(
     cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "", made: frozenset[str] = frozenset()
 ) -> Base:
-    """The first handler that fits: of the same name, the default one, runc, crun, the built-in one.
+    """Choose the first handler that fits: of the same name, the default one, runc, crun, the built-in one.
 
-    cri: the CRI table as the files say it; what is built in is no evidence of the node.
-    written: the handler of the same name is our own work, so it says nothing about the node.
-    default_before: the default handler from before our first change, for hosts where NVIDIA's is the default now.
-    made: handlers that are our own work under other names, which say as little.
+    cri: the CRI table as the files give it; what is built in is no evidence of the node.
+    written: the handler of the same name is our own work, so it shows nothing about the node.
+    default_before: the default handler from before our first change, for hosts whose default is
+    NVIDIA's now.
+    made: handlers that are our own work under other names, which show as little.
+    Raise PlanError if the handler of the same name is another owner's, or if a property to copy was
+    not sent from the host.
     """
     _require_fitting(cri, handler)
     found = [(name, entry) for name, entry in _candidates(cri, handler.name, written, default_before, made) if fits(entry)]
@@ -108,13 +113,16 @@ def _candidates(
 def runs(
     cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "", made: frozenset[str] = frozenset()
 ) -> str:
-    """The low-level program behind the handlers in the same order: the shim runs runc where a handler names none."""
+    """Return the first low-level program, in the same order of handlers, that the NVIDIA runtime can hand over to, '' if there is none.
+
+    The shim runs runc for a handler that names no program.
+    """
     entries = (entry for _name, entry in _candidates(cri, handler.name, written, default_before, made) if fits(entry))
     return low_level.first(str(options_of(cri, entry).get("BinaryName") or "runc") for entry in entries)
 
 
 def fits(entry: Mapping[str, Any]) -> bool:
-    """Whether its properties mean to runc what they mean to it."""
+    """Tell whether the properties of this handler would mean the same to runc."""
     program = posixpath.basename(str(options_of({}, entry).get("BinaryName", "")))
     return (
         entry.get("runtime_type", "") in RUNC_TYPES
@@ -125,7 +133,7 @@ def fits(entry: Mapping[str, Any]) -> bool:
 
 
 def options_of(cri: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Its options in the words of runc.v2."""
+    """Return the options of a handler under the names that runc.v2 has for them."""
     said = {k: v for k, v in (entry.get("options") or {}).items() if v != "" and ("options", k) in containerd_places.HANDLER}
     if entry.get("runtime_type") != releases.LINUX_TYPE:
         return said
@@ -137,7 +145,7 @@ def options_of(cri: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, An
 
 
 def _require_sent(origin: str, entry: Mapping[str, Any]) -> None:
-    """What is copied has to be known here: a property of another form than such properties have was not sent by the node."""
+    """Raise PlanError if a property to copy is not known here: the node sends none whose form is unusual."""
     for path in containerd_places.HANDLER:
         if file_places.hidden(toml.lookup(entry, path)):
             raise PlanError(
@@ -148,7 +156,11 @@ def _require_sent(origin: str, entry: Mapping[str, Any]) -> None:
 
 
 def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:
-    """A handler of the same name that is of another kind, or runs a program that is not NVIDIA's, is someone else's."""
+    """Raise PlanError if the handler of the same name is another owner's: of another kind, or with a program that is not NVIDIA's.
+
+    A program that the policy has for the handler is accepted. Any is accepted if the user named
+    one.
+    """
     entry = toml.lookup(cri, ("containerd", "runtimes", handler.name))
     if not isinstance(entry, Mapping):
         return

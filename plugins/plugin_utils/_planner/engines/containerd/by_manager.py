@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan for a containerd whose manager renders its configuration and reads no drop-in: k3s and RKE2 until February 2026.
+"""Plan for a containerd whose manager renders its configuration and reads no drop-in: k3s and RKE2 until February 2026.
 
-The handlers that the manager adds by itself at its start take the toolkit's package and one restart. More than that takes a template of
-this collection, which begins with the manager's own text. The default handler is a setting of the manager's.
+The handlers that the manager adds by itself at its start need the toolkit's package and one
+restart. More than that needs a template of
+this collection, which begins with the manager's own text. The default handler is a setting of the
+manager's.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ OTHER_NAME = "Give the handler another name in gpufleet_handlers, which goes int
 
 @dc.dataclass(frozen=True)
 class Look:
-    """What is known of one such containerd. cri: the CRI table as it is rendered now."""
+    """The files and observations of one such containerd. cri: the CRI table as it is rendered now."""
 
     policy: Policy
     obs: Observation
@@ -74,7 +76,10 @@ class Look:
 
 
 def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
-    """That of a containerd for which files are written, where its manager does not look for the NVIDIA runtime instead."""
+    """Plan for a containerd whose manager finds the NVIDIA runtime by itself, and for any other one with files of this collection.
+
+    May raise NeedMore or PlanError.
+    """
     if instance.refusal or not instance.detects:
         return containerd_plan.plan(policy, obs, instance, decision)
     version = served.version_of(instance)
@@ -99,20 +104,28 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
 
 
 def settled(look: Look, handlers: tuple[Handler, ...]) -> bool:
-    """Whether all that is wanted of the manager is rendered, so that nobody has to know what its next start would find."""
+    """Tell whether all that is wanted of the manager is rendered, so its next start need not be predicted."""
     finds = detected.detection(look.instance).programs
     return default_is_right(look) and all(there(look, handler) for handler in handlers if handler.name in finds)
 
 
 def default_is_right(look: Look) -> bool:
-    """Whether the rendered default handler is the one that is wanted; one that a person has set is respected unless it is not to be."""
+    """Tell whether the rendered default handler is the one that is wanted.
+
+    If no default is decided, one that a person has set is respected. If gpufleet_set_as_default is
+    disabled, return False: the default
+    after the next start has to be known then.
+    """
     if look.decision.default:
         return bool(toml.lookup(look.cri, releases.DEFAULT) == look.decision.handler)
     return look.policy.set_as_default != "disabled"  # what becomes the default at the next start has to be known then
 
 
 def there(look: Look, handler: Handler) -> str:
-    """The program of a handler that the manager renders now, where it is still on the host."""
+    """Return the program of a handler that the manager renders now, '' if it is not on the host.
+
+    Return '' as well for a handler that the manager does not add.
+    """
     known_to_it = handler.name in detected.detection(look.instance).programs
     program = rendered_program(toml.lookup(look.cri, (*releases.RUNTIMES, handler.name))) if known_to_it else ""
     return program if program and look.obs.exists(program) else ""
@@ -122,7 +135,7 @@ def there(look: Look, handler: Handler) -> str:
 
 
 def of_detection(look: Look, handler: Handler) -> list[Setting]:
-    """The handler as the next start of the manager will have it, or why that is not what is wanted."""
+    """Return settings for the handler as the manager's next start will have it. Raise PlanError if that is not what is wanted."""
     entry = toml.lookup(look.cri, (*releases.RUNTIMES, handler.name))
     program = there(look, handler)
     if not program:
@@ -154,7 +167,7 @@ def not_found(look: Look, handler: Handler, path: detected.SearchPath) -> PlanEr
 
 
 def require_enough(look: Look, handler: Handler, program: str, systemd: Any) -> None:
-    """What is wanted of a handler that the manager renders has to be what it renders: its table cannot be written a second time."""
+    """Raise PlanError if the policy wants more of a handler than the manager renders: its table cannot be written a second time."""
     options = {key: value for key, value in handler.options.items() if (key, value) != ("SystemdCgroup", systemd)}
     more = [f"options.{key}" for key in options]
     more += [f"binary {handler.binary}"] if handler.chosen and handler.binary != program else []
@@ -170,7 +183,11 @@ def require_enough(look: Look, handler: Handler, program: str, systemd: Any) -> 
 
 
 def require_same_driver(look: Look, handler: Handler, entry: Any, systemd: Any) -> None:
-    """Before k3s v1.28.3 and its like of October 2023 the handler had no cgroup driver of its own (k3s issue 8470)."""
+    """Raise PlanError if the manager renders the handler with another cgroup driver than runc.
+
+    Before k3s v1.28.3 and its like of October 2023, the handler had no cgroup driver of its own
+    (k3s issue 8470).
+    """
     if not isinstance(entry, Mapping) or bool(toml.lookup(entry, ("options", "SystemdCgroup"), False)) is bool(systemd):
         return
     error = PlanError(
@@ -190,7 +207,7 @@ def table_line(look: Look, handler: Handler) -> int | None:
 
 
 def where_it_is_written(look: Look, error: PlanError) -> PlanError:
-    """Name the template of an error about the main file where a person's text stands in the place of the manager's own."""
+    """Name the template in an error about the main file if a person's text stands in the place of the manager's own."""
     return sources.Source(look.title, look.files.root_path, look.template.path).of_error(error) if look.template.copied else error
 
 
@@ -198,7 +215,10 @@ def where_it_is_written(look: Look, error: PlanError) -> PlanError:
 
 
 def of_default(look: Look) -> list[Setting]:
-    """The default handler as the manager's own configuration will have it; refused with the line to write where another one is wanted."""
+    """Return the default handler as the manager's own configuration will have it, in a list of at most one setting.
+
+    Raise PlanError with the line to write or remove if another one is wanted.
+    """
     if not look.decision.handler:
         return []
     now = str(toml.lookup(look.cri, releases.DEFAULT) or "")
@@ -230,7 +250,7 @@ def default_elsewhere(look: Look, said: detected.Default, step: str) -> PlanErro
 
 
 def of_template(look: Look, handlers: list[Handler]) -> list[Setting]:
-    """Handlers that the manager does not add, complete, as a drop-in of this collection would have them."""
+    """Return settings for the handlers that the manager does not add, complete, as a drop-in of this collection would have them."""
     if not handlers:
         return []
     policy = dc.replace(look.policy, handlers=tuple(handlers))
@@ -246,7 +266,10 @@ def of_template(look: Look, handlers: list[Handler]) -> list[Setting]:
 
 
 def require_base(look: Look, text: str) -> None:
-    """Whether a template of this collection can be there, and means what it says."""
+    """Raise PlanError if a template of this collection cannot be there, or would not mean what it contains.
+
+    Another owner's template may be in its place, or the release may have no base for it.
+    """
     if not text:
         return
     if look.template.foreign and not all_there(look, text):
@@ -262,7 +285,7 @@ def require_base(look: Look, text: str) -> None:
 
 
 def all_there(look: Look, text: str) -> bool:
-    """Whether what is rendered already has all that our template would say."""
+    """Tell whether the rendered configuration already has all that our template would add."""
     wanted = toml.parse(text.partition(template.BASE)[2], look.template.path).data
     return config.merged(dict(toml.copied(dict(look.files.files[0].doc.data))), wanted) == look.files.files[0].doc.data
 
@@ -308,7 +331,7 @@ def whole(look: Look, wanted: list[Setting], default: list[Setting], text: str) 
 def of_file(
     look: Look, wanted: list[Setting], text: str
 ) -> tuple[tuple[transaction.Change, ...], tuple[Difference, ...], tuple[tuple[str, str, str], ...]]:
-    """What becomes of our template, and how a person reads it."""
+    """Return the change of our template, and its differences and texts for a person. All are () if nothing changes."""
     there, path = look.template, look.template.path
     if there.foreign or there.text == text:
         return (), (), ()
@@ -329,7 +352,7 @@ def of_file(
 
 
 def of_unit(look: Look, goal: list[Setting]) -> tuple[Difference, ...]:
-    """What a restart brings, one line for each handler: no file of this collection changes."""
+    """Return the differences that a restart brings, one for each handler and the default: no file of this collection changes."""
     unit, found = look.instance.unit, []
     for setting in goal:
         was = look.instance.handlers.get(setting.path[2]) if len(setting.path) > 2 else look.instance.default_handler
@@ -340,12 +363,15 @@ def of_unit(look: Look, goal: list[Setting]) -> tuple[Difference, ...]:
 
 
 def said_of_template(look: Look) -> tuple[str, ...]:
-    """A copied configuration is named also where the handlers are in it: the next release may not start with it."""
+    """Return advice about a copied configuration, even if the handlers are in it: the next release may not start with it."""
     return () if look.template.complete else (template.copied(look.template, look.title),)
 
 
 def said_of_place(look: Look, wanted: list[Setting]) -> tuple[str, ...]:
-    """The manager takes a program of a GPU Operator before that of a package, and this one reads another configuration."""
+    """Return advice for each program of a GPU Operator that the manager takes before that of a package.
+
+    Such a program reads another configuration.
+    """
     places = tuple(f"{place}/" for place in detected.detection(look.instance).first)
     taken = [s.value for s in wanted if s.path[-1] == "BinaryName" and str(s.value).startswith(places)]
     usual = f"{detected.PACKAGED}/{low_level.PROGRAM}"

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which cgroup driver our handlers get where the handlers of a node do not agree on one, or none says it.
+"""Choose the cgroup driver of our handlers if the handlers of a node do not agree on one, or none sets it.
 
-From 2.0 on containerd reports to the kubelet (CRI's RuntimeConfig) what its default handler has, else the first other one by name that has
-options of runc.v2 (internal/cri/server/runtime_config_linux.go, the same from 2.0 to 2.4). So a new default can move a whole node to
-another driver at the kubelet's next start, and is only made where it does not.
+From 2.0 on containerd reports to the kubelet (CRI's RuntimeConfig) what its default handler has,
+else the first other one by name that has
+options of runc.v2 (internal/cri/server/runtime_config_linux.go, the same from 2.0 to 2.4). So a new
+default can move a whole node to
+another driver at the kubelet's next start, and is only made if it does not.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ def settled(
     version: Version,
     bases: Mapping[str, Base],
 ) -> dict[str, Base]:
-    """The bases with the driver of the kubelet where they leave doubt, else with that of the default handler where our handler replaces it.
+    """Return the bases, each one in doubt with the kubelet's driver, else with that of the default handler if our handler replaces it.
 
     cri: the CRI table in force without what we wrote.
     """
@@ -56,7 +58,7 @@ def _settled(base: Base, kubelet: InUse, default: InUse) -> Base:
 
 
 def before_us(cri: Mapping[str, Any], written: frozenset[str], reset_to: str) -> Mapping[str, Any]:
-    """The CRI table without our handlers that stand in the file itself, and with the default from before them."""
+    """Return the CRI table without our handlers that stand in the file itself, and with the default from before them."""
     table = dict(cri.get("containerd") or {})
     table["runtimes"] = {name: entry for name, entry in (table.get("runtimes") or {}).items() if name not in written}
     if table.get("default_runtime_name") in written:
@@ -65,9 +67,11 @@ def before_us(cri: Mapping[str, Any], written: frozenset[str], reset_to: str) ->
 
 
 def _of_default(decision: Decision, cri: Mapping[str, Any], version: Version, base: Base | None) -> InUse:
-    """What the default handler has, where our handler replaces it; on 1.x, which reports nothing to the kubelet, only for a fall.
+    """Return the driver of the default handler that our handler replaces, UNKNOWN if it has no say.
 
-    One of our name that says systemd is not lowered for it: then the default stays, or the kubelet knows better.
+    1.x reports nothing to the kubelet, so return only systemd there, to avoid a fall to cgroupfs.
+    A handler of our name that sets systemd is not lowered: then the default stays, or the kubelet
+    knows better.
     """
     now = str(toml.lookup(cri, releases.DEFAULT) or "runc")
     said = base is not None and base.origin == decision.handler and base.systemd and not base.unsaid
@@ -90,7 +94,7 @@ def _differs(default: InUse, base: Base) -> bool:
 
 
 def reports_systemd(cri: Mapping[str, Any]) -> bool:
-    """Whether containerd reports to the kubelet that it works with systemd."""
+    """Tell whether containerd reports to the kubelet that it works with systemd."""
     runtimes = toml.lookup(cri, releases.RUNTIMES, {})
     default = toml.lookup(cri, releases.DEFAULT)
     for name in sorted(runtimes, key=lambda name: (name != default, name)):
@@ -109,9 +113,10 @@ def _systemd(cri: Mapping[str, Any], name: str) -> bool:
 def require_kept(
     policy: Policy, where: str, cri: Mapping[str, Any], after: Mapping[str, Any], version: Version, bases: Mapping[str, Base]
 ) -> None:
-    """Refuse a new default after which the kubelet learns another driver, or (1.x) which has not the systemd of the one before.
+    """Refuse a new default that changes the driver that the kubelet learns, or (1.x) that drops the systemd of the previous default.
 
-    A default handler that stays and does not say its driver gets one as any other: by the kubelet, else by the next handler that says it.
+    A default handler that stays and sets no driver gets one as any other: that of the kubelet, else
+    that of the next handler that sets one.
     """
     if any("SystemdCgroup" in handler.options for handler in policy.handlers):
         return  # the user has said what it is to be
@@ -134,7 +139,7 @@ def require_kept(
 
 
 def _way_out(cri: Mapping[str, Any], reporting: list[str], before: bool, new: str) -> str:
-    """Say what to do. Where the handler has that value already, the obstacle is a type of which containerd reports nothing.
+    """Return the next step. If the handler has that value already, its type is the obstacle, since containerd reports nothing of it.
 
     reporting: the handlers whose driver should reach the kubelet.
     """

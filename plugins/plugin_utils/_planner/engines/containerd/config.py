@@ -29,7 +29,11 @@ MAX_CHAIN, MAX_FILES = 32, 256  # of imports
 
 @dc.dataclass(frozen=True)
 class ConfigFile:
-    """One file of a set. `path` is what the daemon opens, `real` where the bytes are; `parents` are the files it was imported through."""
+    """One file of a set.
+
+    path: what the daemon opens. real: the path that the bytes are at. parents: the files that it
+    was imported through.
+    """
 
     path: str
     real: str
@@ -39,14 +43,17 @@ class ConfigFile:
 
     @property
     def declared(self) -> int:
-        """The `version` it says, 0 when it says none."""
+        """The `version` that the file declares, 0 if it declares none."""
         version = self.doc.data.get("version", 0)
         return version if isinstance(version, int) and not isinstance(version, bool) else 0
 
 
 @dc.dataclass(frozen=True)
 class FileSet:
-    """`files` in the order in which the daemon applies them: the root file first, an import after all siblings of its parent."""
+    """The files of one configuration, in the order in which the daemon applies them.
+
+    The root file comes first, an import after all siblings of its parent.
+    """
 
     root_path: str
     files: tuple[ConfigFile, ...]
@@ -58,12 +65,12 @@ class FileSet:
 
     @property
     def schema(self) -> int:
-        """The config version in force for a set without any: 1, as containerd reads it."""
+        """The config version of the root file: 1 if it declares none, as containerd reads it, 0 without a root file."""
         return (self.root.declared or 1) if self.root else 0
 
     @functools.cached_property
     def _made(self) -> dict[Any, Any]:
-        """What was made of this set: a plan asks several times for the same."""
+        """The results that were made of this set: a plan asks several times for the same."""
         return {}
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
@@ -81,7 +88,7 @@ class FileSet:
 
 @dc.dataclass(frozen=True)
 class Sight:
-    """Files as they are, or as they would be after changes: `ahead` are the files that are about to be written, or to go."""
+    """Files as they are, or as they would be after changes. ahead: the files that are about to be written, or to go."""
 
     obs: Observation
     ahead: Mapping[str, File] = dc.field(default_factory=dict)
@@ -99,7 +106,11 @@ class Sight:
 def load(
     obs: Observation, root_path: str, version: Version, handlers: Iterable[Handler] = (), ahead: Mapping[str, File] | None = None
 ) -> FileSet:
-    """Walk the imports as the daemon does: breadth first, globs only where there is an asterisk. PlanError for what it would refuse."""
+    """Walk the imports as the daemon does: breadth first, globs only for a pattern with an asterisk.
+
+    Raise PlanError for what the daemon would refuse, NeedMore for files that no look has shown yet.
+    ahead: files as they would be after changes.
+    """
     keep = containerd_places.keep(handlers)
     if ahead:
         return _walked(Sight(obs, ahead, keep), root_path, version)
@@ -134,7 +145,10 @@ def _walked(sight: Sight, root_path: str, version: Version) -> FileSet:
 
 
 def _bounded(current: ConfigFile, files: int) -> None:
-    """Every link of a chain costs one more look at the host, every file its time; nobody has as many."""
+    """Raise PlanError if a chain of imports is too long or the files are too many: no real configuration has as many.
+
+    Every link of a chain costs one more look at the host, and every file costs time.
+    """
     if len(current.parents) < MAX_CHAIN and files < MAX_FILES:
         return
     deep = len(current.parents) >= MAX_CHAIN
@@ -160,7 +174,7 @@ def absolute(file: ConfigFile, pattern: str) -> str:
 
 
 def covers(pattern: str, path: str) -> bool:
-    """Whether a glob matches a path; asterisks do not cross directories."""
+    """Tell whether a glob matches a path. Asterisks do not cross directories, and a pattern without one matches nothing."""
     return (
         "*" in pattern
         and posixpath.dirname(pattern) == posixpath.dirname(path)
@@ -208,12 +222,12 @@ def _read(file: File, path: str, parents: tuple[str, ...]) -> ConfigFile:
 
 
 def read_alone(obs: Observation, path: str, keep: file_places.Keep) -> ConfigFile:
-    """Read a file that no other file has to import. PlanError if it cannot be read."""
+    """Read a file that no other file has to import. Raise PlanError if it cannot be read."""
     return _read(obs.file(path, keep), path, ())
 
 
 def check_schema(files: FileSet, version: Version) -> None:
-    """Refuse what the daemon refuses, or silently ignores: a declared version it does not know, a drop-in newer than the root."""
+    """Raise PlanError for a declared version that the daemon rejects or ignores, and (2.x) for an encoding that it refuses."""
     schemas = releases.facts(version).schemas
     for file in files.files:
         declared = file.declared or 1
@@ -238,7 +252,7 @@ def _list(numbers: tuple[int, ...]) -> str:
 
 
 def names(files: FileSet, version: Version) -> Path:
-    """The CRI table that this set uses: the root's own first, never two names in one set."""
+    """Return the path of the CRI table that this set uses: the root's own first, never two names in one set."""
     schema = schema_in_force(files, version) or releases.facts(version).new_file
     if schema < 2 and takes_version(files):
         schema = 2
@@ -287,18 +301,18 @@ def uses(data: Mapping[str, Any], table: Path) -> bool:
 
 
 def handlers(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The handlers that one file declares, by whichever name it has the CRI table."""
+    """Return the handlers that one file declares, under whichever name it has the CRI table."""
     every = (toml.lookup(data, (*table, *releases.RUNTIMES)) for table in containerd_places.TABLES)
     return {name: entry for runtimes in every if isinstance(runtimes, Mapping) for name, entry in runtimes.items()}
 
 
 def programs(runtimes: Mapping[str, Any]) -> dict[str, str]:
-    """The program that each of these handlers names, '' where it names none."""
+    """Return the program that each of these handlers names, '' if it names none."""
     return {name: str(toml.lookup(entry, ("options", "BinaryName")) or "") for name, entry in runtimes.items()}
 
 
 def effective(files: FileSet, version: Version, *, built_in: bool = True) -> Mapping[str, Any]:
-    """The CRI runtime table that the files give, the version's built-in runc included unless only the files' own word is wanted."""
+    """Return the CRI table that the files give. It has the version's built-in runc, unless built_in is false."""
     return files.once((version, built_in), lambda: _effective(files, version, built_in))
 
 
@@ -334,14 +348,17 @@ def _with_older_tables(cri: dict[str, Any], runtimes: Mapping[str, Any]) -> Mapp
 
 
 def _filled(cri: dict[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
-    """A template's table as the daemon gets it."""
+    """Return a template's table as the daemon gets it, with values in the place of the template's own."""
     if not values:
         return cri
     return {k: _filled(v, values) if isinstance(v, dict) else values.get(v, v) if isinstance(v, str) else v for k, v in cri.items()}
 
 
 def read_by(table: Path, file: ConfigFile, schema: int, facts: releases.Release) -> bool:
-    """Tell whether this release reads a table of this name in this file at all. schema: by which the set is read, 0 without a root file."""
+    """Tell whether this release reads a table of this name in this file at all.
+
+    schema: the version by which the set is read, 0 without a root file.
+    """
     if table == containerd_places.V1_NAMES:
         return schema < 2 and not facts.v1_lost
     if table == containerd_places.V3_NAMES:
@@ -352,7 +369,7 @@ def read_by(table: Path, file: ConfigFile, schema: int, facts: releases.Release)
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """2.x: tables merge, everything else of the later file wins, arrays as a whole."""
+    """Merge two tables as 2.x does: tables merge, and everything else of the later file wins, arrays as a whole."""
     result = dict(below)
     for key, value in above.items():
         old = result.get(key)
@@ -362,7 +379,10 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 
 def cri_disabled(files: FileSet) -> tuple[str, int | None] | None:
-    """(file, line) of the entry in `disabled_plugins` that switches CRI off; lists of several files add up."""
+    """Return (file, line) of the entry in `disabled_plugins` that turns CRI off, None if there is none.
+
+    The lists of several files add up.
+    """
     for file in files.files:
         value = file.doc.data.get("disabled_plugins", [])
         if isinstance(value, list) and releases.CRI_PLUGINS & {v for v in value if isinstance(v, str)}:
@@ -371,7 +391,7 @@ def cri_disabled(files: FileSet) -> tuple[str, int | None] | None:
 
 
 def socket(files: FileSet) -> str:
-    """The socket that the files name, '' when they leave the default. A version 4 root ignores [grpc]."""
+    """Return the socket that the files name, '' if they leave the default. A version 4 root ignores [grpc]."""
     for file in reversed(files.files):
         path = containerd_places.GRPC_V4 if (file.declared or files.schema) >= 4 else ("grpc", "address")
         address = toml.lookup(file.doc.data, path)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which containerds there are on a host, running or not: by processes and managers, else by program and unit, or as the options say."""
+"""Find the containerds of a host, running or not: by processes and managers, else by program and unit, or as the options describe."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Daemon:
 
     @property
     def socket(self) -> str:
-        """The one that it is known to have, whatever its files say."""
+        """The socket that the daemon is known to have, whichever its files name, '' if none is known."""
         return self.address or self.manager.socket
 
 
 def find(policy: Policy, obs: Observation) -> list[Daemon]:
-    """Those that the options mean, else all of the host."""
+    """Find the daemons that the options mean, else all of the host."""
     found = _all(policy, obs)
     if policy.config_path:
         return [d for d in found if d.config == policy.config_path] or _by_options(policy, obs)
@@ -58,7 +58,7 @@ def find(policy: Policy, obs: Observation) -> list[Daemon]:
 
 
 def find_program(obs: Observation) -> str:
-    """Give the path of the program, "" for none."""
+    """Return the path of the program, '' if there is none."""
     return str(obs.raw(queries.which(NAMES)).get("found", {}).get("containerd") or "")
 
 
@@ -101,7 +101,11 @@ def _running(policy: Policy, obs: Observation, process: Mapping[str, Any], binar
 
 
 def _unit(policy: Policy, obs: Observation, process: Mapping[str, Any], manager: Manager) -> str:
-    """The daemon's unit by its control group; by systemd's word on the usual unit where a hybrid hierarchy hides it."""
+    """Return the daemon's unit by its control group, '' if it has none. A service that the options name comes first.
+
+    A hybrid hierarchy hides the control group. Then the manager's unit counts, or the usual unit if
+    systemd reports this process for it.
+    """
     if policy.service or process.get("unit"):
         return policy.service or str(process["unit"])
     if manager.own_engine:
@@ -110,7 +114,11 @@ def _unit(policy: Policy, obs: Observation, process: Mapping[str, Any], manager:
 
 
 def _by_options(policy: Policy, obs: Observation) -> list[Daemon]:
-    """The daemon that the options describe, where no verified process has this configuration: one that runs if something does."""
+    """Return the daemon that the options describe, if no verified process has this configuration.
+
+    It counts as running if any containerd runs. Return [] if one runs, and the options do not name
+    all of file, socket and service.
+    """
     daemon = dc.replace(_stopped(policy, obs), config=policy.config_path, manager=_manager(obs, policy.config_path))
     runs = bool(processes.called(obs, "containerd"))
     if runs and not processes.declared(policy):

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""containerd: the instances of a host, what they can do, and why one is left alone. `daemons` finds them, `plan` and `by_manager` plan."""
+"""Detect the containerds of a host, what they can do, and why one is left alone.
+
+`daemons` finds them, `plan` and `by_manager` plan.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ CRI_OFF = (
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """Everything a normal host needs, in one look."""
+    """Return all questions that a normal host needs, for one look."""
     files = [q for config, place in absent.homes(policy) for q in _files_at(policy, config, place)]
     files += [queries.package(PACKAGES), queries.file(nvidia_ctk.MISPLACED, content=False), *known.questions(), *known.confinements()]
     if policy.root != "/":
@@ -86,7 +89,11 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def _files_at(policy: Policy, config: str, place: Place) -> list[queries.Question]:
-    """A main file and its drop-ins, our own by name as well: a glob does not show that it is missing, which a plan needs to know."""
+    """Return the questions for a main file, its drop-ins and templates.
+
+    Our own drop-in is asked for by name as well: a glob does not show that it is missing, which a
+    plan needs to know.
+    """
     keep, found = containerd_places.keep(policy.handlers), []
     for name in place.drop_ins:
         directory = posixpath.join(posixpath.dirname(config), name)
@@ -96,7 +103,7 @@ def _files_at(policy: Policy, config: str, place: Place) -> list[queries.Questio
 
 
 def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
-    """All containerds of the host, those of others included, with the reason why they are left alone."""
+    """Find all containerds of the host. Those of others are included, with the reason why they are left alone."""
     if policy.root != "/":
         return _offline(policy, obs)
     foreign = () if processes.declared(policy) else processes.called(obs, "containerd")
@@ -156,7 +163,10 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
 
 
 def _stopped_refusal(obs: Observation, daemon: Daemon) -> Refusal:
-    """A daemon that does not run can neither report nor prove anything, so nothing is written for it."""
+    """Return the refusal of a daemon that does not run, an empty one if it runs.
+
+    A stopped daemon can neither report nor prove anything, so nothing is written for it.
+    """
     if daemon.running:
         return Refusal()
     whose = f"{daemon.manager.title}'s containerd" if daemon.manager.own_engine else "containerd"
@@ -164,9 +174,11 @@ def _stopped_refusal(obs: Observation, daemon: Daemon) -> Refusal:
 
 
 def _silence(obs: Observation, daemon: Daemon, socket: str, files: FileSet | None, version: Version) -> Refusal:
-    """Without the daemon's own word nobody knows what it works with, nor whether it would live with a change.
+    """Return the refusal of a running daemon whose CRI does not answer.
 
-    A key that keeps this release from loading CRI is most likely why.
+    Without its own report, it is not known what it works with, nor whether it would live with a
+    change. The most likely cause is a key
+    that keeps this release from loading CRI.
     """
     for one in engine_rules.broken(files, version)[:1] if files else ():
         place, why = f"{one.spot.file.path}:{one.spot.line}", one.says(one.rule.why)
@@ -185,7 +197,7 @@ def _silence(obs: Observation, daemon: Daemon, socket: str, files: FileSet | Non
 
 
 def _words(daemon: Daemon) -> str:
-    """Where a person reads what the daemon says. k3s starts it as its child and gives it a file of its own."""
+    """Return the place in which a person reads the daemon's log. k3s starts it as its child and gives it a file of its own."""
     log = daemon.manager.place.log if daemon.manager.place else ""
     if log:
         return posixpath.normpath(posixpath.join(posixpath.dirname(daemon.config), log))
@@ -210,7 +222,10 @@ def _refused(daemon: Daemon, refusal: Refusal) -> Instance:
 
 
 def _files(policy: Policy, obs: Observation, config: str, version: Version) -> FileSet | None:
-    """The configuration, or None when it is broken: the plan says where, and what is known without it is reported all the same."""
+    """Return the configuration, None if it is broken.
+
+    The plan then names the fault, and what is known without the file is reported all the same.
+    """
     try:
         return containerd_files.load(obs, config, version, policy.handlers)
     except PlanError:
@@ -218,9 +233,11 @@ def _files(policy: Policy, obs: Observation, config: str, version: Version) -> F
 
 
 def _version(obs: Observation, daemon: Daemon, socket: str) -> str:
-    """Of the running daemon; else of the program, which is not the same while an upgrade waits for its restart.
+    """Return the version of the running daemon, else that of the program, '' if it is not known.
 
-    Where nothing runs, nothing is planned: a program that cannot be asked then costs a number in a report.
+    The two differ while an upgrade waits for its restart. If nothing runs, nothing is planned, so a
+    program that cannot be asked only costs
+    a number in a report.
     """
     if daemon.running:
         said = str(obs.cri(socket, "Version", pid=daemon.pid).get("runtime_version") or "")
@@ -233,7 +250,7 @@ def _version(obs: Observation, daemon: Daemon, socket: str) -> str:
 
 
 def _packaged(obs: Observation, manager: Manager) -> str:
-    """By the package database, which knows nothing of a containerd that someone brings along."""
+    """Return the version in the package database, '' if it has none. It knows nothing of a containerd that a manager brings along."""
     return "" if manager.own_engine else next((v for v in (obs.package(p) for p in releases.PACKAGES) if v), "")
 
 
@@ -253,7 +270,7 @@ def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None], mana
 
 
 def _cdi(obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: FileSet | None, version: Version, *, ask_dump: bool) -> Cdi:
-    """By the order of evidence: the daemon's status, its binary's dump, the files, the version."""
+    """Return the CDI support by the order of evidence: the daemon's status, its binary's dump, the files, the version."""
     newest = cdi_versions.max_cdi(traits.CONTAINERD, str(version))
     field = releases.cri_field(version)
     if daemon.manager.own_engine and not daemon.running:  # its program lies where only its process would show it
@@ -274,7 +291,7 @@ def _cdi(obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: Fil
 
 
 def _switch(found: Mapping[str, Any], switch: str, dirs: str, newest: str, field: bool, source: str) -> Cdi:
-    """Both absent: no CDI (1.6). Directories without a switch: always on (2.4)."""
+    """Read the CDI support from a table. Switch and directories both absent: no CDI (1.6). Directories alone: always on (2.4)."""
     where = host_paths.clean_directories(str(d) for d in found.get(dirs, CDI_DIRS) or ())
     if switch not in found and dirs not in found:
         return Cdi(False, False, (), "", Evidence(source, f"neither {switch} nor {dirs}: this containerd does not support CDI"), False)
@@ -309,7 +326,10 @@ def _handlers(status: Mapping[str, Any], cri: Mapping[str, Any], version: Versio
 
 
 def _of_another(policy: Policy, obs: Observation) -> bool:
-    """Whether engine_version, all that speaks for a containerd in this tree, is another engine's: by the options, or by its program."""
+    """Tell whether engine_version, the only sign of a containerd in this tree, belongs to another engine.
+
+    The options or the other engine's program show that.
+    """
     if "containerd" in policy.engines:
         return False
     if "auto" not in policy.engines:
@@ -319,7 +339,7 @@ def _of_another(policy: Policy, obs: Observation) -> bool:
 
 
 def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
-    """Another root directory: nothing runs there, so only files, the package database and the user can answer."""
+    """Find the containerds in another root directory. Nothing runs there, so only files, the package database and the user can answer."""
     there = [_in_tree(policy, obs, m.config, m) for m in known.present(obs)]
     config = policy.config_path or _config_by_unit(policy, obs) or releases.CONFIG
     manager = known.of_config(config) or known.of_boot(obs, config == releases.CONFIG)

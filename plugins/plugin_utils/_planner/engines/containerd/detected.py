@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a manager that renders containerd's configuration finds by itself at its start: the NVIDIA runtime, and who is to be the default.
+"""Predict what a manager that renders containerd's configuration finds at its start: the NVIDIA runtime and the default handler.
 
-Nothing is written for that: the next start of the manager's service adds the handler. So what it will find is looked up as it does it,
-in the PATH that its service will have, and its setting of the default handler is read where a person says it.
+Nothing is written for that: the next start of the manager's service adds the handler. So the
+programs are looked up as the manager does
+it, in the PATH that its service will have. Its setting of the default handler is read from the
+files in which a person sets it.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ PACKAGED = "/usr/bin"  # where NVIDIA's packages put the programs
 
 @dc.dataclass(frozen=True)
 class SearchPath:
-    """The directories in which the next start of the service looks. where: the file that says so, or in which it can be said."""
+    """The directories in which the next start of the service looks. where: the file that sets them, or in which they can be set."""
 
     directories: tuple[str, ...]
     where: str
@@ -56,7 +58,7 @@ class SearchPath:
 
 @dc.dataclass(frozen=True)
 class Default:
-    """What the manager's own configuration says of the default handler: '' where it says nothing."""
+    """The default handler that the manager's own configuration sets, '' if it sets none."""
 
     handler: str
     where: str
@@ -64,7 +66,7 @@ class Default:
 
 
 def why(policy: Policy, manager: Manager, files: FileSet | None, version: Version) -> str:
-    """Why a configuration is left to what its manager finds by itself; '' where it is not, or where the user wants a drop-in."""
+    """Return why a configuration is left to what its manager finds by itself, '' if it is not, or if the user wants a drop-in."""
     default_place = policy.drop_in == "auto" and not policy.drop_in_path
     if files is None or files.root is None or not default_place or manager.place is None or manager.place.detection is None:
         return ""
@@ -72,7 +74,11 @@ def why(policy: Policy, manager: Manager, files: FileSet | None, version: Versio
 
 
 def unreachable(policy: Policy, manager: Manager, files: FileSet | None, version: Version) -> Refusal:
-    """A main file that is rendered again at each start, reads nothing that this collection could write, and whose manager finds nothing."""
+    """Return the refusal of a main file that is rendered again at each start, an empty one if a plan is possible.
+
+    Such a file reads nothing that this collection could write, and its manager finds nothing by
+    itself.
+    """
     reason = edit.unreachable(policy, manager, files, version) if files and not why(policy, manager, files, version) else ""
     return edit.rendered(manager, files, reason) if files and reason else Refusal()
 
@@ -85,7 +91,11 @@ def detection(instance: Instance) -> Detection:
 
 
 def cdi(found: Cdi, why: str) -> Cdi:
-    """The switch of containerd 1.7 is in a table that the manager's own text has, and a table cannot be written a second time."""
+    """Return the CDI support, without any if its switch is off and the manager renders the configuration. why: '' if it does not.
+
+    The switch of containerd 1.7 is in a table that the manager's own text has, and a table cannot
+    be written a second time.
+    """
     if not why or found.enabled or not found.able:
         return found
     said = f"{found.evidence.text}, and the manager that renders the configuration has no setting for it"
@@ -101,7 +111,7 @@ def environment_files(instance: Instance) -> list[str]:
 
 
 def search_path(policy: Policy, obs: Observation, instance: Instance) -> SearchPath:
-    """By the last of its files that says it, else as the running service has it, else as systemd gives it."""
+    """Return the search path: of the last environment file that sets it, else of the running service, else systemd's."""
     files = [obs.file(name, OF_SERVICE) for name in environment_files(instance)]
     saying = [file for file in files if says_path(file)]
     first = detection(instance).first
@@ -114,13 +124,16 @@ def search_path(policy: Policy, obs: Observation, instance: Instance) -> SearchP
 
 
 def of_process(obs: Observation, instance: Instance, variable: str) -> str:
-    """A variable of the running daemon, '' where none runs or it has none."""
+    """Return a variable of the running daemon, '' if none runs or it has no such variable."""
     running = next((p for p in obs.processes() if p.get("pid") == instance.pid), {}) if instance.running else {}
     return str((running.get("environment") or {}).get(variable) or "")
 
 
 def says_path(file: File) -> bool:
-    """Whether a file of the environment sets PATH. systemd takes the value as it is: it puts nothing in the place of $PATH there."""
+    """Tell whether an environment file sets PATH. Raise PlanError if the value is not a list of absolute directories.
+
+    systemd takes the value as it is: it puts nothing in the place of $PATH there.
+    """
     for entry in file.withheld:
         if list(entry["path"]) == ["PATH"]:
             raise PlanError(
@@ -134,7 +147,7 @@ def says_path(file: File) -> bool:
 
 
 def lines(file: File) -> list[tuple[int, str]]:
-    """A file that could not be read is an error, and not one that says nothing."""
+    """Return the numbered lines of a file. Raise PlanError for a file that could not be read: it is not the same as an empty one."""
     return list(enumerate(file.text.splitlines(), 1))
 
 
@@ -146,7 +159,7 @@ def split(value: str) -> tuple[str, ...]:
 
 
 def found(policy: Policy, obs: Observation, instance: Instance, path: SearchPath) -> dict[str, str]:
-    """Handler -> program, as the next start of the service will add them; a program that this run installs is there by then."""
+    """Return handler -> program, as the next start of the service will add them. A program that this run installs is there then."""
     wanted = detection(instance).programs
     there = obs.raw(queries.which(list(wanted.values()), list(path.directories))).get("found") or {}
     result = {handler: str(there[program]) for handler, program in wanted.items() if there.get(program)}
@@ -163,7 +176,10 @@ def found(policy: Policy, obs: Observation, instance: Instance, path: SearchPath
 
 
 def not_found(instance: Instance, program: str, path: SearchPath, elsewhere: str) -> PlanError:
-    """A program that is installed where the service does not look, or is not there at all."""
+    """Return the error for a program that is installed in a directory that the service does not search, or is not there at all.
+
+    elsewhere: its path, '' if it is not there.
+    """
     title = known.of_name(instance.manager).title
     if not elsewhere:
         return PlanError(
@@ -191,7 +207,7 @@ def settings_keep(key: str) -> Keep:
 
 
 def settings_file(obs: Observation, instance: Instance) -> str:
-    """The manager's own configuration: by its variable, else by --config, else in the usual place (pkg/configfilearg/parser.go)."""
+    """Return the manager's own configuration: by its variable, else by --config, else the usual one (pkg/configfilearg/parser.go)."""
     wanted = detection(instance)
     for file in reversed([obs.file(name, OF_SERVICE) for name in environment_files(instance)]):
         require_path(file, wanted.variable)
@@ -202,7 +218,7 @@ def settings_file(obs: Observation, instance: Instance) -> str:
 
 
 def of_arguments(obs: Observation, instance: Instance) -> str:
-    """By the arguments of its unit; a drop-in that has others counts."""
+    """Return the file that --config names in the arguments of its unit, '' if there is none. The last drop-in with arguments counts."""
     for path in reversed(unit_files(obs, instance)):
         text = obs.file(path, ARGUMENTS).text
         if "ExecStart=" in text:
@@ -229,7 +245,11 @@ def require_path(file: File, variable: str) -> None:
 
 
 def default(obs: Observation, instance: Instance) -> Default:
-    """By the last of its files that says it: config.yaml, then config.yaml.d by name (dotDFiles in k3s, pkg/configfilearg/parser.go)."""
+    """Return the default handler by the last file that sets it: config.yaml, then config.yaml.d by name.
+
+    That is the order of k3s (dotDFiles in pkg/configfilearg/parser.go). May raise NeedMore or
+    PlanError.
+    """
     wanted = detection(instance)
     keep, settings = settings_keep(wanted.default), settings_file(obs, instance)
     unasked = [q for q in (queries.file(settings, keep), queries.glob(f"{settings}.d/*", keep)) if not obs.asked(q)]
@@ -246,7 +266,7 @@ def default(obs: Observation, instance: Instance) -> Default:
 
 
 def require_plain(file: File, key: str) -> None:
-    """A value that is written in another way says something, and not what is shown."""
+    """Raise PlanError if the value of a key is written in another way than a plain name: it sets something other than what is shown."""
     for entry in file.withheld:
         if list(entry["path"]) == [key]:
             raise PlanError(
