@@ -60,7 +60,7 @@ class Part:
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
-    """Plan the removal of our part: restore the bytes from before, or take out only what this collection wrote.
+    """Plan the removal of our part: restore the bytes from before, or take out only the keys that this collection wrote.
 
     The second applies to a file that others have changed since. A refused instance gets only its
     refusal, as advice.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the drop-ins of other tools, what keeps one regardless of its content, and what of it goes on in our own drop-in.
+"""Find the drop-ins of other tools, the obstacles that keep one regardless of its content, and the settings that our own takes over.
 
 The module `explained` judges whether everything in one is explained, so that it can go.
 """
@@ -138,7 +138,7 @@ def _drop_in(file: ConfigFile) -> FoundDropIn | None:
 
 
 def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn, instance: Instance) -> FoundDropIn:
-    """Add what keeps a file from being taken over, apart from its content. May raise NeedMore."""
+    """Add the obstacle that keeps a file from being taken over, apart from its content. May raise NeedMore."""
     file = found.file
     named = next((f for f in files.files for p in config.imports(f) if config.absolute(f, p) == file.path), None)
     known = owned_file.originals(obs).get(file.real) if obs.asked(owned_file.ORIGINALS) else None
@@ -202,7 +202,7 @@ def carried(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[Setting
 
 
 def completed(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[Setting]) -> list[Setting]:
-    """Return what the tool's handlers that we write have now, and the handler that we copy has not: the tool copied another one.
+    """Return settings that the tool's handlers have now, and the handler that we copy has not: the tool copied another one.
 
     If the main file has a handler of that name as well, our handler is made like it, and the tool's
     like the default one.

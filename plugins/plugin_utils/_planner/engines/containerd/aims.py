@@ -102,7 +102,7 @@ def _staying(
 
 
 def _switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
-    """Tell whether our drop-in turns CDI on, since no observation of the engine shows who did. False if CDI is to be disabled."""
+    """Tell whether our drop-in turns CDI on: no observation of the engine shows that. False if CDI is to be disabled."""
     data = mine.doc.data if mine and policy.cdi != "disabled" else {}
     return any(toml.lookup(data, (*table, "enable_cdi")) is True for table in (containerd_places.V2_NAMES, containerd_places.V3_NAMES))
 

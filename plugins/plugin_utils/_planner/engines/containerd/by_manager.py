@@ -135,7 +135,7 @@ def there(look: Look, handler: Handler) -> str:
 
 
 def of_detection(look: Look, handler: Handler) -> list[Setting]:
-    """Return settings for the handler as the manager's next start will have it. Raise PlanError if that is not what is wanted."""
+    """Return settings for the handler as the manager's next start will have it. Raise PlanError if another one is wanted."""
     entry = toml.lookup(look.cri, (*releases.RUNTIMES, handler.name))
     program = there(look, handler)
     if not program:

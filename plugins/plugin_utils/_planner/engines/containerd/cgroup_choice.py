@@ -67,7 +67,7 @@ def before_us(cri: Mapping[str, Any], written: frozenset[str], reset_to: str) ->
 
 
 def _of_default(decision: Decision, cri: Mapping[str, Any], version: Version, base: Base | None) -> InUse:
-    """Return the driver of the default handler that our handler replaces, UNKNOWN if it has no say.
+    """Return the driver of the default handler that our handler replaces, UNKNOWN if that does not count.
 
     1.x reports nothing to the kubelet, so return only systemd there, to avoid a fall to cgroupfs.
     A handler of our name that sets systemd is not lowered: then the default stays, or the kubelet

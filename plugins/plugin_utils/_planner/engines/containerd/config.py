@@ -301,7 +301,7 @@ def uses(data: Mapping[str, Any], table: Path) -> bool:
 
 
 def handlers(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the handlers that one file declares, under whichever name it has the CRI table."""
+    """Return the handlers that one file declares, under any name of the CRI table."""
     every = (toml.lookup(data, (*table, *releases.RUNTIMES)) for table in containerd_places.TABLES)
     return {name: entry for runtimes in every if isinstance(runtimes, Mapping) for name, entry in runtimes.items()}
 
@@ -348,7 +348,7 @@ def _with_older_tables(cri: dict[str, Any], runtimes: Mapping[str, Any]) -> Mapp
 
 
 def _filled(cri: dict[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
-    """Return a template's table as the daemon gets it, with values in the place of the template's own."""
+    """Return a template's table as the daemon gets it, with the values that its manager puts in."""
     if not values:
         return cri
     return {k: _filled(v, values) if isinstance(v, dict) else values.get(v, v) if isinstance(v, str) else v for k, v in cri.items()}

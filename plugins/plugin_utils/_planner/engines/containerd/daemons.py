@@ -43,7 +43,7 @@ class Daemon:
 
     @property
     def socket(self) -> str:
-        """The socket that the daemon is known to have, whichever its files name, '' if none is known."""
+        """The socket that the daemon is known to have, regardless of its files, '' if none is known."""
         return self.address or self.manager.socket
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wanted in a containerd's CRI table, and which lines of which file that takes."""
+"""Derive the settings that a containerd's CRI table needs, and the lines of the files that give them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOTHING: tuple[Any, ...] = ("", 0, False, [])
 
 @dc.dataclass(frozen=True)
 class Setting:
-    """One key below the CRI table. An explicit one is written even where it says what is so anyway."""
+    """One key below the CRI table. An explicit one is written even if the key has that value anyway."""
 
     path: Path
     value: Any
@@ -39,12 +39,15 @@ class Setting:
 
 
 def joined(wanted: list[Setting], more: list[Setting]) -> list[Setting]:
-    """Each key once; what comes later counts."""
+    """Join two lists of settings, each key once. The later one counts."""
     return list({s.path: s for s in (*wanted, *more)}.values())
 
 
 def beyond(wanted: list[Setting], more: list[Setting]) -> list[Setting]:
-    """What more says that is not wanted yet. The annotations that a handler passes on add up; of all else what is wanted counts."""
+    """Return the settings of `more` that are not wanted yet.
+
+    The annotations that a handler passes on add up. For any other key, the wanted setting counts.
+    """
     said = {w.path: w.value for w in wanted}
     found = [s for s in more if s.path not in said]
     lists = [s for s in more if s.path in said and s.path[-1] == ANNOTATIONS and not set(s.value) <= set(said[s.path])]
@@ -52,7 +55,10 @@ def beyond(wanted: list[Setting], more: list[Setting]) -> list[Setting]:
 
 
 def in_both(setting: Setting, entry: Mapping[str, Any]) -> Setting | None:
-    """What a setting and another entry of its handler both say, None where they differ; of annotations, those that both have."""
+    """Return the part of a setting that another entry of its handler has as well, None if they differ.
+
+    Of annotations, keep the ones in both.
+    """
     value = toml.lookup(entry, setting.path[3:])
     if setting.path[-1] == ANNOTATIONS and isinstance(value, list):
         return dc.replace(setting, value=[item for item in value if item in setting.value])
@@ -61,7 +67,7 @@ def in_both(setting: Setting, entry: Mapping[str, Any]) -> Setting | None:
 
 @dc.dataclass(frozen=True)
 class FileChange:
-    """A file as it is and as it shall be; `before` is None for a new one."""
+    """A file as it is and as it shall be. before: None for a new file."""
 
     path: str
     real: str
@@ -87,9 +93,11 @@ class FileChange:
 def settings(
     policy: Policy, decision: Decision, files: FileSet, cri: Mapping[str, Any], version: Version, reset_to: str, bases: Mapping[str, Base]
 ) -> list[Setting]:
-    """All that the decision asks of the CRI table; `cri` is what is in force without our own drop-in.
+    """Return all settings that the decision asks of the CRI table.
 
-    reset_to: the default handler from before our first change. bases: what each wanted handler is copied from.
+    cri: what is in force without our own drop-in. reset_to: the default handler from before our
+    first change.
+    bases: what each wanted handler is copied from.
     """
     default = _default(policy, decision, cri, reset_to)
     default_after = str(default[0].value if default else toml.lookup(cri, ("containerd", "default_runtime_name"), ""))
@@ -124,7 +132,7 @@ def _handler(handler: Handler, decision: Decision, base: Base) -> list[Setting]:
 
 
 def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties that are neither its type, its annotations nor its options; empty ones are the engine's own."""
+    """Return the properties other than type, annotations and options. Empty ones are left out: they are the engine's own."""
     known = {k: v for k, v in entry.items() if (k,) in containerd_places.HANDLER and not isinstance(v, Mapping)}
     left = ("runtime_type", ANNOTATIONS, *releases.OF_LINUX)  # what the last two say is in the options of the type that ours has
     return {k: v for k, v in known.items() if k not in left and v not in _NOTHING}
@@ -139,9 +147,11 @@ def _option_why(handler: Handler, base: Base, key: str) -> str:
 
 
 def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_after: str, bases: Mapping[str, Base]) -> list[Setting]:
-    """1.5 to 1.7: as soon as a file names any runtime, the built-in runc is gone, and a partial one has no type.
+    """Return settings that keep runc on 1.5 to 1.7, [] if it needs none.
 
-    One that was gone already gets the cgroup driver of the handlers that are there.
+    As soon as a file names any runtime, the built-in runc is gone, and a partial one has no type.
+    One that was gone already gets the cgroup
+    driver of the handlers that are there.
     """
     named = [
         f
@@ -165,7 +175,10 @@ def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_afte
 
 
 def _successor(default: list[Setting], bases: Mapping[str, Base]) -> list[Setting]:
-    """Where runc becomes the default in the place of a handler and no file says what it is like, it gets that handler's properties."""
+    """Return settings that give runc the properties of the handler that it replaces as the default.
+
+    Return [] unless runc becomes the default and no file declares what it is like.
+    """
     base = next(iter(bases.values()), None)
     if not default or default[0].value != "runc" or base is None or base.origin == "runc" or base.runc_declared:
         return []
@@ -192,7 +205,7 @@ def _default(policy: Policy, decision: Decision, cri: Mapping[str, Any], reset_t
 
 
 def _cdi(policy: Policy, decision: Decision, cri: Mapping[str, Any], version: Version) -> list[Setting]:
-    """The switch exists in 1.7 (off) and 2.0 to 2.3 (on); 1.6 has none, 2.4 warns of an unknown key."""
+    """Return settings for CDI. The switch exists in 1.7 (off) and 2.0 to 2.3 (on); 1.6 has none, 2.4 warns of an unknown key."""
     kind = releases.facts(version).cdi
     found = []
     if decision.enable_cdi and (kind == "off" or (kind == "on" and cri.get("enable_cdi") is False)):
@@ -205,18 +218,18 @@ def _cdi(policy: Policy, decision: Decision, cri: Mapping[str, Any], version: Ve
 
 
 def unmet(cri: Mapping[str, Any], wanted: list[Setting], explicit: Mapping[str, Any] | None = None) -> list[Setting]:
-    """Settings that are not in force; explicit ones are looked for in what the files themselves say."""
+    """Return the settings that are not in force. Explicit ones are looked up in `explicit`, the files' own data, if it is given."""
     return [w for w in wanted if toml.lookup(explicit if w.explicit and explicit is not None else cri, w.path) != w.value]
 
 
 def default_of(cri: Mapping[str, Any], wanted: list[Setting]) -> Setting:
-    """The default handler that the files give in the end, desired or not."""
+    """Return the default handler that the files give in the end, desired or not."""
     at: Path = ("containerd", "default_runtime_name")
     return Setting(at, toml.lookup(granted(cri, wanted), at, "runc"), "as in the files")
 
 
 def granted(cri: Mapping[str, Any], wanted: list[Setting]) -> dict[str, Any]:
-    """The CRI table with the settings made, and nothing else changed."""
+    """Return the CRI table with the settings made, and nothing else changed."""
     result: dict[str, Any] = toml.copied(dict(cri))
     for setting in wanted:
         at = result
@@ -230,7 +243,7 @@ def granted(cri: Mapping[str, Any], wanted: list[Setting]) -> dict[str, Any]:
 
 
 def in_place(files: FileSet, names: Path, wanted: list[Setting], version: Version) -> list[FileChange]:
-    """The keys in the root file itself, which is made when there is none."""
+    """Return the change that puts the keys in the root file itself, which is made if there is none. [] if nothing changes."""
     root = files.root
     if root is None:
         doc = toml.written(files.root_path, head(releases.facts(version).new_file), values_of(wanted, names))
@@ -247,7 +260,7 @@ VERSION_2: tuple[Path, Any] = (("version",), 2)
 
 
 def head(version: int) -> str:
-    """How a file of this collection begins."""
+    """Return the first lines of a file of this collection."""
     return f"{FIRST_LINE}\nversion = {version}\n"
 
 
@@ -256,7 +269,7 @@ def values_of(settings: list[Setting], names: Path) -> list[tuple[Path, Any]]:
 
 
 def require_allowed(policy: Policy, manager: Manager, files: FileSet, wanted: list[Setting], version: Version) -> None:
-    """Before a line is written: a key that the manager sets in another place, or a file that it renders again."""
+    """Raise PlanError, before a line is written, if the manager sets a key in another place or renders the file again."""
     why = unreachable(policy, manager, files, version)
     if why:
         refusal = rendered(manager, files, why)
@@ -273,7 +286,10 @@ def require_allowed(policy: Policy, manager: Manager, files: FileSet, wanted: li
 
 
 def unreachable(policy: Policy, manager: Manager, files: FileSet, version: Version) -> str:
-    """Why no drop-in of this collection is read here, where the main file may not be edited; '' where one is, or that file may be."""
+    """Return why no drop-in of this collection is read here and the main file may not be edited.
+
+    Return '' if a drop-in is read, or if that file may be edited.
+    """
     root, place = files.root, known.place(manager.name)
     if place.main_edited:
         return ""
@@ -304,7 +320,7 @@ def _names(root: config.ConfigFile, path: str) -> bool:
 
 
 def drop_in_path(policy: Policy, place: Place, files: FileSet) -> str:
-    """Our file: where the user says, else where the root file's glob already looks, else in the manager's directory next to it."""
+    """Return the path of our file: the user's, else one that the root file's glob covers, else one in the manager's directory."""
     if policy.drop_in_path:
         return policy.drop_in_path
     root = files.root
@@ -318,7 +334,10 @@ def drop_in_path(policy: Policy, place: Place, files: FileSet) -> str:
 
 
 def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: list[Setting], version: Version) -> list[FileChange]:
-    """Our own file with the keys, and the root file's import of it where none covers it yet."""
+    """Return the changes that write our own file with the keys, and import it in the root file if nothing does yet.
+
+    Raise PlanError if the path is in use.
+    """
     root = files.root
     changes = []
     declared = root.declared if root else releases.facts(version).new_file
@@ -360,7 +379,7 @@ def _imported(obs: Observation, files: FileSet, path: str, version: Version) -> 
 
 
 def _pattern(obs: Observation, files: FileSet, path: str, pattern: str) -> str:
-    """A glob is kinder to others, but it would bring files to life that nobody imports today."""
+    """Return the import of our file: a glob, which is kinder to others, unless it would bring in files that no file imports today."""
     if not path.endswith(".toml"):
         return path
     sleeping = [f for f in obs.glob(pattern, files.keep) if f.exists and f.path != path and not files.get(f.path)]
@@ -371,5 +390,5 @@ def _pattern(obs: Observation, files: FileSet, path: str, pattern: str) -> str:
 
 
 def ahead(changes: list[FileChange]) -> dict[str, File]:
-    """The changed files as the next look would see them."""
+    """Return the changed files as the next look would see them, by path."""
     return {c.path: File(c.path, True, "file", c.after.text, "", c.after.keep, c.real) for c in changes}

@@ -69,7 +69,10 @@ class View:
         return config.schema_in_force(self.files, self.version) >= 2
 
     def said(self, path: Path) -> Spot | None:
-        """Find a key below a CRI table that the release reads; the last file that has it counts, on 1.x the last table alone."""
+        """Find a key below a CRI table that the release reads, None if no file has it.
+
+        The last file that has it counts, on 1.x the last table alone.
+        """
         facts, schema = releases.facts(self.version), config.schema_in_force(self.files, self.version)
         for file in reversed(self.files.files):
             tables = [t for t in containerd_places.TABLES if toml.lookup(file.doc.data, t) and config.read_by(t, file, schema, facts)]
@@ -97,9 +100,10 @@ class Spot:
 class Rule:
     """One rule. first, before: the releases that have it. finds: the keys that break it.
 
-    why: what it asks for, and next: what to do. {key} is the last part of the key, {default} and {type} the default handler and its
-    type, {needed} a plugin that CRI needs.
-    ours: what to do instead if only our change breaks it.
+    why: what the rule asks for. next: the step for the user. In both, {key} is the last part of the
+    key, {default} and {type} are the default
+    handler and its type, and {needed} is a plugin that CRI needs.
+    ours: the step instead if only our change breaks it.
     """
 
     code: str
@@ -117,7 +121,7 @@ class Rule:
 
 @dc.dataclass(frozen=True)
 class Broken:
-    """A rule that a configuration breaks, and where."""
+    """A rule that a configuration breaks, and the key that breaks it."""
 
     rule: Rule
     spot: Spot
@@ -272,7 +276,10 @@ def _mirrors_beside_path(view: View) -> Iterator[Spot]:
 
 
 def _mirrors_without_path(view: View) -> Iterator[Spot]:
-    """These releases set a path where a file has none, and where one of an older version has an empty one."""
+    """Find mirrors beside a config_path that these releases set themselves.
+
+    They set it if no file has one, and if one of an older version has an empty one.
+    """
     found = _registries(view)
     paths = [(entry["config_path"], spot.key[:-1]) for spot, entry in found if "config_path" in entry]
     if not paths or paths[-1] == ("", containerd_places.V2_NAMES):
@@ -372,7 +379,7 @@ def require(before: FileSet, after: FileSet, version: Version) -> None:
 
 
 def unread(files: FileSet, version: Version) -> list[str]:
-    """Say of a CRI table by the name of version 1 that 2.x passes over without a word: 1.x does not start with it."""
+    """Return advice for each CRI table under the name of version 1, which 2.x passes over without a word. 1.x does not start with it."""
     if version.series < (2, 0):
         return []
     spots = [
@@ -391,7 +398,7 @@ def unread(files: FileSet, version: Version) -> list[str]:
 
 
 def require_counting(after: FileSet, version: Version, unmet: list[Path]) -> None:
-    """Refuse wanted settings that a table of 1.x outranks. unmet: those that the files would not give."""
+    """Refuse wanted settings that a table of 1.x outranks. unmet: the keys that the files would not give."""
     view = View(after, version)
     for path in unmet:
         name = "default" if path == releases.DEFAULT else path[2] if path[:2] == releases.RUNTIMES and len(path) > 2 else ""

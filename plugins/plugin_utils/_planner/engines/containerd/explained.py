@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a drop-in of another tool can go: what would be in force without it is what is in force with it, but for what that tool does.
+"""Judge whether a drop-in of another tool can go: without it, the same has to be in force, except for what that tool does.
 
-With it, the CRI table is the merge of all files; without it, the merge of the others and of our edits. Every key in which the two differ
-has to be one that the tool is known to set, or one of this collection's. An edit of the copy, a later edit of the root file
+With it, the CRI table is the merge of all files; without it, the merge of the others and of our
+edits. Every key in which the two differ
+has to be one that the tool is known to set, or one of this collection's. An edit of the copy, a
+later edit of the root file
 and a file that the copy hides are differences like any other.
 """
 
@@ -49,10 +51,13 @@ NAMED = 3  # differences in a sentence
 
 @dc.dataclass(frozen=True)
 class Sides:
-    """The CRI table with the tool's file, and without it, our edits included; and what containerd takes by itself, where it was asked.
+    """The CRI tables to compare. now: with the tool's file. then: without it, our edits included.
 
-    rest: without it and without our edits, among which a default may be that hides the one that the tool copied.
-    bare: the tool found no handler in the main file, which it reads under the table's name of the file's own version only.
+    rest: without it and without our edits. One of those may set a default that hides the one that
+    the tool copied.
+    own: our edits. release: what containerd takes by itself, {} if it was not asked.
+    bare: the tool found no handler in the main file, which it reads under the table's name of the
+    file's own version only.
     asked: the handlers that the policy asks for, each with whether its program was named there.
     """
 
@@ -70,9 +75,10 @@ def judge(
     policy: Policy, obs: Observation, instance: Instance, files: FileSet, staying: FileSet, found: FoundDropIn, wanted: list[Setting],
     version: Version,
 ) -> Leftover:  # fmt: skip
-    """Whether it goes; if not, which keys nothing explains. May raise NeedMore.
+    """Judge whether the drop-in goes; if it stays, name the keys that nothing explains. May raise NeedMore.
 
-    A drop-in of this collection explains nothing: it has copies of what its neighbours said when it was written, and is written again.
+    A drop-in of this collection explains nothing: it has copies of its neighbours from the time
+    when it was written, and is written again.
     """
     leaves.require(obs, files)
     own = {w.path: w.value for w in wanted}
@@ -96,7 +102,7 @@ def judge(
 
 
 def _gone(found: FoundDropIn, then: Leaves, staying: FileSet) -> list[Path]:
-    """Handlers that would be gone, even where nothing that they say counts: pods may name them."""
+    """Return the handlers that would be gone, even if nothing in them has an effect: pods may name them."""
     there = {path[2] for path in then if path[:2] == RUNTIMES} | {name for f in staying.files for name in config.handlers(f.doc.data)}
     names = (name for name in config.handlers(found.file.doc.data) if name not in found.handlers)
     return [(*RUNTIMES, name) for name in names if name not in there]
@@ -115,13 +121,17 @@ def _loaded(obs: Observation, instance: Instance, now: Leaves, found: FoundDropI
 
 
 def _differing(sides: Sides) -> list[Path]:
-    """The keys of which the two sides say different things, without those that the tool sets and those that this collection sets."""
+    """Return the keys in which the two tables differ, except the tool's own and this collection's own."""
     every = dict.fromkeys((*sides.now, *sides.then))
     return [p for p in every if not _same(p, sides.now.get(p), sides.then.get(p)) and not _decided(sides, p) and not _of_tool(sides, p)]
 
 
 def _decided(sides: Sides, path: Path) -> bool:
-    """A key whose value this collection sets. A handler that nobody asks for gets what is built in (1.x), never over its own value."""
+    """Tell whether this collection sets the value of a key.
+
+    A handler that the policy does not ask for gets what is built in (1.x), never over its own
+    value.
+    """
     return path in sides.own and (path[:2] != RUNTIMES or path[2] in sides.asked or path not in sides.now)
 
 
@@ -149,14 +159,14 @@ def _one_sided(sides: Sides, path: Path) -> bool:
 
 
 def _by_release(sides: Sides, path: Path) -> bool:
-    """A key that only one side has, with the value that containerd takes anyway: `config dump` prints all of those."""
+    """Tell whether only one table has a key, with the value that containerd takes anyway: `config dump` prints all of those."""
     leaf = sides.now.get(path) or sides.then.get(path)
     usual = sides.release.get(path, Leaf(leaves.ZERO))
     return bool(sides.release) and _one_sided(sides, path) and usual == leaf
 
 
 def _of_handlers(sides: Sides) -> list[Path]:
-    """What of its handlers is no copy, or would be lost."""
+    """Return the keys of the tool's handlers that are not copied, or would be lost."""
     left: list[Path] = []
     for name in sides.found.handlers:
         entry = leaves.entry(sides.now, name)
@@ -170,9 +180,12 @@ def _of_handlers(sides: Sides) -> list[Path]:
 
 
 def _strange(sides: Sides, name: str, entry: nvidia_ctk.Entry) -> tuple[Path, ...]:
-    """Where its own file has nothing to copy from, the tool had nothing: what the others have now came later, or is from this collection.
+    """Return the keys of a handler that no handler explains as their copy.
 
-    From 2.0 on a handler of this name in another file lends it properties that the tool's file does not say.
+    If the tool's file has nothing to copy from, the tool had nothing: what the others have now came
+    later, or is from this collection.
+    From 2.0 on a handler of this name in another file lends it properties that the tool's file does
+    not set.
     """
     every = (sides.now, sides.then, sides.rest)
     there, *others = ([e for c in _candidates(side) if (e := leaves.entry(side, c))] for side in every)
@@ -183,7 +196,11 @@ def _strange(sides: Sides, name: str, entry: nvidia_ctk.Entry) -> tuple[Path, ..
 
 
 def _bare(staying: FileSet) -> bool:
-    """A version 2 file may have its handlers under the names of version 3, where the tool does not look (toolkit: pkg/config/engine)."""
+    """Tell whether the tool found no handler in the main file.
+
+    A version 2 file may have its handlers under the names of version 3, which the tool does not
+    read (toolkit: pkg/config/engine).
+    """
     root = staying.root
     table = releases.NATURAL_NAMES.get(root.declared or 1, containerd_places.V3_NAMES) if root else containerd_places.V3_NAMES
     return not root or not any(toml.lookup(root.doc.data, (*table, *RUNTIMES, name)) for name in nvidia_ctk.CANDIDATES)
@@ -200,9 +217,10 @@ def _candidates(side: Leaves) -> tuple[str, ...]:
 
 
 def _lost(sides: Sides, name: str, path: Path, value: Any) -> bool:
-    """A property that works now, and that our handler of this name would not have.
+    """Tell whether a property works now, and our handler of this name would not have it.
 
-    Which program of NVIDIA's it runs is the policy's to say. One around it, of the site's own, goes only where another one was named.
+    The policy decides which of NVIDIA's programs the handler runs. A program around it, of the
+    site's own, goes only if the user named one.
     """
     if leaves.is_hidden(path) or nvidia_ctk.same(path, value, None):
         return False

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Handlers of NVIDIA's in files that have other settings as well: by nvidia-ctk up to 1.17, older roles, a GPU Operator, by hand.
+"""Find NVIDIA's handlers in files that have other settings as well: by nvidia-ctk up to 1.17, older roles, a GPU Operator, by hand.
 
-Nobody can distinguish a tool's line from a person's there, so no line is removed: the handler is managed from now on, the rest stays.
+A tool's line cannot be distinguished from a person's there, so no line is removed: the handler is
+managed from now on, the rest stays.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ WHY = "the other lines of this file stay; from now on this collection manages th
 
 
 def taken_over(policy: Policy, instance: Instance, files: FileSet, planned: Plan, version: Version) -> tuple[Leftover, ...]:
-    """Those that this run changes. A handler that is right already is the host's own configuration."""
+    """Return the handlers of others that this run changes. A handler that is right already is the host's own configuration."""
     settled = {left.path for left in planned.leftovers}
     wanted = [handler.name for handler in policy.handlers]
     changed = [name for name in wanted if any(f".runtimes.{toml.key(name)}." in d.key for d in planned.differences)]
@@ -49,6 +50,6 @@ def _rows(file: ConfigFile, names: list[str], version: Version, planned: Plan) -
 
 
 def _programs(planned: Plan, names: list[str]) -> dict[str, str]:
-    """The programs that this run exchanges."""
+    """Return the programs that handlers get in place of others in this run, by handler."""
     ends = {name: f".runtimes.{toml.key(name)}.options.BinaryName" for name in names}
     return {name: str(d.after) for name, end in ends.items() for d in planned.differences if d.key.endswith(end)}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CRI table of a containerd key by key, those that no host sends included: of these the tags of key and value are compared."""
+"""The CRI table of a containerd key by key. Of the keys that no host sends, the tags of key and value are compared."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ZERO = ""  # in the place of such a key's tag: nothing, zero, false
 
 @dc.dataclass(frozen=True)
 class Leaf:
-    """A value, or the tag of one, and where it stands."""
+    """A value, or the tag of one, and its place."""
 
     value: Any
     file: ConfigFile | None = dc.field(default=None, compare=False)
@@ -52,7 +52,7 @@ Leaves = Mapping[Path, Leaf]  # by the path below the CRI table
 
 
 def require(obs: Observation, files: FileSet, *more: queries.Question) -> None:
-    """NeedMore unless the tags of every file with a CRI table are there, and the answers to more questions."""
+    """Raise NeedMore unless the tags of every file with a CRI table are there, and the answers to more questions."""
     missing = [q for q in (*more, *(_question(files, file) for file in files.files if _tables(file))) if not obs.asked(q)]
     if missing:
         raise NeedMore(missing)
@@ -67,18 +67,18 @@ def _tables(file: ConfigFile) -> list[Path]:
 
 
 def handlers(files: FileSet) -> list[str]:
-    """The names of all handlers, wherever they are in these files."""
+    """Return the sorted names of all handlers in these files."""
     return sorted({name for file in files.files for name in config.handlers(file.doc.data)})
 
 
 def prefixes(names: Iterable[str]) -> list[Path]:
-    """The tables below which keys are compared: a handler's properties have the same tags as another handler's."""
+    """Return the tables below which keys are compared: a handler's properties have the same tags as another handler's."""
     every = list(names)
     return [place for table in containerd_places.TABLES for place in (table, *((*table, *releases.RUNTIMES, name) for name in every))]
 
 
 def merged(obs: Observation, files: FileSet, version: Version) -> dict[Path, Leaf]:
-    """The CRI table as this release merges it from the files."""
+    """Return the CRI table as this release merges it from the files."""
     facts, schema = releases.facts(version), config.schema_in_force(files, version)
     found: dict[Path, Leaf] = {}
     for file in files.files:
@@ -92,7 +92,7 @@ def merged(obs: Observation, files: FileSet, version: Version) -> dict[Path, Lea
 
 
 def _own_spelling(found: Mapping[Path, Leaf], version: Version) -> dict[Path, Leaf]:
-    """With the options of handlers by their own names; of one that stands there twice, the one that counts."""
+    """Return the table with the options of handlers by their own names. If an option stands there twice, keep the one that counts."""
     of: dict[Path, dict[str, Leaf]] = {}
     for path, leaf in found.items():
         if path[:2] == releases.RUNTIMES and path[-2:-1] == ("options",) and not is_hidden(path):
@@ -102,7 +102,7 @@ def _own_spelling(found: Mapping[Path, Leaf], version: Version) -> dict[Path, Le
 
 
 def of_file(obs: Observation, files: FileSet, file: ConfigFile, table: Path) -> dict[Path, Leaf]:
-    """One file's own table."""
+    """Return one file's own table, tags included."""
     places = [(list(path), shape) for path, shape in files.keep.get("places") or ()]
     found = {}
     for path, value in _flat(toml.lookup(file.doc.data, table), ()):
@@ -113,7 +113,7 @@ def of_file(obs: Observation, files: FileSet, file: ConfigFile, table: Path) -> 
 
 
 def of_release(obs: Observation, files: FileSet, instance: Instance) -> dict[Path, Leaf]:
-    """What containerd takes where no file says anything, as its own program prints it; {} where there is none to be asked."""
+    """Return what containerd takes if no file sets anything, as its own program prints it, {} if there is no program to ask."""
     if not instance.binary:
         return {}
     argv = [instance.binary, "config", "default"]
@@ -122,7 +122,10 @@ def of_release(obs: Observation, files: FileSet, instance: Instance) -> dict[Pat
 
 
 def _tags_of(obs: Observation, question: queries.Question) -> Mapping[str, Any]:
-    """The tags. A text that is not TOML has none, which does not mean that it has no keys."""
+    """Return the answer with the tags. Raise QueryFailed for a text that is not TOML.
+
+    Such a text has no tags, which does not mean that it has no keys.
+    """
     answer = obs.raw(question)
     fault = answer.get("fault")
     if fault:
@@ -149,7 +152,7 @@ def _flat(data: Any, at: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def entry(leaves: Leaves, name: str) -> dict[Path, Any]:
-    """One handler's properties, each by its path below the handler."""
+    """Return one handler's properties, each by its path below the handler."""
     at = (*releases.RUNTIMES, name)
     return {path[len(at) :]: leaf.value for path, leaf in leaves.items() if path[: len(at)] == at}
 

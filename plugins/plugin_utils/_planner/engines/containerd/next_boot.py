@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A configuration that its manager makes again at each boot: nothing is written, and what the next boot brings is said.
+"""Report what the next boot brings to a configuration that its manager makes again at each boot. Nothing is written for it.
 
-Of the files that a person has put there for it, the keys are read, and of the values only those by which such a file is decoded.
+Of the files that a person has put there for it, the keys are read, and of the values only those by
+which such a file is decoded.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ KEY = re.compile(r"( *)([A-Za-z][A-Za-z0-9]{0,40}):")  # what follows it on its 
 
 
 def keep(boot: Boot) -> Keep:
-    """Every key with its indentation, and the values of those at the head."""
+    """Return what is read of such a file: every key with its indentation, and the values of those at the head."""
     head = [rf"^{re.escape(name)}:[ \t]*[\w./]+" for name, _value in boot.head]
     return {"format": "text", "patterns": [*head, rf"^{KEY.pattern}(?=[ \t\r]|$)"]}
 
@@ -38,7 +39,10 @@ def pattern(boot: Boot) -> str:
 
 
 def refusal(obs: Observation, manager: Manager) -> Refusal:
-    """Why it is left alone, with what the next boot brings; what is to be done is to mend a file there, if one is wrong."""
+    """Return why this containerd is left alone, and what the next boot brings. May raise NeedMore.
+
+    The next step is to correct a file there if one is wrong.
+    """
     boot = manager.boot
     if boot is None:
         return manager.refusal
@@ -52,7 +56,7 @@ def refusal(obs: Observation, manager: Manager) -> Refusal:
 
 
 def reads(obs: Observation, boot: Boot) -> bool:
-    """Whether this release reads that directory, by the arguments in its unit."""
+    """Tell whether this release reads that directory, by the arguments in its unit."""
     return boot.reads in obs.file(boot.unit).text
 
 
@@ -73,7 +77,7 @@ def way(obs: Observation, boot: Boot) -> str:
 
 
 def faults(boot: Boot, files: tuple[File, ...]) -> Iterator[str]:
-    """Each thing that the next boot stumbles on or passes over, one sentence each, in the order in which the files are read."""
+    """Yield each thing that the next boot stumbles on or passes over, one sentence each, in the order in which the files are read."""
     for file in files:
         if not file.path.lower().endswith(READ) or file.type == "dir":
             continue
@@ -100,7 +104,7 @@ def _values(text: str, name: str) -> Iterator[tuple[int, str]]:
 
 
 def _odd_keys(boot: Boot, file: File) -> Iterator[str]:
-    """Keys that are like one that belongs there, or belong elsewhere. Any other may be one of a newer release."""
+    """Yield the keys that are like one that belongs there, or belong elsewhere. Any other may be one of a newer release."""
     for number, table, name in keys(file.text):
         fields = boot.fields.get(table)
         if fields is None or name in fields:
@@ -114,7 +118,7 @@ def _odd_keys(boot: Boot, file: File) -> Iterator[str]:
 
 
 def keys(text: str) -> Iterator[tuple[int, str, str]]:
-    """(line, the path of its table, key) of a YAML file of tables, by indentation."""
+    """Yield (line, the path of its table, key) for each key of a YAML file of tables, by indentation."""
     above: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         found = KEY.match(line)

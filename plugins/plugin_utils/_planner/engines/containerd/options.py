@@ -24,7 +24,7 @@ NAMES: Mapping[str, str] = {path[1].lower(): path[1] for path in containerd_plac
 
 
 def read(options: Mapping[str, Any], version: Version) -> dict[str, Any]:
-    """The options by their own names; of one that stands there twice, the value that counts."""
+    """Return the options by their own names. If one stands there twice, the value that counts is kept."""
     found: dict[str, Any] = {}
     for key in winners(options, version):
         found[NAMES.get(key.lower(), key)] = options[key]
@@ -32,7 +32,7 @@ def read(options: Mapping[str, Any], version: Version) -> dict[str, Any]:
 
 
 def winners(options: Mapping[str, Any], version: Version) -> list[str]:
-    """Of keys that spell the same option the one that counts, in the order in which they stand there."""
+    """Return the keys that count, in their order: of keys that spell the same option, only one does."""
     last = {key.lower(): key for key in sorted(options)}
     if releases.facts(version).merge == "replace":  # go-toml 1
         last.update({key.lower(): key for key in options if key in NAMES.values()})
@@ -40,7 +40,7 @@ def winners(options: Mapping[str, Any], version: Version) -> list[str]:
 
 
 def of_handlers(runtimes: Mapping[str, Any], version: Version) -> dict[str, Any]:
-    """All handlers, with their options by their own names."""
+    """Return all handlers, with their options by their own names."""
     return {name: _of(entry, version) for name, entry in runtimes.items()}
 
 
@@ -50,7 +50,7 @@ def _of(entry: Any, version: Version) -> Any:
 
 
 def require_own_spelling(doc: TomlDocument, table: Path, setting: Path, path: str) -> None:
-    """An option that another spelling keeps from having an effect: our drop-in can add a key, and not take one away."""
+    """Raise PlanError if another spelling keeps an option from having an effect: our drop-in can add a key, and not take one away."""
     *above, name = setting
     if tuple(above[-1:]) != ("options",):
         return

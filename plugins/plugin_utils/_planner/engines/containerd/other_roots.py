@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether another containerd of the host reads a file that is to go: of a second daemon, or of a configuration that no daemon has now.
+"""Find out whether another containerd of the host reads a file that is to go: a second daemon, or a configuration without a daemon now.
 
-A daemon does not start when a file is gone that its configuration imports by name. One that imports the directory would be without what
-the file says. What can be known: the configurations of the containerds that run, and the files next to the main one.
+A daemon does not start if a file is gone that its configuration imports by name. One that imports
+the directory would lose the file's
+settings. What can be known: the configurations of the containerds that run, and the files next to
+the main one.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def question(files: FileSet) -> queries.Question:
 
 
 def reads(policy: Policy, obs: Observation, files: FileSet, instance: Instance, path: str) -> str:
-    """Why this file is needed by another configuration, '' where nothing shows that. May raise NeedMore."""
+    """Return why another configuration needs this file, '' if nothing shows that. May raise NeedMore."""
     every = (*_of_daemons(policy, obs, files, instance, path), *_not_running(obs, files, path))
     return next(iter(every), "")
 
@@ -60,7 +62,7 @@ def _not_running(obs: Observation, files: FileSet, path: str) -> Iterator[str]:
 
 
 def _imports(file: File) -> list[str]:
-    """What a file imports; one that is no configuration imports nothing."""
+    """Return the paths that a file imports, [] if it is not a configuration."""
     try:
         found = ConfigFile(file.path, file.place, file.sha256 or "", toml_file.read(file, file.path))
         return [config.absolute(found, pattern) for pattern in config.imports(found)]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan for one containerd: which keys differ, which files change, whether it has to restart, and how that is proven."""
+"""Plan for one containerd: which keys differ, which files change, whether it has to restart, and how that is proven."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions 
 
 
 class Shadowed(PlanError):
-    """A file that is read later keeps one of our keys from having an effect."""
+    """The error for a file that is read later and keeps one of our keys from having an effect."""
 
 
 def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
-    """What differs from the decision, and the transaction that mends it. May raise NeedMore or PlanError."""
+    """Plan what differs from the decision, and the transaction that corrects it. May raise NeedMore or PlanError."""
     if instance.refusal:
         raise refused(instance)
     version = served.version_of(instance)
@@ -82,7 +82,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
 
 
 def hidden_by(left: Leftover) -> PlanError:
-    """Where what stays keeps this collection's file from having any effect."""
+    """Return the error for a leftover that keeps this collection's file from having any effect."""
     return PlanError(
         f"this file of {left.tool} is read after the one of this collection, and is not taken over",
         where=left.path,
@@ -106,7 +106,10 @@ def _planned(policy: Policy, obs: Observation, instance: Instance, files: FileSe
 
 
 def reasons(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> tuple[Reason, ...]:
-    """Which cgroup driver our handler has and where the handler is written, for the record; the plan says what cannot be planned."""
+    """Return the cgroup driver of our handler and the place of the handler, for the record.
+
+    Return () if that cannot be planned; the plan reports why.
+    """
     try:
         version = served.version_of(instance)
         files = config.load(obs, instance.config_path, version, policy.handlers)
@@ -151,7 +154,7 @@ def _changes(
 
 
 def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[Setting], version: Version, *, edited: bool) -> None:
-    """The sum of the files afterwards must be the sum before and our keys; a file that is read later can spoil that."""
+    """Raise PlanError unless the sum of the files afterwards is the sum before and our keys. A file that is read later can spoil that."""
     found = config.effective(after, version)
     unmet = edit.unmet(found, wanted)
     engine_rules.require_counting(after, version, [setting.path for setting in unmet])
@@ -171,7 +174,10 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
 
 
 def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: Version, *, edited: bool) -> Shadowed:
-    """edited: the root file is a person's, and no manager renders it again."""
+    """Return the error for a file that keeps a setting from having an effect.
+
+    edited: the root file is a person's, and no manager renders it again.
+    """
     line = toml.line_of(file.doc, (*table, *setting.path)) or toml.line_of(file.doc, table)
     replaces = releases.facts(version).merge == "replace"
     move = "Move its CRI settings to the root file and remove it" if edited else "Take this setting out of it"
@@ -228,7 +234,11 @@ def assemble(
     policy: Policy, obs: Observation, instance: Instance, files: FileSet, changes: list[FileChange], differences: tuple[Difference, ...],
     cri: Mapping[str, Any], wanted: list[Setting], version: Version, gone: tuple[transaction.Change, ...] = (), going: Going | None = None
 ) -> Plan:  # fmt: skip
-    """The transaction. gone: changes of `state: absent`, in addition to those of files that are edited. going: what is taken over."""
+    """Return the plan with the transaction.
+
+    gone: changes of `state: absent`, in addition to those of files that are edited. going: the file
+    that is taken over.
+    """
     advice = [*_advice(obs, files, wanted), *engine_rules.unread(files, version)]
     in_force = wanted if gone else [*wanted, edit.default_of(cri, wanted)]
     removed = (*gone, *([going.as_change()] if going else []))
@@ -272,7 +282,10 @@ def assemble(
 
 
 def _default_that_goes(changes: list[FileChange], cri: Mapping[str, Any], wanted: list[Setting]) -> list[Setting]:
-    """The default handler, where a line of our own file named it that the file has no more: the files below name it again."""
+    """Return the default handler if our own file named one before and names none now: the files below name it again.
+
+    The list is empty otherwise.
+    """
     for change in changes:
         before = change.before.data if change.before else {}
         for table in (containerd_places.V2_NAMES, containerd_places.V3_NAMES):
@@ -283,7 +296,7 @@ def _default_that_goes(changes: list[FileChange], cri: Mapping[str, Any], wanted
 
 
 def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str]:
-    """Files of others that define our handler as well, or lie about unread."""
+    """Return advice about files of others that define our handler as well."""
     found = []
     for file in files.files[1:]:
         if file.doc.text.startswith(edit.FIRST_LINE):
@@ -300,7 +313,7 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str
 
 
 def _doubts(bases: Mapping[str, Base], cri: Mapping[str, Any], instance: Instance) -> list[str]:
-    """What a person has to know of the handlers that this collection copies."""
+    """Return advice about the handlers that this collection copies: a doubtful cgroup driver, or a program that is not taken over."""
     found = []
     for name, base in bases.items():
         if base.doubt:

@@ -98,7 +98,11 @@ Switch = Literal["none", "off", "on", "always"]
 
 @dc.dataclass(frozen=True)
 class Release:
-    """One minor release. `cdi`: no CDI | switch, off by default | switch, on by default | no switch, always on."""
+    """The facts of the minor releases from `first` on, until the next entry.
+
+    cdi: none (no CDI), off (a switch, off by default), on (a switch, on by default), or always (no
+    switch, always on).
+    """
 
     first: tuple[int, int]
     schemas: tuple[int, ...]
@@ -126,12 +130,15 @@ def facts(version: Version) -> Release:
 
 
 def relative_glob_works(version: Version) -> bool:
-    """Before, a relative glob in `imports` was looked up in the daemon's working directory and loaded nothing."""
+    """Tell whether a relative glob in `imports` works.
+
+    Older releases look it up in the daemon's working directory and load nothing.
+    """
     if version.series == (1, 6):
         return version.at_least(1, 6, 29)
     return version.at_least(1, 7, 16)
 
 
 def cri_field(version: Version) -> bool:
-    """Whether the CRI field CDIDevices is answered; before 1.7.2 only annotations are."""
+    """Tell whether the CRI field CDIDevices is answered. Before 1.7.2 only annotations are."""
     return version.at_least(1, 7, 2)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A main file that its manager renders again at each start: what of the decision it has by itself, and where the rest goes."""
+"""Explain a main file that its manager renders again at each start: the part of the decision that it has, and the place of the rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 
 def reason(policy: Policy, manager: Manager, handler: str, files: FileSet, cri: Mapping[str, Any], wanted: list[Setting]) -> list[Reason]:
-    """cri: what is in force without our own drop-in. Nothing is said of a main file that this collection edits."""
+    """Return the reason for the place of our drop-in, [] if this collection edits the main file or there is none.
+
+    cri: what is in force without our own drop-in.
+    """
     place = known.place(manager.name)
     if place.main_edited or not files.root:
         return []
@@ -33,6 +36,6 @@ def reason(policy: Policy, manager: Manager, handler: str, files: FileSet, cri: 
 
 
 def by_itself(manager: Manager, files: FileSet, why: str) -> list[Reason]:
-    """why: what keeps drop-ins from being read."""
+    """Return the reason for writing no drop-in: the manager finds the handlers. why: what keeps drop-ins from being read."""
     said = f"{manager.title} renders {files.root_path} at each start, and {why}; it adds the handlers that it finds by itself"
     return [Reason("drop_in", "none", said)]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which containerd and which configuration this collection can change: everything else is refused before it is planned."""
+"""Refuse every containerd and every configuration that this collection cannot change, before it is planned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ READS_NEWER_DROP_INS = (2, 3, 5)  # migrates each file by itself (github.com/con
 
 
 def confined(obs: Observation, manager: Manager) -> Refusal:
-    """A daemon that does not see this host's programs cannot run the handler. A file that cannot be read ends the look."""
+    """Return the refusal of a daemon that does not see this host's programs and so cannot run the handler, else an empty one.
+
+    A file that cannot be read ends the look.
+    """
     where = manager.place.confined if manager.place else None
     if where is None:
         return Refusal()
@@ -73,7 +76,10 @@ def check(files: FileSet, version: Version) -> None:
 
 
 def _check_sleeping(files: FileSet, version: Version) -> None:
-    """Refuse a table by the name of version 2 in a set without a version, which 1.x does not read: ours beside it would be a second one."""
+    """Refuse a table under the name of version 2 in a set without a version, if this release does not read it.
+
+    1.x does not read it, and our table beside it would be a second one.
+    """
     if config.schema_in_force(files, version) >= 2 or releases.facts(version).merge != "replace":
         return
     if any(config.uses(file.doc.data, containerd_places.V1_NAMES) for file in files.files):
@@ -90,7 +96,7 @@ def _check_sleeping(files: FileSet, version: Version) -> None:
 
 
 def _check_shadow(files: FileSet) -> None:
-    """Drop-ins newer than their root: refused by 2.3.0 to 2.3.4, and the root's CRI table is lost on 2.0 to 2.2."""
+    """Refuse a drop-in newer than its root: 2.3.0 to 2.3.4 refuse it, and the root's CRI table is lost on 2.0 to 2.2."""
     root = files.root
     for file in files.files[1:]:
         if root and root.declared and file.declared > root.declared:
@@ -104,5 +110,9 @@ def _check_shadow(files: FileSet) -> None:
 
 
 def _rewritten(file: ConfigFile) -> str:
-    """nvidia-ctk makes such a file of what `containerd config dump` prints, which is of the newest version."""
+    """Return a hint for a drop-in of nvidia-ctk's, '' for another file.
+
+    nvidia-ctk makes such a file of what `containerd config dump` prints, which has the newest
+    version.
+    """
     return f" (`{nvidia_ctk.COMMAND} --config-source=file` does that)" if file.path.endswith(f"/{nvidia_ctk.DROP_IN}") else ""

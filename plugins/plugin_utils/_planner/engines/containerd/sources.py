@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Name the file that a person edits where a manager makes the one that containerd reads: what is edited there is lost."""
+"""Name the file that a person edits if a manager makes the one that containerd reads: edits of the latter are lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions 
 
 @dc.dataclass(frozen=True)
 class Source:
-    """Where a generated main file comes from. template: a person's file, '' where the manager's own text is rendered."""
+    """The origin of a generated main file. template: a person's file, '' if the manager's own text is rendered."""
 
     title: str
     main: str
@@ -28,7 +28,7 @@ class Source:
     made_of: str = ""  # what of a person's goes into it besides, as a person reads it
 
     def place(self, line: int | None) -> str:
-        """Return where a line of the main file is to be edited, as a person reads it."""
+        """Return the place to edit for a line of the main file, as a person reads it."""
         shown = f"{self.main}:{line}" if line else self.main
         return f"{self.template} (from which {self.title} renders {shown})" if self.template else shown
 
@@ -49,7 +49,7 @@ class Source:
 
 
 def of(obs: Observation, manager: Manager, main: str, version: Version) -> Source | None:
-    """Return what a main file is made of; None for a file that a person or this collection edits."""
+    """Return the origin of a main file, None for one that a person or this collection edits."""
     place = manager.place
     if place is None or place.main_edited or _is_of_person(obs, place, main):
         return None
@@ -58,7 +58,7 @@ def of(obs: Observation, manager: Manager, main: str, version: Version) -> Sourc
 
 @contextlib.contextmanager
 def named(obs: Observation, instance: Instance, version: Version) -> Iterator[None]:
-    """Have errors about the text of a generated main file name what it is made of."""
+    """Make errors about the text of a generated main file name the file that it is made of."""
     try:
         yield
     except PlanError as error:
@@ -70,7 +70,7 @@ def named(obs: Observation, instance: Instance, version: Version) -> Iterator[No
 
 
 def _is_shown(obs: Observation, main: str) -> bool:
-    """Tell whether a main file was read, though its text may be wrong; rights are given back where they were taken."""
+    """Tell whether a main file was read, even if its text is wrong. Access rights are corrected at that file itself."""
     file = obs.file(main, containerd_places.keep())
     return not file.error and (file.content is not None or bool(file.fault))
 
@@ -83,7 +83,10 @@ def _is_of_person(obs: Observation, place: Place, main: str) -> bool:
 
 
 def _template(obs: Observation, place: Place, main: str, version: Version) -> str:
-    """Return the template that this release renders, '' where there is none. Its file need not be readable, so its release tells which."""
+    """Return the template that this release renders, '' if there is none.
+
+    Its file need not be readable, so its release shows which one it is.
+    """
     read = template.paths(place.detection, main, releases.facts(version).new_file) if place.detection else []
     return next((path for path in read if obs.file(path, template.KEEP).exists), "")
 

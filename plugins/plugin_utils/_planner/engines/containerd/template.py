@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The template that a manager renders containerd's configuration from: whose it is, and our own, which begins with the manager's text.
+"""The template that a manager renders containerd's configuration from: its owner, and our own one, which begins with the manager's text.
 
-A template that is a copied configuration freezes that text: with the next release its settings are old ones, and what the manager finds by
-itself is not in it (NVIDIA/gpu-operator issues 623 and 992). Ours adds tables below the manager's own text and repeats none of it.
+A template that is a copied configuration freezes that text: with the next release its settings are
+old ones, and what the manager finds by
+itself is not in it (NVIDIA/gpu-operator issues 623 and 992). Ours adds tables below the manager's
+own text and repeats none of it.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ SINCE = (1, 7, 3)  # of August 2023: releases with an older containerd know no "
 
 @dc.dataclass(frozen=True)
 class Template:
-    """The template that counts, or the place for that of this collection. file: None where there is none."""
+    """The template that counts, or the place for that of this collection. file: None if there is none."""
 
     path: str
     file: File | None = None
@@ -59,23 +61,26 @@ class Template:
 
     @property
     def complete(self) -> bool:
-        """Whether what the manager finds by itself is rendered with it."""
+        """True if what the manager finds by itself is rendered with it."""
         return not self.foreign or bool(BASE_ONCE.search(self.text) or FOUND.search(self.text))
 
     @property
     def copied(self) -> bool:
-        """Tell whether a person's text stands in the place of the manager's own."""
+        """True if a person's text stands in the place of the manager's own."""
         return self.foreign and not BASE_ONCE.search(self.text)
 
     @property
     def first(self) -> int:
-        """The line at which a copied configuration begins."""
+        """The line at which a copied configuration begins, 1 if none is found."""
         numbers = (n for n, line in enumerate(self.text.splitlines(), 1) if re.match(r"[ \t]*version[ \t]*=", line))
         return next(numbers, 1)
 
 
 def paths(detection: Detection, main: str, schema: int) -> list[str]:
-    """Return those that a release reads, by the version of what it renders. The first that is there counts; the first of all is written."""
+    """Return the paths of the templates that a release reads, by the version of what it renders.
+
+    The first that is there counts. The first of all is the one that is written.
+    """
     directory, names = posixpath.dirname(main), detection.templates
     read = [version for version in sorted(names, reverse=True) if version <= max(schema, min(names))]
     return [posixpath.join(directory, names[version]) for version in read]
@@ -86,7 +91,7 @@ def questions(detection: Detection, config: str) -> list[queries.Question]:
 
 
 def of(obs: Observation, detection: Detection, files: FileSet) -> Template:
-    """The one that counts, which is there, or the place for that of this collection."""
+    """Return the template that counts, or the place for that of this collection. Raise PlanError if one cannot be read."""
     read = paths(detection, files.root_path, files.schema)
     for path in read:
         file = obs.file(path, KEEP)
@@ -99,7 +104,7 @@ def of(obs: Observation, detection: Detection, files: FileSet) -> Template:
 
 
 def render(settings: list[Setting], names: Path, path: str) -> str:
-    """Our template with these handlers, '' where there are none."""
+    """Return our template with these handlers, '' if there are none. Raise PlanError if a handler would be a statement of the template."""
     if not settings:
         return ""
     tables = toml.written(path, "", values_of(settings, names)).text
@@ -114,7 +119,7 @@ def render(settings: list[Setting], names: Path, path: str) -> str:
 
 
 def replaces(template: Template, title: str, handlers: str) -> PlanError:
-    """A template of somebody else that stands for the manager's own text, so that nothing which it finds is rendered."""
+    """Return the error for another owner's template in place of the manager's own text: nothing that the manager finds is rendered."""
     return PlanError(
         f"this template replaces {title}'s own text, and has no place for the handler {handlers} that {title} finds",
         where=template.path,
@@ -135,7 +140,7 @@ def copied(template: Template, title: str) -> str:
 
 
 def in_the_way(template: Template, text: str) -> PlanError:
-    """Somebody else's template, in the place for that of this collection."""
+    """Return the error for another owner's template in the place for that of this collection."""
     line = next((n for n, one in enumerate(template.text.splitlines(), 1) if BASE_ONCE.search(one)), template.first)
     tables = " ".join(text.partition(BASE)[2].split())
     return PlanError(

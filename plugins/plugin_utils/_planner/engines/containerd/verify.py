@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a containerd's own word is asked: before the change by a dump of the staged files, after the restart by its CRI status."""
+"""Ask a containerd itself: before the change by a dump of the staged files, after the restart by its CRI status."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STATUS_NAMES: Mapping[str, str] = {
 
 
 def status_path(setting: Setting) -> tuple[str, ...] | None:
-    """Where CRI's verbose status shows this key; None where its name there is not certain."""
+    """Return the path of this key in CRI's verbose status, None if its name there is not certain."""
     last = setting.path[-1]
     if setting.path[-2:-1] == ("options",):
         there = ("config", *setting.path)
@@ -50,7 +50,7 @@ def status_path(setting: Setting) -> tuple[str, ...] | None:
 
 
 def in_force(obs: Observation, instance: Instance, wanted: list[Setting]) -> bool:
-    """Whether the running daemon already works with these keys."""
+    """Tell whether the running daemon already works with these keys. A key without a certain place in the status is not compared."""
     info = as_read(obs.cri(instance.socket, pid=instance.pid).get("info") or {}, instance)
     if not isinstance(info.get("config"), Mapping):
         return False
@@ -59,7 +59,7 @@ def in_force(obs: Observation, instance: Instance, wanted: list[Setting]) -> boo
 
 
 def as_read(info: Mapping[str, Any], instance: Instance) -> Mapping[str, Any]:
-    """The status with the options of handlers by their own names; it spells them as the files do."""
+    """Return the status with the options of handlers by their own names; it spells them as the files do."""
     version, runtimes = versions.parse(instance.version), toml.lookup(info, ("config", "containerd", "runtimes"))
     if version is None or not isinstance(runtimes, Mapping):
         return info
@@ -68,13 +68,19 @@ def as_read(info: Mapping[str, Any], instance: Instance) -> Mapping[str, Any]:
 
 
 def _same(found: Any, wanted: Any, path: tuple[str, ...]) -> bool:
-    """A value of a shape that does not travel cannot be distinguished from another such value."""
+    """Tell whether a value of the status is the wanted one.
+
+    A value of a shape that does not travel cannot be distinguished from another such value.
+    """
     shape = selection.listed(output_places.STATUS, path)
     return bool(found == wanted or (found == selection.HIDDEN and not selection.fits(shape, wanted)))
 
 
 def health(instance: Instance, wanted: list[Setting], version: Version) -> transaction.Cri:
-    """CRI answers again, and says what we wrote. A bad CRI section leaves the unit active, so nothing less will do."""
+    """Return the check that CRI answers again, and reports what we wrote.
+
+    A bad CRI section leaves the unit active, so nothing less is enough.
+    """
     require: list[transaction.Need] = []
     handlers = list(dict.fromkeys(w.path[2] for w in wanted if w.path[:2] == ("containerd", "runtimes")))
     if version.series >= (2, 0):  # runtimeHandlers in the status
@@ -89,7 +95,11 @@ def health(instance: Instance, wanted: list[Setting], version: Version) -> trans
 
 
 def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
-    """containerd's unit leaves containers alone by KillMode=process; an override that does not would kill them all."""
+    """Raise PlanError if a restart would kill all containers, or if the unit is masked.
+
+    containerd's unit leaves containers alone by KillMode=process. An override that does not would
+    kill them all.
+    """
     unit = obs.unit(instance.unit)
     if unit.get("LoadState") == "masked":
         raise PlanError(
@@ -108,7 +118,11 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
 
 
 def said_of_server(obs: Observation, unit: str) -> tuple[str, ...]:
-    """k3s and RKE2 tell systemd that they are ready once the API serves; a unit that does not listen to it ends its restart at once."""
+    """Return advice for a server whose restart ends before its API serves, () for any other unit.
+
+    k3s and RKE2 tell systemd that they are ready once the API serves. If the unit's Type does not
+    listen to it, its restart ends at once.
+    """
     kind = obs.unit(unit).get("Type", "notify") if unit in known.server_units() else "notify"
     if kind.startswith("notify"):
         return ()
@@ -128,7 +142,7 @@ def not_loaded(instance: Instance) -> Difference:
 
 
 def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advice: tuple[str, ...]) -> Plan:
-    """Absent: the daemon has to forget our handlers if it has them."""
+    """Return the plan of `state: absent` with the restart that makes the daemon forget our handlers, without one if it has none of them."""
     if any(restart.action == "wait" for restart in plan.restarts):  # its manager restarts it for the change, whatever it has loaded
         kept = () if policy.restart != "never" else (f"{instance.config_path}: {UNKEPT.format(unit=instance.unit)}",)
         return dc.replace(plan, advice=(*plan.advice, *advice, *kept))
@@ -153,7 +167,10 @@ def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advi
 
 
 def validation(instance: Instance, files: FileSet, changes: list[FileChange], wanted: list[Setting], version: Version) -> dict[str, Any]:
-    """Plan fields that have the engine's own binary read the staged files, and allow only our keys to differ."""
+    """Return the plan fields that have the engine's own binary read the staged files, and allow only our keys to differ.
+
+    Return {} if there is no binary, or if its dump is no evidence here.
+    """
     every = {f.path: f.real for f in files.files} | {c.path: c.real for c in changes}
     argv = [instance.binary, "-c", "{stage}" + instance.config_path, "config", "dump"]
     baseline = [instance.binary, "-c", instance.config_path, "config", "dump"] if files.root and wanted else None
@@ -172,7 +189,7 @@ def validation(instance: Instance, files: FileSet, changes: list[FileChange], wa
 
 
 def _substitutes(files: FileSet, changes: list[FileChange]) -> list[tuple[str, str]]:
-    """Absolute imports lead into the staged tree; relative ones do so by themselves."""
+    """Return the replacements that lead absolute imports into the staged tree. Relative ones lead there by themselves."""
     found: list[tuple[str, str]] = []
     after = {f.path: f.doc for f in files.files} | {c.path: c.after for c in changes}
     for doc in after.values():
@@ -191,19 +208,26 @@ def _require(wanted: list[Setting]) -> list[transaction.Sign]:
 
 
 def _refuse(wanted: list[Setting]) -> list[transaction.Sign]:
-    """2.x says `Ignoring unknown key ... key="containerd runtimes nvidia"` and goes on; what it said before is about the keys of others."""
+    """Return the signs that one of our keys is unknown.
+
+    2.x prints `Ignoring unknown key ... key="containerd runtimes nvidia"` and goes on. Its lines
+    from before are about the keys of others.
+    """
     keys = sorted({" ".join(w.path[:3]) for w in wanted})
     return [{"pattern": rf"Ignoring unknown key.*key=\"?{re.escape(k)}\b", "says": f"it does not know the key {k}"} for k in keys]
 
 
 def _spelled(path: Path) -> str:
-    """The pattern of a key. 1.x prints options as the files spell them, and reads them in any spelling."""
+    """Return the pattern of a key. 1.x prints options as the files spell them, and reads them in any spelling."""
     name = re.escape(path[-1])
     return f"(?i:{name})" if path[-2:-1] == ("options",) else name
 
 
 def _allow(wanted: list[Setting]) -> list[str]:
-    """Every line of the dump that may differ: our tables' headers, our keys, a new handler's zero values, the list of imports."""
+    """Return patterns of every line of the dump that may differ.
+
+    These are our tables' headers, our keys, a new handler's zero values, and the list of imports.
+    """
     names = "|".join(sorted({re.escape(w.path[2]) for w in wanted if w.path[:2] == ("containerd", "runtimes")}))
     keys = sorted({_spelled(w.path) for w in wanted})
     found = [r"imports = .*", r"\s*", rf"(?:{'|'.join(keys)}) = .*"] if keys else [r"imports = .*", r"\s*"]
@@ -215,9 +239,10 @@ def _allow(wanted: list[Setting]) -> list[str]:
 
 
 def cgroup_parent(status: Mapping[str, Any], handler: str) -> str:
-    """Where a pod of a proof goes. containerd takes the path as it comes: with the systemd driver runc refuses what is not a slice.
+    """Return the cgroup of a proof's pod, '' if the engine chooses it, as CRI-O does.
 
-    '' of another engine's status: CRI-O chooses by itself.
+    containerd takes the path as it comes: with the systemd driver, runc refuses one that is not a
+    slice.
     """
     config = (status.get("info") or {}).get("config") or {}
     runtimes = config.get("containerd") if isinstance(config, Mapping) else None

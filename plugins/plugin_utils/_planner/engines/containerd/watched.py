@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A manager that watches its drop-ins and restarts its containerd by itself: who is waited for, and with which files it would not start."""
+"""A manager that watches its drop-ins and restarts its containerd by itself: the restart to wait for, and files that would prevent it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 
 def by_itself(policy: Policy, instance: Instance, changing: bool) -> bool:
-    """Whether the manager restarts this daemon for our change, which nobody can keep it from."""
+    """Tell whether the manager restarts this daemon for our change, which cannot be prevented.
+
+    Raise PlanError if gpufleet_restart is never, unless the state is absent.
+    """
     if not (known.place(instance.manager).takes_up and changing and instance.running and policy.root == "/"):
         return False
     if policy.restart == "never" and policy.state != "absent":
@@ -34,7 +37,11 @@ def by_itself(policy: Policy, instance: Instance, changing: bool) -> bool:
 
 
 def waited(instance: Instance, health: transaction.Cri) -> tuple[tuple[Restart, ...], tuple[transaction.Health, ...]]:
-    """Nothing is restarted by us. What answers as before is the old process until the manager has ended it, so only another one counts."""
+    """Return the restart of the manager's that is waited for, and its health check. This collection restarts nothing.
+
+    An answer as before comes from the old process until the manager has ended it, so only another
+    process counts.
+    """
     title = known.of_name(instance.manager).title
     health = {**health, "replaces": instance.pid}
     return (Restart(instance.unit, "wait", f"{title} takes the change up by itself and restarts its containerd"),), (health,)
@@ -44,7 +51,7 @@ def waited(instance: Instance, health: transaction.Cri) -> tuple[tuple[Restart, 
 
 
 def refusal(manager: Manager, files: FileSet) -> Refusal:
-    """Files of others that keep the one of this collection from being read, or the manager from starting again."""
+    """Return the refusal for files of others that keep ours from being read, or the manager from starting again, else an empty one."""
     place, root = manager.place, files.root
     if place is None or root is None:
         return Refusal()
@@ -68,13 +75,13 @@ def refusal(manager: Manager, files: FileSet) -> Refusal:
 
 
 def merged(place: Place, root: ConfigFile) -> str:
-    """The file of an older release, imported instead of the drop-ins, that the manager makes of them."""
+    """Return the file that an older release imports instead of the drop-ins and makes of them, '' if there is none."""
     made = (path for path in config.imports(root) if place.merges and posixpath.basename(path) == place.merges)
     return next(made, "")
 
 
 def _wrong(place: Place, files: FileSet, root: ConfigFile) -> Iterator[tuple[ConfigFile, tuple[str, ...], str]]:
-    """Each drop-in that the manager's own check refuses: where, and what is in it."""
+    """Yield each drop-in that the manager's own check refuses, as (file, key, what is in it)."""
     for file in files.files if place.strict and root.declared > 2 else ():
         if file is not root and file.declared not in (0, root.declared):
             yield file, ("version",), f"has version = {file.declared} and not {root.declared}"
