@@ -28,7 +28,8 @@ MAX_CDI: dict[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
         ((0, 0, 0), ""), ((4, 1, 0), "0.4.0"), ((4, 3, 0), "0.5.0"), ((4, 7, 0), "0.6.0"), ((5, 1, 0), "0.7.0"),
         ((5, 2, 0), "0.8.0"), ((5, 5, 0), "1.0.0"), ((6, 0, 0), "1.1.0"),
     ),
-    # No engines of this collection's, and readers all the same. Apptainer takes variables, mounts and device nodes, and runs no hook.
+    # These are not engines of this collection, but they read CDI as well. Apptainer takes variables, mounts and device nodes. It runs no
+    # hook.
     "apptainer": (((0, 0, 0), ""), ((1, 5, 0), "1.1.0")),
     "singularity": (  # SingularityCE, with --oci
         ((0, 0, 0), ""), ((4, 0, 0), "0.6.0"), ((4, 1, 3), "0.7.0"), ((4, 1, 5), "0.8.0"), ((4, 3, 0), "1.0.0"), ((4, 3, 7), "1.1.0"),

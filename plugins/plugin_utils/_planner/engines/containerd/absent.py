@@ -81,7 +81,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     if not (gone or edited):
         return Plan(advice=advice, released=released)
     differences = tuple(d for p in parts for d in p.differences)
-    asked = instance if instance.cri else dc.replace(instance, running=False)  # there is nobody who would answer
+    asked = instance if instance.cri else dc.replace(instance, running=False)  # no CRI would answer
     result = plan.assemble(policy, obs, asked, files, edited, differences, {}, [], version, gone)
     result = result if instance.cri else dc.replace(result, advice=())
     result = dc.replace(result, diffs=(*result.diffs, *(d for p in parts for d in p.diffs)))

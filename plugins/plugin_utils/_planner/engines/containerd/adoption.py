@@ -93,7 +93,7 @@ def find(policy: Policy, obs: Observation, files: FileSet, instance: Instance) -
 
 
 def _of_operator(policy: Policy, obs: Observation, instance: Instance, found: FoundDropIn) -> FoundDropIn:
-    """Add an obstacle to the drop-in of a GPU Operator's toolkit, unless the toolkit is proven to be gone. Then add its free handlers.
+    """Add an obstacle to the drop-in of a GPU Operator's toolkit, or its free handlers if the toolkit is proven to be gone.
 
     No handler is free if the engine does not report its pods, since they may use any of them.
     """

@@ -4,9 +4,8 @@
 """Judge whether a handler that no journal knows can be this collection's, by what its entry has beyond what this collection writes.
 
 Node images, NVIDIA's installer and operators write the same name and program. So the entry is
-compared with the one that this
-collection would write for the host now. Whatever it has beyond that was put there by others, who
-rely on it.
+compared with the one that this collection would write for the host now. Whatever it has beyond that
+was put there by others, who rely on it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
-# What every handler of this collection has, with values that depend on the host at the time.
+# Keys that every handler of this collection has, with values that depend on the host at the time.
 WRITTEN: tuple[Path, ...] = (("runtime_type",), ("options", "BinaryName"), ("options", "SystemdCgroup"))
 
 

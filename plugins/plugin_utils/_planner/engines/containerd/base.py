@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 # containerd decodes the options of these types alike; the first release of runc.v2 replaced the two older ones.
 RUNC_TYPES = ("", "io.containerd.runc.v1", releases.RUNC_TYPE, releases.LINUX_TYPE)
 BUILTIN = "the built-in runc"
-# What the old linux type has in other words (runtime/linux/runctypes/runc.proto), in its options and, where it has none, beside them.
+# Other names that the old linux type has (runtime/linux/runctypes/runc.proto): in its options and, if it has none, beside them.
 _LINUX_OPTIONS = {"Runtime": "BinaryName", "RuntimeRoot": "Root", "SystemdCgroup": "SystemdCgroup", "CriuPath": "CriuPath"}
 _LINUX_KEYS = {"runtime_engine": "BinaryName", "runtime_root": "Root"}
 
@@ -88,7 +88,7 @@ def choose(
     origin, entry = found[0]
     _require_sent(origin, entry)
     says = {name: bool(o["SystemdCgroup"]) for name, e in found if "SystemdCgroup" in (o := options_of(cri, e))}
-    first, systemd = next(iter(says.items()))  # the built-in one says it
+    first, systemd = next(iter(says.items()))  # the built-in one sets it
     why = f"as {first} has it" if first == origin else f"as {first} has it; {origin} does not set it"
     others = [name for name, other in says.items() if other is not systemd and name != BUILTIN]
     doubt = f"{first} sets SystemdCgroup = {str(systemd).lower()}, in contrast to {', '.join(others)}" if others else ""

@@ -4,9 +4,8 @@
 """Plan for a containerd whose manager renders its configuration and reads no drop-in: k3s and RKE2 until February 2026.
 
 The handlers that the manager adds by itself at its start need the toolkit's package and one
-restart. More than that needs a template of
-this collection, which begins with the manager's own text. The default handler is a setting of the
-manager's.
+restart. More than that needs a template of this collection, which begins with the manager's own
+text. The default handler is a setting of the manager's.
 """
 
 from __future__ import annotations
@@ -113,8 +112,7 @@ def default_is_right(look: Look) -> bool:
     """Tell whether the rendered default handler is the one that is wanted.
 
     If no default is decided, one that a person has set is respected. If gpufleet_set_as_default is
-    disabled, return False: the default
-    after the next start has to be known then.
+    disabled, return False: the default after the next start has to be known then.
     """
     if look.decision.default:
         return bool(toml.lookup(look.cri, releases.DEFAULT) == look.decision.handler)

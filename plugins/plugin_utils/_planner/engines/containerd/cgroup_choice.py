@@ -4,10 +4,9 @@
 """Choose the cgroup driver of our handlers if the handlers of a node do not agree on one, or none sets it.
 
 From 2.0 on containerd reports to the kubelet (CRI's RuntimeConfig) what its default handler has,
-else the first other one by name that has
-options of runc.v2 (internal/cri/server/runtime_config_linux.go, the same from 2.0 to 2.4). So a new
-default can move a whole node to
-another driver at the kubelet's next start, and is only made if it does not.
+else the first other one by name that has options of runc.v2
+(internal/cri/server/runtime_config_linux.go, the same from 2.0 to 2.4). So a new default can move a
+whole node to another driver at the kubelet's next start, and is only made if it does not.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def _of_default(decision: Decision, cri: Mapping[str, Any], version: Version, ba
     """
     now = str(toml.lookup(cri, releases.DEFAULT) or "runc")
     said = base is not None and base.origin == decision.handler and base.systemd and not base.unsaid
-    stays = now == decision.handler  # without options it says nothing to containerd either, which then reports what another one has
+    stays = now == decision.handler  # without options it sets no driver, and containerd reports that of another handler
     if (
         not decision.handler
         or said
@@ -102,7 +101,7 @@ def reports_systemd(cri: Mapping[str, Any]) -> bool:
         # A table of options with nothing in it does not survive containerd's own decoding (go-toml writes no empty map).
         if entry.get("runtime_type") == releases.RUNC_TYPE and entry.get("options"):
             return bool(entry["options"].get("SystemdCgroup", False))
-    return True  # by whether systemd runs, which it does where this collection works
+    return True  # containerd then looks whether systemd runs, and this collection works only with systemd
 
 
 def _systemd(cri: Mapping[str, Any], name: str) -> bool:
@@ -119,11 +118,11 @@ def require_kept(
     that of the next handler that sets one.
     """
     if any("SystemdCgroup" in handler.options for handler in policy.handlers):
-        return  # the user has said what it is to be
+        return  # the user has set it
     old, new = (str(toml.lookup(table, releases.DEFAULT) or "runc") for table in (cri, after))
     asked = version.series >= ASKED_SINCE
     before, then = (reports_systemd(cri), reports_systemd(after)) if asked else (_systemd(cri, old), _systemd(after, new))
-    free = old == new or not asked  # nobody is moved by more, nor by what the kubelet uses anyway
+    free = old == new or not asked  # then neither a change to systemd nor one to the kubelet's own driver moves a pod
     if before is then or (free and (then or any(base.by_kubelet for name, base in bases.items() if old == new or name == new))):
         return
     names = {True: "systemd", False: "cgroupfs"}

@@ -124,7 +124,7 @@ def _walked(sight: Sight, root_path: str, version: Version) -> FileSet:
     root = _read(first, root_path, ())
     found = {root_path: root}
     queue = collections.deque([root])
-    unknown: list[queries.Question] = []  # of all files that are known by now: in one more look, not in one for each
+    unknown: list[queries.Question] = []  # for all files known so far: one more look, not one for each
     while queue:
         current = queue.popleft()
         for pattern in imports(current):
@@ -191,7 +191,7 @@ def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) 
     file = sight.file(path)
     line = toml.line_of(current.doc, ("imports",))
     if not file.exists and known.makes((*current.parents, current.path)[0], path):
-        return []  # beneath another root directory, or where the main file is a person's
+        return []  # beneath another root directory, or if the main file is a person's
     if not file.exists:
         # dump swallows this on 2.x and exits 0, yet the daemon does not start.
         raise PlanError(
@@ -260,7 +260,7 @@ def names(files: FileSet, version: Version) -> Path:
         return containerd_places.V1_NAMES
     natural = releases.NATURAL_NAMES[schema]
     if schema == 2 and 3 in releases.facts(version).schemas and any(uses(f.doc.data, containerd_places.V3_NAMES) for f in files.files):
-        return containerd_places.V3_NAMES  # where both are there, what is migrated from the older name loses
+        return containerd_places.V3_NAMES  # if both are there, the settings migrated from the older name lose
     lost = schema > 2 and releases.facts(version).v2_names_in_v3_lost
     for file in files.files:
         if uses(file.doc.data, natural):
@@ -283,7 +283,7 @@ NAMES_PLUGINS = ("plugins", "disabled_plugins", "required_plugins")
 
 
 def takes_version(files: FileSet) -> bool:
-    """Tell whether `version = 2` in a root file without a version leaves all as it is, since no file names a plugin.
+    """Tell whether a root file without a version can get `version = 2` with no other effect, since no file names a plugin.
 
     A file without a version counts as version 1, whose CRI table containerd 2.0 to 2.2 drop.
     """

@@ -130,7 +130,7 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     version_text = _packaged(obs, daemon.manager) if off or silent else _version(obs, daemon, socket)
     version = versions.parse(version_text) or guess
     if daemon.unit and not obs.unit_asked(daemon.unit):
-        # Without its InvocationID a restart could hit a daemon that someone else has restarted meanwhile.
+        # Without its InvocationID a restart could hit a daemon that was restarted meanwhile.
         raise NeedMore([queries.units([daemon.unit])])
     manager, refusal = _cri_off(obs, files, off, daemon.manager, version) if files and off else (daemon.manager, Refusal())
     cri = containerd_files.effective(files, version) if files else {}
@@ -177,8 +177,7 @@ def _silence(obs: Observation, daemon: Daemon, socket: str, files: FileSet | Non
     """Return the refusal of a running daemon whose CRI does not answer.
 
     Without its own report, it is not known what it works with, nor whether it would live with a
-    change. The most likely cause is a key
-    that keeps this release from loading CRI.
+    change. The most likely cause is a key that keeps this release from loading CRI.
     """
     for one in engine_rules.broken(files, version)[:1] if files else ():
         place, why = f"{one.spot.file.path}:{one.spot.line}", one.says(one.rule.why)
@@ -236,8 +235,7 @@ def _version(obs: Observation, daemon: Daemon, socket: str) -> str:
     """Return the version of the running daemon, else that of the program, '' if it is not known.
 
     The two differ while an upgrade waits for its restart. If nothing runs, nothing is planned, so a
-    program that cannot be asked only costs
-    a number in a report.
+    program that cannot be asked only costs a number in a report.
     """
     if daemon.running:
         said = str(obs.cri(socket, "Version", pid=daemon.pid).get("runtime_version") or "")
@@ -273,7 +271,7 @@ def _cdi(obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: Fil
     """Return the CDI support by the order of evidence: the daemon's status, its binary's dump, the files, the version."""
     newest = cdi_versions.max_cdi(traits.CONTAINERD, str(version))
     field = releases.cri_field(version)
-    if daemon.manager.own_engine and not daemon.running:  # its program lies where only its process would show it
+    if daemon.manager.own_engine and not daemon.running:  # only its process would show the path of its program
         return Cdi(False, False, (), "", Evidence("version", "it does not run, so its version is not known"))
     if status:
         return _switch(status, "enableCDI", "cdiSpecDirs", newest, field, "cri-status")

@@ -4,9 +4,8 @@
 """Predict what a manager that renders containerd's configuration finds at its start: the NVIDIA runtime and the default handler.
 
 Nothing is written for that: the next start of the manager's service adds the handler. So the
-programs are looked up as the manager does
-it, in the PATH that its service will have. Its setting of the default handler is read from the
-files in which a person sets it.
+programs are looked up as the manager does it, in the PATH that its service will have. Its setting
+of the default handler is read from the files in which a person sets it.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ VARIABLES = ("K3S_CONFIG_FILE", "RKE2_CONFIG_FILE")
 OF_SERVICE: Keep = {"format": "env", "places": [[[name], "path"] for name in ("PATH", *VARIABLES)]}
 ENVIRONMENT: Mapping[str, str] = dict.fromkeys(("PATH", *VARIABLES), "path")  # of the daemon's process, which has it from the service
 # Of a unit whose arguments may hold the cluster's token: where they begin, and the file of settings. The process itself hides them
-# (it calls itself `k3s server`), so its own command line says nothing.
+# (it calls itself `k3s server`), so its own command line shows nothing.
 FLAG = r"(?:--config|-c)['\"]?(?:=|[ \t\r\n\\]+)['\"]?(/[\w./+-]+)"
 HANDED_ON = r"-arg['\"]?[ \t\r\n\\]+['\"]?"  # what follows is an argument for the kubelet or another part
 ARGUMENTS: Keep = {"format": "text", "patterns": [r"^[ \t]*ExecStart=", rf"{HANDED_ON}(?=--config)", rf"(?<=[\s'\"]){FLAG}"]}
-PACKAGED = "/usr/bin"  # where NVIDIA's packages put the programs
+PACKAGED = "/usr/bin"  # the directory of the programs in NVIDIA's packages
 
 
 @dc.dataclass(frozen=True)
@@ -91,10 +90,11 @@ def detection(instance: Instance) -> Detection:
 
 
 def cdi(found: Cdi, why: str) -> Cdi:
-    """Return the CDI support, without any if its switch is off and the manager renders the configuration. why: '' if it does not.
+    """Return the CDI support that was found, or none if its switch is off and the manager renders the configuration.
 
     The switch of containerd 1.7 is in a table that the manager's own text has, and a table cannot
     be written a second time.
+    why: '' if the manager does not render the configuration.
     """
     if not why or found.enabled or not found.able:
         return found

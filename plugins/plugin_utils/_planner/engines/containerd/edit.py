@@ -110,7 +110,7 @@ def settings(
         found += _successor(default, bases)
     found += default
     found += _cdi(policy, decision, cri, version)
-    return list({setting.path: setting for setting in found}.values())  # what takes a handler's place counts before what is built in
+    return list({setting.path: setting for setting in found}.values())  # the properties of a replaced handler count before built-in ones
 
 
 def _handler(handler: Handler, decision: Decision, base: Base) -> list[Setting]:
@@ -134,7 +134,7 @@ def _handler(handler: Handler, decision: Decision, base: Base) -> list[Setting]:
 def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties other than type, annotations and options. Empty ones are left out: they are the engine's own."""
     known = {k: v for k, v in entry.items() if (k,) in containerd_places.HANDLER and not isinstance(v, Mapping)}
-    left = ("runtime_type", ANNOTATIONS, *releases.OF_LINUX)  # what the last two say is in the options of the type that ours has
+    left = ("runtime_type", ANNOTATIONS, *releases.OF_LINUX)  # our type has the values of the last two in its options
     return {k: v for k, v in known.items() if k not in left and v not in _NOTHING}
 
 
@@ -150,8 +150,7 @@ def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_afte
     """Return settings that keep runc on 1.5 to 1.7, [] if it needs none.
 
     As soon as a file names any runtime, the built-in runc is gone, and a partial one has no type.
-    One that was gone already gets the cgroup
-    driver of the handlers that are there.
+    One that was gone already gets the cgroup driver of the handlers that are there.
     """
     named = [
         f
@@ -177,7 +176,7 @@ def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_afte
 def _successor(default: list[Setting], bases: Mapping[str, Base]) -> list[Setting]:
     """Return settings that give runc the properties of the handler that it replaces as the default.
 
-    Return [] unless runc becomes the default and no file declares what it is like.
+    Return [] unless runc becomes the default and no file declares its properties.
     """
     base = next(iter(bases.values()), None)
     if not default or default[0].value != "runc" or base is None or base.origin == "runc" or base.runc_declared:
@@ -341,7 +340,7 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
     root = files.root
     changes = []
     declared = root.declared if root else releases.facts(version).new_file
-    # A file without `version` takes version 2 for it on every 2.x; for all others only their own is right everywhere.
+    # A root file without `version` accepts version 2 here on every 2.x. For any other, only its own version is right everywhere.
     doc = toml.written(path, head(declared or 2), values_of(wanted, names if declared else containerd_places.V2_NAMES))
     present = obs.file(path, files.keep)
     text = file_places.shown(doc.text, present.keep) if present.keep else doc.text

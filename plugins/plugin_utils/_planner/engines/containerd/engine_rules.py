@@ -101,8 +101,8 @@ class Rule:
     """One rule. first, before: the releases that have it. finds: the keys that break it.
 
     why: what the rule asks for. next: the step for the user. In both, {key} is the last part of the
-    key, {default} and {type} are the default
-    handler and its type, and {needed} is a plugin that CRI needs.
+    key, {default} and {type} are the default handler and its type, and {needed} is a plugin that
+    CRI needs.
     ours: the step instead if only our change breaks it.
     """
 

@@ -4,10 +4,9 @@
 """Judge whether a drop-in of another tool can go: without it, the same has to be in force, except for what that tool does.
 
 With it, the CRI table is the merge of all files; without it, the merge of the others and of our
-edits. Every key in which the two differ
-has to be one that the tool is known to set, or one of this collection's. An edit of the copy, a
-later edit of the root file
-and a file that the copy hides are differences like any other.
+edits. Every key in which the two differ has to be one that the tool is known to set, or one of this
+collection's. An edit of the copy, a later edit of the root file and a file that the copy hides are
+differences like any other.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Leaf:
 
     value: Any
     file: ConfigFile | None = dc.field(default=None, compare=False)
-    at: Path | int = dc.field(default=0, compare=False)  # its path in the file, or its line where that is not known
+    at: Path | int = dc.field(default=0, compare=False)  # its path in the file, or its line if that is not known
 
     @property
     def line(self) -> int | None:

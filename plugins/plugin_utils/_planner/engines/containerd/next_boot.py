@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 UNDECODED = "so it is not decoded and the node does not join its cluster"
 READ = (".yaml", ".yml")  # JSON is read there as well, and is not judged
-KEY = re.compile(r"( *)([A-Za-z][A-Za-z0-9]{0,40}):")  # what follows it on its line is not shown
+KEY = re.compile(r"( *)([A-Za-z][A-Za-z0-9]{0,40}):")  # the rest of its line is not shown
 
 
 def keep(boot: Boot) -> Keep:

@@ -4,9 +4,8 @@
 """Find out whether another containerd of the host reads a file that is to go: a second daemon, or a configuration without a daemon now.
 
 A daemon does not start if a file is gone that its configuration imports by name. One that imports
-the directory would lose the file's
-settings. What can be known: the configurations of the containerds that run, and the files next to
-the main one.
+the directory would lose the file's settings. What can be known: the configurations of the
+containerds that run, and the files next to the main one.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def _changes(
     manager, place = known.of_name(instance.manager), known.place(instance.manager)
     edit.require_allowed(policy, manager, base, missing, version)
     if releases.facts(version).merge == "replace" or (policy.drop_in == "never" and not takes_over) or not place.drop_ins:
-        # 1.x: a drop-in that names the CRI table replaces all that the root file says there (containerd#5837).
+        # 1.x: a drop-in that names the CRI table replaces all that the root file sets there (containerd#5837).
         return edit.in_place(files, names, missing, version)
     # Our file carries the handlers complete, so it stands by itself, and of the rest only what the others lack.
     own = [w for w in wanted if w.path[:2] == releases.RUNTIMES or w in missing]
@@ -209,7 +209,7 @@ def _differences(
         for setting in wanted:
             key, was = (*_table(change, names), *setting.path), toml.lookup(now, setting.path)
             written = toml.lookup(change.after.data, key) == setting.value and toml.lookup(old, key) != setting.value
-            if written and was != setting.value:  # a drop-in of this collection repeats what of its handlers is in force already
+            if written and was != setting.value:  # our drop-in repeats keys of its handlers that are in force already
                 found.append(Difference("file", change.path, toml.dotted(key), was, setting.value, setting.why))
         before, after = old.get("imports"), change.after.data.get("imports")
         if before != after:

@@ -89,7 +89,7 @@ CRI_NEEDS: Mapping[str, tuple[tuple[int, int], tuple[int, int] | None]] = {
 RUNC_TYPE = "io.containerd.runc.v2"
 LINUX_TYPE = "io.containerd.runtime.v1.linux"  # of 1.x, and gone in 2.0
 OF_LINUX = ("runtime_engine", "runtime_root")  # keys of a handler that no other type may have
-# The built-in runc entry, as `config default` prints what is not zero in it.
+# The built-in runc entry: its values that are not zero, as `config default` prints them.
 BUILTIN_RUNC: Mapping[str, Any] = {"runtime_type": RUNC_TYPE, "options": {"SystemdCgroup": False}}
 BUILTIN_RUNTIMES: Mapping[str, Mapping[str, Any]] = {"runc": BUILTIN_RUNC}
 

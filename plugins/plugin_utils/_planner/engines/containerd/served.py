@@ -83,7 +83,7 @@ def _check_sleeping(files: FileSet, version: Version) -> None:
     if config.schema_in_force(files, version) >= 2 or releases.facts(version).merge != "replace":
         return
     if any(config.uses(file.doc.data, containerd_places.V1_NAMES) for file in files.files):
-        return  # which is what counts, beside whatever lies there
+        return  # this table counts, regardless of any other
     for file in files.files:
         if config.uses(file.doc.data, containerd_places.V2_NAMES):
             raise PlanError(

@@ -25,7 +25,7 @@ class Source:
     title: str
     main: str
     template: str = ""
-    made_of: str = ""  # what of a person's goes into it besides, as a person reads it
+    made_of: str = ""  # a person's other input to it, as a person reads it
 
     def place(self, line: int | None) -> str:
         """Return the place to edit for a line of the main file, as a person reads it."""

@@ -4,9 +4,8 @@
 """The template that a manager renders containerd's configuration from: its owner, and our own one, which begins with the manager's text.
 
 A template that is a copied configuration freezes that text: with the next release its settings are
-old ones, and what the manager finds by
-itself is not in it (NVIDIA/gpu-operator issues 623 and 992). Ours adds tables below the manager's
-own text and repeats none of it.
+old ones, and what the manager finds by itself is not in it (NVIDIA/gpu-operator issues 623 and
+992). Ours adds tables below the manager's own text and repeats none of it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
-# Keys that are named where a change would touch them by mistake; all others are only counted.
+# Keys that are named if a change would touch them by mistake; all others are only counted.
 NAMED = (
     "version", "root", "state", "imports", "disabled_plugins", "required_plugins", "sandbox_image", "sandbox", "snapshotter", "config_path",
     "enable_cdi", "cdi_spec_dirs", "default_runtime_name", "runtime_type", "runtime_path", "BinaryName", "SystemdCgroup", "Root",
@@ -120,8 +120,8 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
 def said_of_server(obs: Observation, unit: str) -> tuple[str, ...]:
     """Return advice for a server whose restart ends before its API serves, () for any other unit.
 
-    k3s and RKE2 tell systemd that they are ready once the API serves. If the unit's Type does not
-    listen to it, its restart ends at once.
+    k3s and RKE2 tell systemd that they are ready once the API serves. If the unit's Type ignores
+    that, its restart ends at once.
     """
     kind = obs.unit(unit).get("Type", "notify") if unit in known.server_units() else "notify"
     if kind.startswith("notify"):
@@ -169,7 +169,7 @@ def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advi
 def validation(instance: Instance, files: FileSet, changes: list[FileChange], wanted: list[Setting], version: Version) -> dict[str, Any]:
     """Return the plan fields that have the engine's own binary read the staged files, and allow only our keys to differ.
 
-    Return {} if there is no binary, or if its dump is no evidence here.
+    Return {} if there is no binary, or if it cannot read staged files here.
     """
     every = {f.path: f.real for f in files.files} | {c.path: c.real for c in changes}
     argv = [instance.binary, "-c", "{stage}" + instance.config_path, "config", "dump"]
