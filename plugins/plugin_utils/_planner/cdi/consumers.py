@@ -32,7 +32,7 @@ READS_ALL, OLD_TOOLKIT = (1, 15, 0), "0.5.0"
 
 @dc.dataclass(frozen=True)
 class Consumer:
-    """One reader of CDI specs, and the newest version that it reads."""
+    """A program that reads CDI specs, and the newest CDI version that it reads."""
 
     name: str
     version: str
@@ -49,15 +49,20 @@ def others(policy: Policy, obs: Observation, instances: Iterable[Instance]) -> t
 
 
 def podman(policy: Policy, obs: Observation) -> tuple[Consumer, ...]:
-    """Podman makes its cache again for every command, and a spec that is too new for it is an `unresolvable` device, no more is said."""
+    """Return this host's Podman as a consumer; () if there is none, or if it reads no specs.
+
+    Podman makes its cache again for every command. It reports a spec that is too new for it only as
+    an `unresolvable` device.
+    """
     version = read_podmans_version(policy, obs)
     return () if version is None else make_reader(PODMAN, version, UNKNOWN)
 
 
 def read_podmans_version(policy: Policy, obs: Observation) -> str | None:
-    """Give the version of this host's Podman, "" where no package brought it, None where there is none.
+    """Return the version of this host's Podman, "" if no package brought it, None if there is none.
 
-    In a tree without its package the option says it, where no other engine is asked for whose version that could be.
+    In a tree without its package, take the version option if Podman is the only engine that is
+    asked for. With another engine the version could be that engine's.
     """
     alone = policy.root != "/" and policy.engines == (PODMAN,)
     version = find_packaged(obs, PODMAN) or (policy.engine_version if alone else "")
@@ -65,39 +70,47 @@ def read_podmans_version(policy: Policy, obs: Observation) -> str | None:
 
 
 def on_nodes_of_slurm(obs: Observation) -> tuple[Consumer, ...]:
-    """They take CDI devices by --device: Apptainer since 1.5, SingularityCE since 4.0.
+    """Return Apptainer, else SingularityCE, as a consumer; () if neither reads specs here.
 
-    An Apptainer that no package brought may be of any release, and none that reads specs is older than what this collection writes; its
-    program is also called singularity.
+    Both take CDI devices by --device: Apptainer since 1.5, SingularityCE since 4.0. An Apptainer
+    that no package brought may be of any release, and does not count: every release that reads
+    specs is new enough for what this collection writes. Its program is also called singularity.
     """
     apptainer = APPTAINER in programs(obs) or obs.package(APPTAINER)
     return reader(obs, APPTAINER, "") if apptainer else reader(obs, SINGULARITY, UNKNOWN)
 
 
 def reader(obs: Observation, name: str, unknown: str) -> tuple[Consumer, ...]:
-    """One program by its package, or by its file; () where it reads no specs. unknown: the newest of one that no package brought."""
+    """Return one program as a consumer, found by its package or its file; () if it reads no specs.
+
+    unknown: the newest CDI version of a program that no package brought.
+    """
     version = find_packaged(obs, name)
     return make_reader(name, version, unknown) if version or name in programs(obs) else ()
 
 
 def find_packaged(obs: Observation, name: str) -> str:
-    """Give the version of the first of a program's packages that is installed, "" for none."""
+    """Return the version of the first of a program's packages that is installed, "" for none."""
     return next(filter(None, map(obs.package, PACKAGES[name])), "")
 
 
 def make_reader(name: str, version: str, unknown: str) -> tuple[Consumer, ...]:
-    """Give the reader that a release is, () where it reads no specs."""
+    """Return a release of a program as a consumer, () if the release reads no specs."""
     newest = cdi_versions.max_cdi(name, version) if version else unknown
     return (Consumer(TITLES[name], version, newest),) if newest else ()
 
 
 def programs(obs: Observation) -> dict[str, str]:
-    """The programs of all these that are on the host, with their paths."""
+    """Return the programs of all these that are on the host, by name, with their paths."""
     return {str(name): str(path) for name, path in (obs.raw(QUESTION).get("found") or {}).items() if path}
 
 
 def advice(obs: Observation) -> tuple[str, ...]:
-    """enroot ends with an error where a container asks for GPUs and the program is missing (98-nvidia.sh in its conf/hooks)."""
+    """Advise to install nvidia-container-cli if enroot is on the host without it.
+
+    enroot ends with an error if a container asks for GPUs and the program is missing (98-nvidia.sh
+    in its conf/hooks).
+    """
     found = programs(obs)
     if ENROOT not in found or CLI in found:
         return ()
@@ -106,7 +119,10 @@ def advice(obs: Observation) -> tuple[str, ...]:
 
 
 def runtime(policy: Policy, obs: Observation, instances: Iterable[Instance]) -> tuple[Consumer, ...]:
-    """The NVIDIA runtime reads the spec where an engine cannot. A recent one reads all that we ever write, so only an old one counts."""
+    """Return the NVIDIA runtime as a consumer if it is old and serves an engine that cannot read specs.
+
+    A recent runtime reads everything that this collection writes, so it does not count.
+    """
     served = [i for i in instances if not i.cdi.able and not i.refusal]
     version = policy.toolkit_version or obs.package(packages.BASE) or ""
     found = versions.parse(version)

@@ -44,7 +44,10 @@ def summary(file: File) -> str | None:
 
 
 def before(file: File, spec: Spec, mode: str) -> str | None:
-    """The file as a difference shows it beside the spec. Where both would have the same words, with what is not the same."""
+    """Return the file as a difference shows it beside the spec, None if there is no file.
+
+    If both would have the same words, the text adds what differs.
+    """
     found = summary(file)
     if found != describe(spec):
         return found
@@ -60,7 +63,11 @@ def before(file: File, spec: Spec, mode: str) -> str | None:
 
 
 def describe(spec: Spec) -> str:
-    """The version and the names of the devices; of thousands of channels the first ones and their number."""
+    """Return the version and the names of the devices.
+
+    For a spec with more than MANY devices, as IMEX channels can have, return the first names and
+    the number of the others.
+    """
     names = [d.name for d in spec.devices]
     shown = names if len(names) <= MANY else [*names[:FEW], f"and {len(names) - FEW} more"]
     return f"CDI {spec.version}: {', '.join(shown)}"

@@ -13,7 +13,7 @@ import dataclasses as dc
 
 @dc.dataclass(frozen=True)
 class Deviation:
-    """One intended difference; `issues` are those of users whom the other way hurt."""
+    """An intended difference; `issues` are those of users whom nvidia-ctk's way hurt."""
 
     topic: str
     nvidia_ctk: str

@@ -18,7 +18,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 
 @dc.dataclass(frozen=True)
 class OfDriver:
-    """What of the driver's files goes into containers: into all, and next to the DRM nodes of one device."""
+    """The driver's files that go into containers.
+
+    common: what every container gets. of_drm: what comes next to the DRM nodes of one device.
+    """
 
     common: Edits
     of_drm: Callable[[tuple[str, ...]], Edits]
@@ -30,14 +33,17 @@ class OfDriver:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A spec without them is of use all the same: a host may be there to be watched only."""
+        """Advice about missing files, () if none is missing.
+
+        A spec without them is of use all the same: a host may be there only to be watched.
+        """
         if not self.missing:
             return ()
         return (f"the driver's files on this host lack {', '.join(self.missing)}: install the rest of its packages if containers need it",)
 
 
 def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> OfDriver:
-    """The files of the kernel module's version, since no others work with it."""
+    """Collect the files of the kernel module's version, since no others work with it."""
     how, links = profiles.mount_plan(policy, obs, host), discover.dri_links(policy, obs)
     found = discover.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
     common = profiles.common(found, how)
@@ -53,7 +59,10 @@ def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driv
 
 
 def require_libraries(of: OfDriver, version: str, writes: Iterable[Plan]) -> None:
-    """Refuse to write a spec by which containers would get GPUs and nothing that can use them; nvidia-ctk makes none then either."""
+    """Raise PlanError if a spec would give containers GPUs and nothing that can use them.
+
+    nvidia-ctk makes no spec then either.
+    """
     if of.bare and any(planned.changes for planned in writes):
         raise PlanError(
             f"no CDI spec can be made: the kernel module {version} is loaded, and not one library of that release was found",

@@ -43,20 +43,27 @@ def asked(policy: Policy, layout: str) -> bool:
 
 
 def grants(policy: Policy, layout: str, name: str) -> bool:
-    """Tell whether the options ask for the device of this name; one that goes all the same has no node any more."""
+    """Tell whether the options ask for the device of this name.
+
+    A device that they ask for and that goes all the same has no node any more.
+    """
     return asked(policy, layout) and (layout != layouts.CHANNELS or bool({EVERY, name} & set(policy.cdi_imex_channels)))
 
 
 def withdrawn(policy: Policy, going: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the layouts among `going` whose file goes: a kind that is asked for stays while its nodes are missing.
+    """Return the layouts among `going` whose file goes.
 
-    Nodes of switches are missing while the driver or Fabric Manager starts, and containers ask for them by the name from before.
+    A kind that is asked for stays while its nodes are missing. Nodes of switches are missing while
+    the driver or Fabric Manager starts, and containers ask for them by the name from before.
     """
     return tuple(layout for layout in going if layout not in layouts.FABRIC or not asked(policy, layout))
 
 
 def stays(policy: Policy, obs: Observation, layout: str) -> bool:
-    """Tell whether the options ask for a kind whose nodes are there, as those of switches are where virtual machines have the GPUs."""
+    """Tell whether the options ask for a kind whose nodes are there.
+
+    Nodes of switches are there if virtual machines have the GPUs.
+    """
     found = {layouts.CHANNELS: gpus.channels, layouts.SWITCHES: gpus.switches}
     return layout in found and asked(policy, layout) and bool(found[layout](gpus.nodes(obs, gpus.dev_root(policy))))
 
@@ -66,8 +73,9 @@ def not_asked(policy: Policy) -> tuple[str, ...]:
 
 
 def kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
-    """The kinds and their layouts. A run for the whole host knows those as well that nobody asks for now, since they may have been there.
+    """List the kinds with their layouts.
 
+    A run for the whole host includes those that no option asks for, since they may have been there.
     A single module has what its options name: other tasks write other kinds.
     """
     vendor = policy.cdi_vendor or VENDOR
@@ -75,14 +83,18 @@ def kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
 
 
 def part(policy: Policy, look: Hardware, layout: str) -> Hardware:
-    """Of the hardware, what the policy grants of one of these kinds; for other layouts all that there is."""
+    """Return what the policy grants of one of these kinds; for other layouts all hardware."""
     if layout not in layouts.FABRIC:
         return look
     return dc.replace(look, boards=(), granted=granted(policy, look, layout) if asked(policy, layout) else ())
 
 
 def granted(policy: Policy, look: Hardware, layout: str) -> tuple[str, ...]:
-    """The nodes. A channel that is asked for by number is named whether it is there or not: what is missing has to be told."""
+    """List the nodes that the policy grants.
+
+    A channel that is asked for by number is named whether it is there or not: what is missing has
+    to be reported.
+    """
     if layout == layouts.SWITCHES:
         return look.switches
     numbers = () if EVERY in policy.cdi_imex_channels else sorted({int(number) for number in policy.cdi_imex_channels})
@@ -90,9 +102,10 @@ def granted(policy: Policy, look: Hardware, layout: str) -> tuple[str, ...]:
 
 
 def advice(policy: Policy, obs: Observation, plan: Plan) -> tuple[str, ...]:
-    """One word where containers get less than before, or where a spec is written on a host that has channels and offers none.
+    """Return advice if containers get less than before, or if channels are there and none is offered.
 
-    On each HGX there are NVSwitches that no container has a use for, so they alone are not worth a word.
+    The second counts only if a spec is written. Each HGX has NVSwitches that no container has a use
+    for, so they alone are not worth advice.
     """
     corrected = any(d.cause == "safety" for d in plan.differences)
     offers_none = plan.changes and layouts.CHANNELS in not_asked(policy) and gpus.channels(gpus.nodes(obs, gpus.dev_root(policy)))
@@ -100,6 +113,9 @@ def advice(policy: Policy, obs: Observation, plan: Plan) -> tuple[str, ...]:
 
 
 def unheard(policy: Policy, why: str) -> tuple[str, ...]:
-    """Where this collection writes no spec, these options do nothing, and silence would look like success."""
+    """Name the options that have no effect because this collection writes no spec; () if none is set.
+
+    Silence would look like success.
+    """
     without = [OPTIONS[layout] for layout in layouts.FABRIC if asked(policy, layout)]
     return (f"Without effect on this host, since {why}: {', '.join(without)}",) if without else ()

@@ -29,7 +29,7 @@ MOVED = "the specs of this host are in another directory, which all its engines 
 
 
 def directories(policy: Policy) -> tuple[str, ...]:
-    """Lowest priority first, as engines list them."""
+    """Return the CDI directories, lowest priority first, as engines list them."""
     return policy.cdi_spec_dirs or CDI_DIRS
 
 
@@ -39,19 +39,23 @@ def kind(policy: Policy) -> str:
 
 
 def kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
-    """Kind and layout of each spec that the policy asks for; a file holds one kind."""
+    """List kind and layout of each spec that the policy asks for; a file holds one kind."""
     vendor = kind(policy).partition("/")[0]
     second = ((f"{vendor}/{policy.cdi_model_class}", layouts.MODELS),) if policy.cdi_model_class else ()
     return ((kind(policy), policy.cdi_layout), *second, *shared_kinds.kinds(policy, kind(policy)), *fabric_kinds.kinds(policy))
 
 
 def shared_kind(policy: Policy) -> bool:
-    """Whether nvidia-cdi-refresh writes the same kind, so the two would be in each other's way."""
+    """Tell whether nvidia-cdi-refresh writes the same kind, so the two would be in each other's way."""
     return any(name == KIND for name, _layout in kinds(policy))
 
 
 def path(policy: Policy, of: str = "") -> str:
-    """The first directory that survives a reboot. A file is called as upstream calls it, and by vendor and class where there are others."""
+    """Return the path of the spec of a kind, by default of the policy's own kind.
+
+    Its directory is the policy's place, else the first directory that survives a reboot. The file
+    has upstream's name for upstream's kind, and a name by vendor and class for others.
+    """
     lasting = [d for d in directories(policy) if not placement.is_volatile(d)]
     name = of or kind(policy)
     file = FILE if name == KIND else f"{name.replace('/', '-')}.yaml"
@@ -65,13 +69,16 @@ def of_directories(policy: Policy) -> list[queries.Question]:
 
 
 def look_into(policy: Policy, obs: Observation) -> None:
-    """Ask for those that only an engine's own setting names."""
+    """Raise NeedMore for the directories that only an engine's own setting names."""
     if more := [question for question in of_directories(policy) if not obs.asked(question)]:
         raise NeedMore(more)
 
 
 def advice(policy: Policy, obs: Observation, host: HostDecision) -> tuple[str, ...]:
-    """Say what keeps engines from listing a directory that specs are written to. How it is made is its owner's affair."""
+    """Return what keeps engines from listing a directory that specs are written to.
+
+    Its owner decides how the directory is made.
+    """
     old = [d for d in host.decisions if not cdi_versions.has_newer_library(d.engine, d.engine_version)]
     follow = bool(host.decisions) and not old
     words = []
@@ -84,7 +91,10 @@ def advice(policy: Policy, obs: Observation, host: HostDecision) -> tuple[str, .
 
 
 def seen(policy: Policy, obs: Observation, wanted: str) -> File:
-    """A file of the directories that were looked at; one that a glob did not show is not there."""
+    """Return a file of the directories that were looked at.
+
+    A file that no glob shows is not there.
+    """
     for directory in directories(policy):
         for file in obs.glob(f"{directory}/*"):
             if file.path == wanted:
@@ -93,16 +103,20 @@ def seen(policy: Policy, obs: Observation, wanted: str) -> File:
 
 
 def is_own(file: File) -> bool:
-    """By its first line, which the node also sends of a file of which it sends nothing else."""
+    """Tell whether this collection wrote a file, by its first line.
+
+    The node sends that line also of a file of which it sends nothing else.
+    """
     first = str((file.fault or {}).get("begins") or "") + "\n"
     return (file.content or first).startswith(render.HEADER)
 
 
 def elsewhere(policy: Policy, obs: Observation) -> tuple[File, ...]:
-    """Return the specs of these kinds that this collection wrote to another of the directories, before the place was this one.
+    """Return the specs of these kinds that this collection once wrote to another of the directories.
 
-    A single module has what its options name: another task may write to that directory. One directory may be a link to another one: what
-    is there is the spec itself, by a second path.
+    A single module has what its options name: another task may write to that directory. If one
+    directory is a link to another one, the file there is the spec itself by a second path, and is
+    left out.
     """
     if policy.single:
         return ()
@@ -115,19 +129,30 @@ def elsewhere(policy: Policy, obs: Observation) -> tuple[File, ...]:
 
 
 def real_paths(policy: Policy, obs: Observation) -> frozenset[str]:
-    """Give where the specs of these kinds are without any link on the way; other directories may lead there as well."""
+    """Return where the specs of these kinds are, without any link on the way.
+
+    Other directories may lead there as well.
+    """
     return frozenset(seen(policy, obs, path(policy, name)).real for name, _layout in kinds(policy)) - {""}
 
 
 def leave(obs: Observation, file: File) -> Plan:
-    """Take a spec out of its former place. The one from before this collection is of the same GPUs: its copy stays in the journal."""
+    """Take a spec out of its former place.
+
+    A spec from before this collection is of the same GPUs, so it does not come back: its copy stays
+    in the journal.
+    """
     if (owned_file.originals(obs).get(file.path) or {}).get("existed"):
         return owned_file.remove(file, why=MOVED)
     return owned_file.give_back(obs, file, why=MOVED, own=True)
 
 
 def in_former(policy: Policy, obs: Observation) -> list[File]:
-    """List the directory of the last run where no engine of today has it: the NVIDIA runtime would still read a spec that is left in it."""
+    """List the files in the directory of the last run if no engine of today has it.
+
+    The NVIDIA runtime would still read a spec that is left in it. Raise NeedMore if the directory
+    was not asked for.
+    """
     if policy.single:
         return []
     former = next(iter(placement.cleaned([decision_file.spec_place(obs)])), "")

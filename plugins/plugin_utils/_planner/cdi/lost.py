@@ -32,10 +32,10 @@ INDEX, UUID = re.compile(r"\d{1,9}(:\d{1,9})?"), re.compile(r"(GPU|MIG)-.+")
 
 
 def cause(policy: Policy, obs: Observation, driver: Driver, file: File, spec: Spec, layout: str, decided: Decided) -> Cause | None:
-    """The cause by which devices of our file go once `spec` replaces it; None where none goes.
+    """Return the cause by which devices of our file go once `spec` replaces it; None if none goes.
 
-    Raises PlanError where a GPU may be there and does not answer, and by `decided` where a newer CDI version could lock out an engine that
-    says nothing.
+    Raise PlanError if a GPU may be there and does not answer. `decided` raises it if a newer CDI
+    version could lock out an engine that does not report what it reads.
     """
     try:
         was = reader.parse(file.content or "")
@@ -57,7 +57,10 @@ def cause(policy: Policy, obs: Observation, driver: Driver, file: File, spec: Sp
 def explained(
     policy: Policy, obs: Observation, driver: Driver, decided: Decided, planned: Plan, file: File, spec: Spec, layout: str, *, own: bool
 ) -> Plan:  # fmt: skip
-    """The plan that writes `spec` over `file`, with the cause of what goes. own: whether the file is this collection's."""
+    """Return the plan that writes `spec` over `file`, with the cause of what goes.
+
+    own: whether the file is this collection's.
+    """
     if not planned.changes or not file.exists:
         return planned
     why = cause(policy, obs, driver, file, spec, layout, decided) if own else "adoption"
@@ -65,7 +68,11 @@ def explained(
 
 
 def handed_over(policy: Policy, owner: str, gone: Plan, decided: Decided) -> Plan:
-    """The plan by which our specs go to another owner, or since nothing reads them: by what the engines say, unless the policy says it."""
+    """Return the plan by which our specs go, with its cause.
+
+    They go to another owner, or since nothing reads them. What the engines report is the cause,
+    unless the policy names the owner.
+    """
     theirs = owner == "toolkit"
     if not gone.changes or (theirs and policy.cdi_owner == "toolkit"):
         return caused(gone, "policy")
@@ -74,7 +81,10 @@ def handed_over(policy: Policy, owner: str, gone: Plan, decided: Decided) -> Pla
 
 
 def with_hardware(policy: Policy, obs: Observation, driver: Driver, gone: Plan) -> Plan:
-    """The plan by which our specs go with the last GPU. Raises PlanError where one may be there."""
+    """Return the plan by which our specs go with the last GPU, with its cause.
+
+    Raise PlanError if a GPU may be there.
+    """
     for change in gone.changes:
         missing.require_gone(policy, obs, driver, change["path"], ["all its devices"])
     return caused(gone, "hardware_gone")
@@ -92,7 +102,7 @@ def named(policy: Policy, name: str) -> bool:
 
 
 def require_named(policy: Policy, spec: Spec, file: File, gone: Iterable[str]) -> None:
-    """Refuse a spec that lacks names only because nobody says the UUIDs of its GPUs."""
+    """Raise PlanError for a spec that lacks names only because the UUIDs of its GPUs are not known."""
     names = [d.name for d in spec.devices]
     indexes, uuids = (sum(bool(form.fullmatch(name)) for name in names) for form in (INDEX, UUID))
     if {"index", "uuid"} <= set(policy.cdi_device_names) and uuids < indexes:

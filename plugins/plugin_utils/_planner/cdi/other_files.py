@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Spec files of others with our devices: what nvidia-ctk wrote goes; what a person wrote stays, or is refused if it hides our spec.
+"""Spec files of others with our devices.
 
-Those of upstream's vendor for management containers have no device of this collection. They are named and stay: which container asks for
-one of their
-devices cannot be seen on a host, and the spec of the host would not give it.
+What nvidia-ctk wrote goes. What a person wrote stays, or is refused if it hides our spec.
+
+Specs of upstream's vendor for management containers have no device of this collection. They are
+named and stay: a host does not show which container asks for one of their devices, and the spec of
+the host would not give it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ REPLACED = "The spec of this host replaces it, and the journal keeps the file"
 
 
 def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
-    """A foreign spec where this collection writes its own. What cannot be read goes with a word; what a person wrote is refused."""
+    """Plan for a foreign spec at the path of this collection's own.
+
+    What cannot be read goes with advice. What a person wrote is refused.
+    """
     if not file.exists or file.error:
         return Plan()
     if policy.adopt == "never":
@@ -50,7 +55,10 @@ def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
 
 
 def fewer(found: Spec, spec: Spec) -> str:
-    """What containers get no longer by the names of a file: devices, or device nodes of them."""
+    """Return what containers no longer get by the names of a file: devices, or device nodes of them.
+
+    The result is '' if they lose nothing.
+    """
     own, theirs = nodes_of(spec), nodes_of(found)
     nodes = {name: sorted(theirs[name] - own.get(name, set())) for name in theirs}
     said = [f"{name} loses {', '.join(lost)}" if name in own else f"{name} goes" for name, lost in nodes.items() if lost or name not in own]
@@ -58,12 +66,15 @@ def fewer(found: Spec, spec: Spec) -> str:
 
 
 def nodes_of(spec: Spec) -> dict[str, set[str]]:
-    """Of each device, with those that all devices of the file have."""
+    """Map each device to its nodes, with those that all devices of the file have."""
     return {d.name: {node.path for edits in (d.edits, spec.edits) for node in edits.device_nodes} for d in spec.devices}
 
 
 def refused(file: File) -> PlanError:
-    """adopt: auto is a way out only where it would not refuse the file as well."""
+    """Build the refusal of a file at our path.
+
+    It offers adopt: auto only if that would not refuse the file as well.
+    """
     found = parsed(file)
     strange = cdi_files.unexplained(found) if found else ()
     mine = f", with {', '.join(strange)}" if strange else ""
@@ -74,7 +85,7 @@ def refused(file: File) -> PlanError:
 
 
 def no_spec(file: File) -> str:
-    """Why a file is no CDI spec, '' where it is one."""
+    """Return why a file is not a CDI spec, '' if it is one."""
     if file.fault:
         return f"line {file.fault.get('line')}: {stand_ins.fault(file.fault)}"
     try:
@@ -85,7 +96,7 @@ def no_spec(file: File) -> str:
 
 
 def require_explained(policy: Policy, file: File, effect: str) -> None:
-    """What a person added to a spec is not thrown away with it."""
+    """Raise PlanError if a spec has what a person added, which would be thrown away with it."""
     found = parsed(file)
     strange = cdi_files.unexplained(found) if found and policy.adopt == "auto" else ()
     if strange:
@@ -94,7 +105,10 @@ def require_explained(policy: Policy, file: File, effect: str) -> None:
 
 
 def require_names(policy: Policy, file: File, spec: Spec, effect: str) -> None:
-    """Names that someone chose for GPUs that are here are not thrown away with it: containers are started with them."""
+    """Raise PlanError if a spec has names that a person chose for GPUs that are here.
+
+    They would be thrown away with it, and containers are started with them.
+    """
     found = parsed(file)
     names = cdi_files.chosen(cdi_files.lost(found, spec)) if found and found.kind == spec.kind and policy.adopt == "auto" else ()
     if names:
@@ -110,7 +124,7 @@ def parsed(file: File) -> Spec | None:
 
 
 def unread(file: File) -> str:
-    """Where a file of which nothing was sent could not be read, and why."""
+    """Name the place where a file of which nothing was sent could not be read, and why."""
     found = file.fault or {}
     return f"{file.path}, line {found.get('line')}: {stand_ins.fault(found)}"
 
@@ -138,7 +152,10 @@ def of_other(policy: Policy, file: File, mine: str, spec: Spec, *, outranks: boo
 
 
 def judged(policy: Policy, file: File, other: Spec, mine: str, spec: Spec, *, outranks: bool) -> Plan:
-    """Of one file of our kind: it goes, it stays next to this collection's, or the two cannot be together."""
+    """Plan for another file of our kind: it goes, or it stays next to this collection's.
+
+    Raise PlanError if the two cannot be together.
+    """
     strange, lost = cdi_files.unexplained(other), cdi_files.lost(other, spec)
     if policy.adopt == "auto" and other.kind in TAKEN_OVER and not (strange or lost or file.is_link):
         why = f"nvidia-ctk cdi generate writes this, and {mine} has its devices"
@@ -171,9 +188,10 @@ def judged(policy: Policy, file: File, other: Spec, mine: str, spec: Spec, *, ou
 
 
 def of_management(file: File, state: Callable[[str], gpu_operator.State]) -> tuple[Leftover, ...]:
-    """What becomes of a spec that `nvidia-ctk cdi generate --mode=management` or a GPU Operator's toolkit has made, and why.
+    """Return what becomes of a spec for management containers, and why; () for any other file.
 
-    state: of that toolkit, of which this file is a trace.
+    Such a spec is made by `nvidia-ctk cdi generate --mode=management` or by a GPU Operator's
+    toolkit. state: gives the state of that toolkit, of which this file is a trace.
     """
     management = parsed(file) if file.path.endswith(reader.SUFFIXES) and MANAGEMENT in (file.content or "") else None
     if management is None or not management.kind.startswith(f"{MANAGEMENT}/"):

@@ -32,7 +32,7 @@ OPTION = "gpufleet_cdi_spec_dirs"
 
 @dc.dataclass(frozen=True)
 class Reader:
-    """One program that resolves CDI devices, and the directories that it looks into, lowest priority first."""
+    """A program that resolves CDI devices, and the directories that it looks into, lowest priority first."""
 
     name: str
     directories: tuple[str, ...]
@@ -44,10 +44,11 @@ class Reader:
 
 @dc.dataclass(frozen=True)
 class Placement:
-    """Where specs are.
+    """The directories of specs on a host.
 
-    directories: all that a reader looks into, lowest priority first. common: those that every reader has. place: the one for the specs of
-    this host; '' where none is common.
+    directories: all that a reader looks into, lowest priority first. common: those that every
+    reader has. place: the one for the specs of this host; '' if none is common, and on a usual
+    host.
     """
 
     directories: tuple[str, ...]
@@ -64,7 +65,7 @@ class Placement:
         return ", ".join(dict.fromkeys(map(str, self.readers)))
 
     def of(self, record: HostDecision) -> HostDecision:
-        """Return the record with this placement, which says something about unusual hosts only."""
+        """Return the record with this placement, unchanged on a usual host."""
         if self.usual:
             return record
         reason = Reason("cdi_place", self.place or "none", f"each engine has to read it: {self.why}")
@@ -72,9 +73,10 @@ class Placement:
         return dc.replace(record, cdi_dirs=self.directories, cdi_place=self.place, reasons=reasons)
 
     def advice(self, record: HostDecision, *, kubelet: bool) -> tuple[str, ...]:
-        """Say what the engines' own settings cost: a spec that is lost at each boot, and specs of NVIDIA's device plugin that nobody reads.
+        """Return what the engines' own settings cost.
 
-        A host on which no directory is read by all is refused.
+        The cost is a spec that is lost at each boot, or specs of NVIDIA's device plugin that no
+        engine reads. Raise PlanError if no directory is read by all engines.
         """
         if self.usual or record.cdi_owner != "collection" or not any(d.injection == "native-cdi" for d in record.decisions):
             return ()
@@ -85,9 +87,10 @@ class Placement:
         return (*([f"{lost}. {way}"] if is_volatile(self.place) else ()), *self.of_plugin(record, kubelet))
 
     def of_plugin(self, record: HostDecision, kubelet: bool) -> tuple[str, ...]:
-        """Say that pods miss the plugin's own specs, which it makes where it asks for devices by their CDI names.
+        """Return advice if pods miss the specs of NVIDIA's device plugin.
 
-        Their place is cdiRoot in internal/cdi/cdi.go of NVIDIA/k8s-device-plugin.
+        The plugin makes specs if it asks for devices by their CDI names. Their place is cdiRoot in
+        internal/cdi/cdi.go of NVIDIA/k8s-device-plugin.
         """
         asks = [d for d in record.decisions if any(name.startswith("cdi-") for name in d.device_list_strategy)]
         if not kubelet or not asks or DYNAMIC in self.common:
@@ -105,9 +108,10 @@ USUAL = Placement(CDI_DIRS, CDI_DIRS, "")
 
 
 def find(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Consumer], now: str = "") -> Placement:
-    """Choose the directory. /etc/cdi comes first where it is one of several, and one that is emptied at boot comes last.
+    """Choose the directory.
 
-    now: the one of the last run, if it was no usual one.
+    /etc/cdi comes first if it is one of several. A directory that is emptied at boot comes last.
+    now: the directory of the last run, if it was not a usual one.
     """
     readers = looking(policy, instances, consumers, now)
     if policy.cdi_spec_dirs or all(one.directories == CDI_DIRS for one in readers):
@@ -119,10 +123,11 @@ def find(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Cons
 
 
 def looking(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Consumer], now: str = "") -> tuple[Reader, ...]:
-    """Return the readers that a spec has to reach: the engines that are managed, and others that find one where it is, or usually is.
+    """Return the readers that a spec has to reach.
 
-    Those others keep a spec where it is, and choose no place for one. Others that look elsewhere by their own setting are left to the
-    person who set it.
+    These are the managed engines, and others that find a spec where it is, or usually is. Those
+    others keep a spec where it is, and choose no place for one. Others that look elsewhere by their
+    own setting are left to the person who set it.
     """
     found = tuple(instances)
     managed = [i for i in found if i.cdi.able and not i.refusal and refusals.chosen(policy, i)]
@@ -138,14 +143,21 @@ def looking(policy: Policy, instances: Iterable[Instance], consumers: Iterable[C
 
 
 def of_engine(instance: Instance) -> Reader:
-    """Library 1.1.1 takes the usual directories for an empty list (WithSpecDirs in pkg/cdi/spec-dirs.go)."""
+    """Build the reader that an engine is.
+
+    Library 1.1.1 takes the usual directories for an empty list (WithSpecDirs in
+    pkg/cdi/spec-dirs.go).
+    """
     name = f"{traits.of(instance.engine).title} {instance.version}".strip()
     usual = CDI_DIRS if instance.cdi.enabled and cdi_versions.has_newer_library(instance.engine, instance.version) else ()
     return Reader(name, cleaned(instance.cdi.dirs or usual), instance.config_path)
 
 
 def merged(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the usual directories and those of the lists, each list in its order as far as one order can have them all."""
+    """Return the usual directories and those of the lists.
+
+    Each list keeps its order as far as one order can have them all.
+    """
     found = list(CDI_DIRS)
     for directories in lists:
         for index, directory in enumerate(directories):
@@ -156,7 +168,10 @@ def merged(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def cleaned(directories: Iterable[str]) -> tuple[str, ...]:
-    """Return each directory once, by the name that this collection has for it: /run and /var/run are one. No spec belongs into /."""
+    """Return each directory once, by the name that this collection has for it.
+
+    /run and /var/run are one. No spec belongs into /, so it is left out.
+    """
     paths = (path for path in (host_paths.clean(d) for d in directories if d) if path.strip("/"))
     return host_paths.clean_directories(f"/var{path}" if f"{path}/".startswith("/run/") else path for path in paths)
 

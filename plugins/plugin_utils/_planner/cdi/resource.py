@@ -78,7 +78,10 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class Made:
-    """The specs as they have to be, by kind, which source listed the devices, and what a person should know."""
+    """The specs as they have to be, by kind.
+
+    source: what listed the devices. notes: what a person should know.
+    """
 
     specs: Mapping[str, build.Generated]
     source: str
@@ -104,7 +107,11 @@ def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
 def outcome(
     policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str, decided: Decided = by_policy
 ) -> tuple[Plan, Made]:
-    """Owner collection: our specs as they have to be, and no others for the same devices. Another owner or none: our specs go."""
+    """Return the plan for the specs, and the specs themselves.
+
+    If this collection is the owner, our specs become as they have to be, and no others stay for the
+    same devices. If the owner is another one or none, our specs go.
+    """
     if host.skipped:
         return Plan(), NOTHING_MADE
     files.look_into(policy, obs)
@@ -140,7 +147,10 @@ def outcome(
 
 
 def watched(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Plan, Made], program: str) -> Plan:
-    """What sees between two runs that the specs which this run leaves are true. A watch that goes follows its spec."""
+    """Plan what sees between two runs whether the specs that this run leaves are true.
+
+    A watch that goes follows its spec.
+    """
     if host.skipped or policy.root != "/":
         return Plan()
     written = {c["path"]: staleness_guard.digest(c["content"]) for c in done[0].changes if c["op"] == "write"}
@@ -152,7 +162,11 @@ def watched(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Pl
 
 
 def without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
-    """Nothing to name. A GPU of a kind that no spec is made for is an error where a spec is all that was asked for."""
+    """Plan for a host on which no spec has a GPU to name.
+
+    Raise PlanError for a GPU of a kind that no spec is made for, if a spec is all that was asked
+    for.
+    """
     if driver.platform and policy.single:
         raise PlanError("no CDI spec can be made here", why=driver.evidence, next="Nothing was changed")
     advice = f"No CDI spec: {driver.evidence}. The first run that finds a usable GPU writes it"
@@ -172,7 +186,10 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 
 def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str) -> HostDecision:
-    """For the single module, which does what its options say: the parts of a record that this resource reads."""
+    """Build the parts of a record that this resource reads, for the single module.
+
+    The single module does what its options ask for.
+    """
     return HostDecision(
         decisions=(),
         refused=(),
@@ -189,20 +206,23 @@ def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str)
 
 
 def own_paths(policy: Policy) -> tuple[str, ...]:
-    """The files that a spec of these kinds is in, and those that go with it."""
+    """Return the files that a spec of these kinds is in, and those that go with it."""
     others = (REFRESH_FILE, *cdi_refresh.MASKS.values()) if files.shared_kind(policy) else ()
     return (*(files.path(policy, name) for name, _layout in files.kinds(policy)), *others)
 
 
 def taken_over(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    """Files of nvidia-ctk's, under any name, that were removed when this collection's was written."""
+    """Return the files of nvidia-ctk, under any name, that were removed when ours was written."""
     folders = tuple(f"{directory}/" for directory in files.directories(policy))
     gone = (path_ for path_, kept in owned_file.originals(obs).items() if kept.get("existed") and kept.get("now") is None)
     return tuple(path_ for path_ in gone if path_.startswith(folders))
 
 
 def withdraw(policy: Policy, obs: Observation, why: str, of: tuple[str, ...] = (), but: frozenset[str] = frozenset()) -> Plan:
-    """of: the layouts whose files go, empty for all; but: the kinds that stay."""
+    """Plan the removal of our specs.
+
+    of: the layouts whose files go, empty for all. but: the kinds that stay.
+    """
     going = [name for name, layout in files.kinds(policy) if name not in but and (not of or layout in of)]
     own = [files.seen(policy, obs, files.path(policy, name)) for name in going]
     own += () if of or but else files.elsewhere(policy, obs)
@@ -221,7 +241,11 @@ def require_driver(driver: Driver) -> None:
 
 
 def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Made:
-    """The specs as they have to be. The GPUs are used, by NVML or nvidia-smi, only where our specs on the host cannot be the right ones."""
+    """Make the specs as they have to be.
+
+    NVML or nvidia-smi use the GPUs only if our specs on the host cannot be the right ones. Raise
+    NeedMore to ask them.
+    """
     look = inventory.observe(policy, obs, driver.gpus)
     make_of = functools.partial(generated, policy, host, driver_part.of_driver(policy, obs, host, driver))
     made = make_of(look)
@@ -239,7 +263,7 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
 
 
 def generated(policy: Policy, host: HostDecision, of: driver_part.OfDriver, look: inventory.Hardware, words: tuple[str, ...] = ()) -> Made:
-    """One spec for each kind; none where no device would be in it."""
+    """Make one spec for each kind, and none if no device would be in it."""
     parts = {name: (part_of(policy, look, layout), layout) for name, layout in files.kinds(policy)}
     all_of_them = {name: one_spec(policy, host, of, part, name, layout) for name, (part, layout) in parts.items()}
     specs = {name: one for name, one in all_of_them.items() if one.spec.devices}
@@ -251,7 +275,7 @@ def generated(policy: Policy, host: HostDecision, of: driver_part.OfDriver, look
 
 
 def part_of(policy: Policy, look: inventory.Hardware, layout: str) -> inventory.Hardware:
-    """What of the hardware a layout is about."""
+    """Return the part of the hardware that a layout is about."""
     return fabric_kinds.part(policy, shared_kinds.part(policy, look, layout), layout)
 
 
@@ -286,7 +310,7 @@ def require_nodes(policy: Policy, obs: Observation, made: Made) -> None:
 
 
 def recorded(policy: Policy, obs: Observation) -> list[Spec]:
-    """Our own specs on the host, which know what NVML said when they were made."""
+    """Return our own specs on the host, which know what NVML reported when they were made."""
     found = []
     for file in (files.seen(policy, obs, files.path(policy, name)) for name, _layout in files.kinds(policy)):
         with contextlib.suppress(ValueError):
@@ -295,7 +319,10 @@ def recorded(policy: Policy, obs: Observation) -> list[Spec]:
 
 
 def verdicts(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> tuple[staleness.Verdict, ...]:
-    """Whether the specs on this host are still true: our file and nvidia-cdi-refresh's, where they exist."""
+    """Judge whether the specs on this host are still true.
+
+    These are our files, and nvidia-cdi-refresh's if it exists.
+    """
     files.look_into(policy, obs)
     own = [files.path(policy, name) for name, _layout in files.kinds(policy)]
     refreshed = [cdi_refresh.refresh(policy, obs).output] if files.shared_kind(policy) else []
@@ -305,7 +332,7 @@ def verdicts(policy: Policy, obs: Observation, host: HostDecision, driver: Drive
 
 
 def verdict(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, of: str) -> staleness.Verdict | None:
-    """Of one of these files, or of its absence where our guard has taken it away."""
+    """Judge one of these files, or its absence if our guard has taken it away; None for other absent files."""
     file = files.seen(policy, obs, of)
     if not file.exists:
         return staleness.withdrawn(of) if staleness_guard.withdrawn(obs, of) else None
@@ -314,14 +341,17 @@ def verdict(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
 
 
 def writer(policy: Policy, obs: Observation, file: File) -> staleness.Writer:
-    """Who wrote a spec: by its first line, else by the place where nvidia-cdi-refresh puts its own."""
+    """Tell who wrote a spec, by its first line, else by the place where nvidia-cdi-refresh puts its own."""
     if files.is_own(file):
         return "collection"
     return "toolkit" if files.shared_kind(policy) and file.path == cdi_refresh.refresh(policy, obs).output else "other"
 
 
 def start_refresh(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
-    """Let nvidia-cdi-refresh write its file again where that mends it. A driver that does not work is not asked."""
+    """Plan to let nvidia-cdi-refresh write its file again if that makes it fresh.
+
+    A driver that does not work is not asked.
+    """
     if host.cdi_owner != "toolkit" or policy.root != "/" or driver.state != "ok":
         return Plan()
     output = cdi_refresh.refresh(policy, obs).output
@@ -334,7 +364,7 @@ def start_refresh(policy: Policy, obs: Observation, host: HostDecision, driver: 
 
 
 def place(policy: Policy, obs: Observation, spec: Spec) -> File:
-    """The file that our spec is in, or will be."""
+    """Return the file that our spec is in, or will be. Raise PlanError if it is a link."""
     file = files.seen(policy, obs, files.path(policy, spec.kind))
     if file.is_link:
         why = "engines would read another file than the one that is written"
@@ -347,7 +377,10 @@ def is_right(policy: Policy, file: File, spec: Spec) -> bool:
 
 
 def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Callable[[str], staleness.Verdict | None]) -> Plan:
-    """judged: gives the verdict on a file, which is asked for only where it is written."""
+    """Plan to write a spec, if the file is not right already.
+
+    judged: gives the verdict on a file, which is asked for only if it is written.
+    """
     file = place(policy, obs, spec)
     if is_right(policy, file, spec):
         return Plan()
@@ -364,7 +397,11 @@ def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Cal
 
 
 def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
-    """nvidia-cdi-refresh's file goes, now or once the package that brings its units wrote it. Units are the affair of `cdi_refresh`."""
+    """Plan the removal of nvidia-cdi-refresh's file.
+
+    It goes now, or once the package that brings its units wrote it. The units are left to the
+    module `cdi_refresh`.
+    """
     if policy.root != "/" or not files.shared_kind(policy) or files.path(policy, KIND) == REFRESH_FILE:
         return Plan()
     if host.packages and obs.package(packages.BASE) is None and packages.brings(policy, obs, host):
@@ -381,7 +418,10 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
 
 
 def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
-    """Other files that define our devices: what nvidia-ctk wrote goes. Raises where engines would drop or hide our spec for another."""
+    """Plan for other files that define our devices: what nvidia-ctk wrote goes.
+
+    Raise PlanError if engines would drop or hide our spec for another.
+    """
     mine = files.path(policy, spec.kind)
     if spec.kind == KIND and (generator := cdi_generators.find(obs)):
         raise generator.refusal()
@@ -400,14 +440,21 @@ def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
 
 
 def of_management(policy: Policy, obs: Observation, state: Callable[[str], gpu_operator.State]) -> tuple[Leftover, ...]:
-    """Specs for management containers that this collection did not write. state: of the GPU Operator's toolkit that left a file."""
+    """Return the specs for management containers that this collection did not write.
+
+    state: gives the state of the GPU Operator's toolkit that left a file.
+    """
     own = {files.path(policy, name) for name, _layout in files.kinds(policy)}
     every = [file for directory in files.directories(policy) for file in obs.glob(f"{directory}/*") if not files.is_own(file)]
     return tuple(left for file in every if file.path not in own for left in other_files.of_management(file, state))
 
 
 def leaves_as_it_is(policy: Policy, obs: Observation, there: File, spec: Spec) -> bool:
-    """Of adopt: never: a file that defines the same as our spec, and that of nvidia-cdi-refresh, which cdi_owner decides about."""
+    """Tell whether adopt: never leaves a file at our path.
+
+    It leaves a file that defines the same as our spec, and that of nvidia-cdi-refresh, which
+    cdi_owner decides about.
+    """
     if policy.adopt != "never":
         return False
     of_units = there.path == REFRESH_FILE and cdi_refresh.refresh(policy, obs).present

@@ -18,7 +18,10 @@ SHOWN = 4  # of what may be 2 048 channels
 
 
 def why(own: bool, there: File, spec: Spec) -> str:
-    """The cause as code and sentence, '' where nothing is taken back. own: the file is this collection's."""
+    """Return the cause as code and sentence, '' if nothing is taken back.
+
+    own: whether the file is this collection's.
+    """
     lost = taken_back(there, spec) if own else ()
     if not lost:
         return ""
@@ -28,7 +31,7 @@ def why(own: bool, there: File, spec: Spec) -> str:
 
 
 def taken_back(there: File, spec: Spec) -> tuple[str, ...]:
-    """Nodes of the fabric that every container of our earlier spec got, and none of this one gets."""
+    """List the nodes of the fabric that our earlier spec gave every container and this one gives none."""
     try:
         earlier = reader.parse(there.content or "")
     except ValueError:

@@ -18,7 +18,7 @@ POLICIES = {layouts.SHARED: "time_slicing", layouts.MPS: "mps"}
 
 
 def kinds(policy: Policy, kind: str) -> tuple[tuple[str, str], ...]:
-    """The kinds and their layouts, where GPUs are shared, were, or may have been."""
+    """List the kinds with their layouts if GPUs are shared, were, or may have been; else ()."""
     concerned = policy.sharing is not None or policy.state == "absent"
     if not concerned or policy.single or policy.cdi_layout != layouts.WORKLOADS:
         return ()
@@ -26,7 +26,7 @@ def kinds(policy: Policy, kind: str) -> tuple[tuple[str, str], ...]:
 
 
 def part(policy: Policy, look: Hardware, layout: str) -> Hardware:
-    """What of the hardware a layout is about."""
+    """Return the part of the hardware that a layout is about."""
     if layout not in POLICIES:
         return look
     entries = [entry for entry in wanted.on_host(policy.sharing) if entry.policy == POLICIES[layout]]

@@ -45,7 +45,10 @@ TOOLKIT_UNPACKED = f"/var/lib/dpkg/info/{TOOLKIT}.list"  # dpkg writes it at eac
 
 @dc.dataclass(frozen=True)
 class Stale:
-    """One thing in which a spec and its host differ. what: driver, kernel, gpus, mig, nodes, files, cap, toolkit or content."""
+    """A difference between a spec and its host.
+
+    what: driver, kernel, gpus, mig, nodes, files, cap, toolkit or content.
+    """
 
     what: str
     recorded: str
@@ -55,7 +58,7 @@ class Stale:
 
 @dc.dataclass(frozen=True)
 class Verdict:
-    """Of one file."""
+    """The verdict on one file."""
 
     path: str
     writer: Writer
@@ -72,7 +75,7 @@ class Verdict:
 
 @dc.dataclass(frozen=True)
 class Host:
-    """What a spec is held against."""
+    """The facts of a host that a spec is held against."""
 
     driver: Driver
     user_space: frozenset[str]
@@ -115,7 +118,10 @@ def host(policy: Policy, obs: Observation, driver: Driver, cap: str, directories
 
 
 def judge(file: File, writer: Writer, there: Host) -> Verdict:
-    """The verdict on one file. What the look could not see counts as unchanged: a verdict is never a guess."""
+    """Return the verdict on one file.
+
+    What the look could not see counts as unchanged: a verdict is never a guess.
+    """
     if file.fault and file.fault.get("code") in stand_ins.FORMS:
         return Verdict(file.path, writer, "fresh", "")  # engines read it
     if file.fault:
@@ -141,7 +147,7 @@ def judge(file: File, writer: Writer, there: Host) -> Verdict:
 
 
 def withdrawn(path: str) -> Verdict:
-    """The watch of `cdi_refresh: watch` has set our file aside."""
+    """Return the verdict on our file that the watch of `cdi_refresh: watch` has set aside."""
     why = f"{path} was set aside by the staleness guard on the host, whose journal says why (journalctl -u gpufleet-cdi-watch)"
     return Verdict(path, "collection", "stale", "", (Stale("content", path, "", why),))
 
@@ -151,7 +157,7 @@ def edits(spec: Spec) -> tuple[Edits, ...]:
 
 
 def paths(spec: Spec) -> Iterator[str]:
-    """Files of the host that are mounted into containers."""
+    """Yield the files of the host that are mounted into containers."""
     for edit in edits(spec):
         yield from (m.host_path for m in edit.mounts if m != VOID_MOUNT)  # whose /dev/null each host has
 
@@ -160,7 +166,7 @@ def paths(spec: Spec) -> Iterator[str]:
 
 
 def recorded_drivers(spec: Spec) -> tuple[str, ...]:
-    """The driver versions that file names and hooks carry; none in a spec of nodes only."""
+    """Return the driver versions that file names and hooks carry; () for a spec of nodes only."""
     named = [found.group(1) or found.group(2) for path in paths(spec) if (found := DRIVER_FILE.search(path))]
     in_arguments = [a.removeprefix(DRIVER_ARGUMENT) for e in edits(spec) for h in e.hooks for a in h.args if a.startswith(DRIVER_ARGUMENT)]
     return tuple(sorted({*named, *in_arguments}))
@@ -175,7 +181,7 @@ def of_driver(spec: Spec, there: Host) -> Iterator[Stale]:
 
 
 def of_kernel(spec: Spec, there: Host) -> Iterator[Stale]:
-    """Firmware may lie in a folder of one kernel; all else in a spec is the same for each."""
+    """Compare the kernel. Firmware may lie in a folder of one kernel; all else is the same for each."""
     kernels = {found.group(1) for path in paths(spec) if (found := FIRMWARE.search(path))}
     strange = sorted(kernels - {there.kernel}) if there.kernel else []
     if strange:
@@ -187,12 +193,15 @@ def of_kernel(spec: Spec, there: Host) -> Iterator[Stale]:
 
 
 def device_nodes(spec: Spec) -> Mapping[str, frozenset[str]]:
-    """Name of a device -> the nodes of GPUs in it."""
+    """Map the name of each device to the nodes of GPUs in it."""
     return {d.name: frozenset(n.path for n in d.edits.device_nodes if GPU_NODE.fullmatch(n.path)) for d in spec.devices}
 
 
 def live_path(node: DeviceNode) -> str:
-    """On the host; beneath a device root of its own it is not that of the container."""
+    """Return a node's path on the host.
+
+    Beneath a device root of its own it is not that of the container.
+    """
     return node.host_path or node.path
 
 
@@ -224,7 +233,10 @@ def new_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[S
 
 
 def swapped_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[Stale]:
-    """A name that means another GPU than when the spec was made: a container would start, with someone else's GPU."""
+    """Find names that mean another GPU than when the spec was made.
+
+    A container would start, with someone else's GPU.
+    """
     for g in gpus:
         now = f"/dev/nvidia{g.minor}"
         for name in (str(g.index), f"gpu{g.index}", g.uuid):
@@ -235,7 +247,10 @@ def swapped_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterat
 
 
 def of_mig(spec: Spec, there: Host) -> Iterator[Stale]:
-    """The instances by their capability nodes. A layout with the same instance numbers and other sizes looks the same from here."""
+    """Compare the MIG instances by their capability nodes.
+
+    A layout with the same instance numbers and other sizes looks the same from here.
+    """
     named = [n.path for d in spec.devices for n in d.edits.device_nodes]
     recorded = {int(found.group(1)) for path in named if (found := CAPABILITY_NODE.fullmatch(path))}
     if there.driver.state != "ok" or recorded == set(there.instances):
@@ -314,11 +329,11 @@ def of_toolkit(spec: Spec, file: File, writer: Writer, there: Host) -> Iterator[
 
 
 def plain(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
-    """As a result carries them."""
+    """Return the verdicts as a result carries them."""
     return [dc.asdict(v) for v in verdicts]
 
 
 def headline(verdicts: Iterable[Verdict]) -> str:
-    """For the table, '' when every spec is fresh."""
+    """Return a line for the table, '' if every spec is fresh."""
     stale = [v for v in verdicts if v.state == "stale"]
     return "; ".join(f"CDI spec {v.path} is stale: {v.sentence}" for v in stale)

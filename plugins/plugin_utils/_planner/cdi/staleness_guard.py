@@ -50,7 +50,7 @@ VERSION = (r"(\d+\.\d+(?:\.\d+)?)",)
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """Two small files where nothing is watched: they show whether something was."""
+    """List the questions; where nothing is watched, small files show whether something was."""
     aside = queries.glob(f"{ASIDE}/*", content=False)
     if policy.cdi_refresh == "watch" or policy.state == "absent":
         return [*(q for name, units in WATCHES for q in host_service.questions(name, units)), aside]
@@ -58,13 +58,16 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def withdrawn(obs: Observation, path: str) -> bool:
-    """Whether the watch has set the file of this name aside."""
+    """Tell whether the watch has set the file of this name aside."""
     name = path.rsplit("/", 1)[-1]
     return any(f.path == f"{ASIDE}/{name}" and f.exists for f in obs.glob(f"{ASIDE}/*"))
 
 
 def plan(policy: Policy, obs: Observation, owner: str, specs: Mapping[str, tuple[str, Spec]], program: str) -> Plan:
-    """specs: path -> (hash, spec) of the files as they are after this run."""
+    """Plan the watch.
+
+    specs: path -> (hash, spec) of the files as they are after this run.
+    """
     if policy.cdi_refresh != "watch" or owner == "none":
         return without(policy, obs, "gpufleet_cdi_refresh: converge", NAME, REFRESH_NAME)
     if owner == "toolkit":
@@ -102,7 +105,7 @@ def path_unit(service: str) -> str:
 
 
 def facts(policy: Policy, obs: Observation, spec: Spec) -> list[dict[str, Any]]:
-    """What the spec was made from, in the words of the program on the host."""
+    """List the facts that the spec was made from, in the words of the program on the host."""
     p = gpus.paths(policy)
     # A spec without a GPU, as that of IMEX channels is, stays true whatever becomes of the GPUs.
     found = [the_gpus(obs, p.information, spec)] if has_gpu(spec) else []
@@ -124,7 +127,10 @@ def has_gpu(spec: Spec) -> bool:
 
 
 def the_gpus(obs: Observation, pattern: str, spec: Spec) -> dict[str, Any]:
-    """UUIDs as the spec has them: the driver reports them only after the first use of a GPU, and null is held to be like any."""
+    """Return the set of GPUs as a fact, with the UUIDs as the spec has them.
+
+    The driver reports UUIDs only after the first use of a GPU. null counts as equal to any UUID.
+    """
     uuids = {n.path: d.name for d in spec.devices if d.name.startswith("GPU-") for n in d.edits.device_nodes}
     seen = as_seen(obs, "the set of GPUs", pattern, INFORMATION)
     named = [[path, bus, minor, uuids.get(f"/dev/nvidia{minor}")] for path, bus, minor, _uuid in seen["found"]]
@@ -141,13 +147,13 @@ def groups(finds: Iterable[str], text: str) -> list[str | None]:
 
 
 def without(policy: Policy, obs: Observation, why: str, *names: str) -> Plan:
-    """No watch of these names. One that was never there costs no question."""
+    """Plan for no watch of these names. A watch that was never there costs no question."""
     watched = [(name, units) for name, units in WATCHES if name in names and obs.file(host_service.drop_in(name)).exists]
     return merge([host_service.plan_absent(policy, obs, name, units, why) for name, units in watched])
 
 
 def plan_absent(policy: Policy, obs: Observation, why: str) -> Plan:
-    """The watch goes, and with it what it has set aside."""
+    """Plan the removal of the watch, and with it of what it has set aside."""
     gone = without(policy, obs, why, NAME, REFRESH_NAME)
     kept = [f for f in obs.glob(f"{ASIDE}/*") if f.exists]
     changes: list[transaction.Change] = [{"path": f.path, "op": "remove", "expect": f.sha256, "forget": True} for f in kept]

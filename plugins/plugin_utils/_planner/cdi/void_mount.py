@@ -23,13 +23,20 @@ SINCE = versions.Version(1, 20, 2)
 
 
 def is_safe(policy: Policy, obs: Observation, host: HostDecision) -> bool:
-    """On the host as the plan leaves it. A toolkit of unknown release counts as one that does not know the mount."""
+    """Tell whether the mount is safe on the host as the plan leaves it.
+
+    A toolkit of unknown release counts as one that does not know the mount.
+    """
     toolkit = hooks.toolkit(policy, obs, host)
     return not accepts_mounts(obs, host) or (toolkit is not None and toolkit >= SINCE)
 
 
 def accepts_mounts(obs: Observation, host: HostDecision) -> bool:
-    """By the decision where this collection writes the runtime's configuration, else by what stands in it."""
+    """Tell whether the runtime accepts requests by mounts.
+
+    The decision counts if this collection writes the runtime's configuration, else what stands in
+    it.
+    """
     if toolkit_config.MOUNTS in host.plugin_strategies:
         return True
     return not toolkit_config.concerns(host) and toolkit_config.accepts_mounts(obs, ())

@@ -32,7 +32,10 @@ DISPLAY_ONLY = ("DGX Display", "NVIDIA DGX Display")
 
 @dc.dataclass(frozen=True)
 class MigDevice:
-    """A compute instance of a GPU instance. index: its place on the GPU as NVML counts; graphics: its profile has the attribute gfx."""
+    """A compute instance of a GPU instance.
+
+    index: its place on the GPU as NVML counts. graphics: whether its profile has the attribute gfx.
+    """
 
     gi: int
     ci: int
@@ -44,7 +47,10 @@ class MigDevice:
 
 @dc.dataclass(frozen=True)
 class Board:
-    """One GPU with what belongs to it. mig: None is unknown, which procfs alone leaves open where there is no instance."""
+    """A GPU with what belongs to it.
+
+    mig: None if it is not known. procfs alone leaves it open if the GPU has no instance.
+    """
 
     gpu: Gpu
     mig: bool | None = None
@@ -58,9 +64,10 @@ class Board:
 
 @dc.dataclass(frozen=True)
 class Hardware:
-    """Everything that a spec can name. caps: `gpu0/gi1/access` -> minor of its node; source: what listed the devices.
+    """Everything that a spec can name.
 
-    granted: the nodes of IMEX channels or NVSwitches that an option gives away.
+    caps: `gpu0/gi1/access` -> minor of its node. source: what listed the devices. granted: the
+    nodes of IMEX channels or NVSwitches that an option gives away.
     """
 
     boards: tuple[Board, ...]
@@ -73,7 +80,10 @@ class Hardware:
 
     @property
     def shows_nodes(self) -> bool:
-        """Tell whether any node of the driver is there. A tree without one has no /dev of its own: those of DRM may be another driver's."""
+        """Tell whether any node of the driver is there.
+
+        A tree without one has no /dev of its own: its DRM nodes may belong to another driver.
+        """
         return any(path.startswith("/dev/nvidia") for path in self.nodes)
 
     @property
@@ -87,7 +97,7 @@ class Hardware:
 
 @dc.dataclass(frozen=True)
 class GpuFacts:
-    """One GPU as NVML or nvidia-smi report it. minor: None where the source does not know it."""
+    """A GPU as NVML or nvidia-smi reports it. minor: None if the source does not know it."""
 
     index: int
     bus_id: str
@@ -100,7 +110,7 @@ class GpuFacts:
 
 @dc.dataclass(frozen=True)
 class SourceAnswer:
-    """What one source reported. gpus: None where it could not be asked; trouble: why, as a sentence."""
+    """The report of one source. gpus: None if it could not be asked. trouble: why, as a sentence."""
 
     source: str
     gpus: tuple[GpuFacts, ...] | None
@@ -108,7 +118,10 @@ class SourceAnswer:
 
 
 def node_path(of: Gpu) -> str:
-    """By minor, never by index: NVML counts along the bus, the driver as it probes."""
+    """Return the path of a GPU's node, by its minor and never by its index.
+
+    NVML counts GPUs along the bus, the driver in the order in which it probes them.
+    """
     return f"/dev/nvidia{of.minor}"
 
 
@@ -117,13 +130,17 @@ def cap_path(minor: int) -> str:
 
 
 def cap_keys(board: Board, mig: MigDevice) -> tuple[str, str]:
-    """The two capabilities that a MIG device takes: access to its GPU instance and to its compute instance; `gpu` counts minors here."""
+    """Return the two capabilities that a MIG device takes.
+
+    They give access to its GPU instance and to its compute instance. The number after `gpu` is the
+    GPU's minor.
+    """
     home = f"gpu{board.gpu.minor}/gi{mig.gi}"
     return f"{home}/access", f"{home}/ci{mig.ci}/access"
 
 
 def of(gpus: Iterable[Gpu], nodes: Mapping[str, DeviceFile]) -> Hardware:
-    """Whole GPUs and their nodes."""
+    """Build the hardware of whole GPUs and their nodes."""
     return Hardware(tuple(Board(g) for g in gpus), nodes)
 
 
@@ -131,7 +148,10 @@ def of(gpus: Iterable[Gpu], nodes: Mapping[str, DeviceFile]) -> Hardware:
 
 
 def observe(policy: Policy, obs: Observation, gpus: Iterable[Gpu]) -> Hardware:
-    """The hardware as far as the everyday look knows it. Raises NeedMore for the table of MIG minors where it cannot be done without."""
+    """Build the hardware as far as the everyday look shows it.
+
+    Raise NeedMore for the table of MIG minors if the look cannot do without it.
+    """
     nodes = gpu.nodes(obs, gpu.dev_root(policy))
     instances = mig_instances(policy, obs)
     boards = tuple(board(g, instances.get(g.minor, ()), drm(policy, obs, g.bus_id, nodes)) for g in gpus)
@@ -139,13 +159,13 @@ def observe(policy: Policy, obs: Observation, gpus: Iterable[Gpu]) -> Hardware:
 
 
 def board(of: Gpu, instances: Iterable[tuple[int, int]], nodes: tuple[str, ...]) -> Board:
-    """MIG devices are counted by their instances' numbers, as NVML does it."""
+    """Build a GPU with its MIG devices, counted by their instances' numbers as NVML does it."""
     devices = tuple(MigDevice(gi, ci, index) for index, (gi, ci) in enumerate(sorted(instances)))
     return Board(of, True if devices else None, devices, nodes)
 
 
 def mig_instances(policy: Policy, obs: Observation) -> dict[int, tuple[tuple[int, int], ...]]:
-    """Minor of the GPU -> (GPU instance, compute instance) of the MIG devices that exist."""
+    """Map the minor of each GPU to its MIG devices, as (GPU instance, compute instance)."""
     found: dict[int, tuple[tuple[int, int], ...]] = {}
     for path in gpu.mig_instances(policy, obs):
         match = INSTANCE.search(path)
@@ -156,7 +176,11 @@ def mig_instances(policy: Policy, obs: Observation) -> dict[int, tuple[tuple[int
 
 
 def cap_minors(policy: Policy, obs: Observation) -> dict[str, int]:
-    """The driver's own word in each capability file; the table of all possible instances (120 kB on a large host) only where that fails."""
+    """Map each capability, as `gpu0/gi1/access`, to the minor of its node.
+
+    The driver's own capability files give the minors. If one of them does not, read the table of
+    all possible instances (120 kB on a large host), or raise NeedMore for it.
+    """
     found: dict[str, int] = {}
     for file in gpu.mig_files(policy, obs):
         match, minor = INSTANCE.search(file.path), CAP_MINOR.search(file.content or "")
@@ -170,7 +194,11 @@ def cap_minors(policy: Policy, obs: Observation) -> dict[str, int]:
 
 
 def mig_minors(policy: Policy, obs: Observation) -> dict[str, int]:
-    """/proc/driver/nvidia-caps/mig-minors, the static table; a line of another form is skipped, as upstream does."""
+    """Read the driver's static table, /proc/driver/nvidia-caps/mig-minors: capability -> minor.
+
+    A line of another form is skipped, as upstream does. Raise NeedMore if the table was not asked
+    for.
+    """
     question = queries.file(gpu.paths(policy).mig_minors, keep=WHOLE)
     if not obs.asked(question):
         raise NeedMore([question])
@@ -179,7 +207,11 @@ def mig_minors(policy: Policy, obs: Observation) -> dict[str, int]:
 
 
 def drm(policy: Policy, obs: Observation, bus_id: str, nodes: Mapping[str, DeviceFile]) -> tuple[str, ...]:
-    """The DRM nodes of the device at a bus address: cards and render nodes are counted over all drivers, so only sysfs knows which."""
+    """List the DRM nodes of the device at a bus address.
+
+    Cards and render nodes are counted over all drivers, so only sysfs knows which are this
+    device's.
+    """
     matches = (DRM.search(file.path) for file in obs.glob(gpu.paths(policy).drm))
     found = sorted(f"/dev/dri/{match['name']}" for match in matches if match and match["bus"].lower() == bus_id)
     return tuple(path for path in found if path in nodes)
@@ -189,7 +221,10 @@ def drm(policy: Policy, obs: Observation, bus_id: str, nodes: Mapping[str, Devic
 
 
 def complete(seen: Hardware, facts: SourceAnswer) -> Hardware:
-    """The same hardware with what a source reported. GPUs that it does not know are left out, since it would not serve them either."""
+    """Return the hardware with what a source reported.
+
+    GPUs that the source does not know are left out, since it would not serve them either.
+    """
     if facts.gpus is None:
         return seen
     by_bus = {known.bus_id: known for known in facts.gpus}
@@ -198,7 +233,11 @@ def complete(seen: Hardware, facts: SourceAnswer) -> Hardware:
 
 
 def add(seen: Board, reported: GpuFacts) -> Board:
-    """Raises PlanError where the two do not describe the same GPU: whichever is wrong, a spec would hand out the wrong node."""
+    """Return a GPU with what a source reported about it.
+
+    Raise PlanError if the two do not describe the same GPU: whichever is wrong, a spec would hand
+    out the wrong node.
+    """
     for what, one, other in (("minor", seen.gpu.minor, reported.minor), ("UUID", seen.gpu.uuid, reported.uuid)):
         if one not in ("", None) and other not in ("", None) and one != other:
             why = "a GPU was exchanged or reset during the observation, or /proc does not belong to this driver"
@@ -209,7 +248,11 @@ def add(seen: Board, reported: GpuFacts) -> Board:
 
 
 def mig_devices(seen: Board, reported: GpuFacts) -> tuple[MigDevice, ...]:
-    """By instance where the source knows instances (NVML), else by count (nvidia-smi). What both know has to be there in both."""
+    """Return the MIG devices of a GPU, from what was seen and what a source reported.
+
+    They are matched by instance if the source knows instances (NVML), else by count (nvidia-smi).
+    If the counts differ, those that were seen stay.
+    """
     if not reported.devices:
         return seen.devices if reported.mig is None else ()
     if all(d.gi >= 0 for d in reported.devices):
@@ -221,7 +264,10 @@ def mig_devices(seen: Board, reported: GpuFacts) -> tuple[MigDevice, ...]:
 
 
 def offered(seen: Hardware) -> tuple[Board, ...]:
-    """The GPUs that containers may ask for: not those in MIG mode without an instance, nor one that only drives a screen."""
+    """List the GPUs that containers may ask for.
+
+    GPUs in MIG mode without an instance are left out, and so is one that only drives a screen.
+    """
     return tuple(b for b in seen.boards if b.gpu.model not in DISPLAY_ONLY and (b.devices or not b.mig))
 
 

@@ -25,7 +25,7 @@ MODEL_NOISE = re.compile(r"\b(nvidia|geforce|tesla|graphics|device)\b")
 
 
 def allowed(strategies: Iterable[str], cap: str) -> tuple[str, ...]:
-    """The strategies that the oldest consumer can read: `gpu0` where it cannot read `0`."""
+    """Return the strategies whose names the oldest consumer can read: `gpu0` if it cannot read `0`."""
     wanted = tuple(dict.fromkeys(strategies)) or DEFAULT
     if version.key(cap or version.UNKNOWN_CAP) >= version.key(DIGIT_NAMES):
         return wanted
@@ -33,43 +33,54 @@ def allowed(strategies: Iterable[str], cap: str) -> tuple[str, ...]:
 
 
 def of_gpu(board: Board, strategies: Iterable[str]) -> list[str]:
-    """The names of a whole GPU, one for each strategy."""
+    """List the names of a whole GPU, one for each strategy that gives a valid name."""
     known = {INDEX: str(board.gpu.index), TYPE_INDEX: f"gpu{board.gpu.index}", UUID: board.gpu.uuid}
     return [name for name in (known[s] for s in strategies) if valid(name)]
 
 
 def of_mig(board: Board, mig: MigDevice, strategies: Iterable[str]) -> list[str]:
-    """`0:1` is the MIG device 1 on GPU 0, as nvidia-smi counts both."""
+    """List the names of a MIG device, one for each strategy that gives a valid name.
+
+    `0:1` is the MIG device 1 on GPU 0, as nvidia-smi counts both.
+    """
     place = f"{board.gpu.index}:{mig.index}"
     known = {INDEX: place, TYPE_INDEX: f"mig{place}", UUID: mig.uuid}
     return [name for name in (known[s] for s in strategies) if valid(name)]
 
 
 def valid(name: str) -> bool:
-    """Drivers before R470 call MIG devices MIG-GPU-<uuid>/<gi>/<ci>, which no CDI library takes for a name."""
+    """Tell whether CDI libraries take a text for the name of a device.
+
+    Drivers before R470 call MIG devices MIG-GPU-<uuid>/<gi>/<ci>, which no CDI library takes for
+    one.
+    """
     return DEVICE_NAME.fullmatch(name) is not None
 
 
 def model(board: Board) -> str:
-    """`NVIDIA H100 80GB HBM3` is h100-80gb-hbm3; '' where nobody reports the model. A name that begins with a digit gets a letter first."""
+    """Return the model as a name: `NVIDIA H100 80GB HBM3` becomes h100-80gb-hbm3.
+
+    The result is '' if no source reports the model. A name that begins with a digit gets `gpu-` in
+    front.
+    """
     words = MODEL_NOISE.sub(" ", board.gpu.model.lower())
     slug = re.sub(r"[^a-z0-9]+", "-", words).strip("-")
     return f"gpu-{slug}" if slug[:1].isdigit() else slug
 
 
 def specific(board: Board) -> str:
-    """One GPU of its model."""
+    """Return the name of one GPU of its model."""
     return f"{model(board)}-{board.gpu.index}"
 
 
 def specific_mig(board: Board, mig: MigDevice) -> str:
-    """One MIG device of its model and profile."""
+    """Return the name of one MIG device of its model and profile."""
     profile = f"-{mig.profile}" if mig.profile and valid(mig.profile) else ""
     return f"{model(board)}-mig{profile}-{board.gpu.index}:{mig.index}"
 
 
 def order(device: Device) -> tuple[bool, bool, tuple[int, ...], str]:
-    """Indices as numbers, then everything else, `all` at the end."""
+    """Return a sort key: indices as numbers, then all other names, `all` at the end."""
     found = BY_INDEX.fullmatch(device.name)
     numbers = tuple(int(part) for part in found.groups() if part is not None) if found else ()
     return device.name == ALL, found is None, numbers, device.name

@@ -30,7 +30,10 @@ MODES = {"enabled": True, "disabled": False}
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """A driver with a root of its own brings its own nvidia-smi, which finds its libraries only there."""
+    """List the two commands to run, in the driver's root if it has one of its own.
+
+    Such a driver brings its own nvidia-smi, which finds its libraries only there.
+    """
     root = policy.cdi_driver_root.rstrip("/")
     there = ["chroot", root] if root else []
     asked = (queries.command([*there, *argv], timeout=SECONDS, shows=(".+",)) for argv in (QUERY, LIST))
@@ -58,7 +61,7 @@ def facts(policy: Policy, obs: Observation) -> SourceAnswer:
 
 
 def refuse(policy: Policy, obs: Observation, said: Command) -> None:
-    """Its exit status is NVML's code."""
+    """Raise PlanError if nvidia-smi ended with a fatal code: its exit status is NVML's code."""
     if said.rc in nvml.FATAL:
         raise PlanError(f"nvidia-smi ends with status {said.rc}", why=why(said), next=nvml.remedy(policy, obs, said.rc))
 
@@ -76,7 +79,10 @@ def gpu_facts(row: re.Match[str], migs: dict[int, tuple[MigDevice, ...]]) -> Gpu
 
 
 def mig_devices(text: str) -> dict[int, tuple[MigDevice, ...]]:
-    """Index of the GPU -> its MIG devices, without the numbers of their instances, which `-L` does not print since R470."""
+    """Map the index of each GPU to its MIG devices.
+
+    Since R470 `-L` does not print the numbers of their instances, so `gi` and `ci` are -1.
+    """
     found: dict[int, tuple[MigDevice, ...]] = {}
     index = -1
     for line in text.splitlines():

@@ -35,9 +35,11 @@ def question(policy: Policy, obs: Observation, source: str) -> queries.Question:
 
 
 def library(policy: Policy, obs: Observation) -> str:
-    """The driver's own where it has a root of its own; '' leaves the choice to the loader, which knows every folder.
+    """Return the path of NVML in a driver root of its own.
 
-    One that an absolute link leads to is passed over: the host follows it out of the root, to nothing or to another driver.
+    The result is '' if the loader has to choose, which knows every folder. A library that an
+    absolute link leads to is passed over: the host follows the link out of the root, to nothing or
+    to another driver.
     """
     if policy.cdi_driver_root.rstrip("/") == "":
         return ""
@@ -51,7 +53,11 @@ def library(policy: Policy, obs: Observation) -> str:
 
 
 def facts(policy: Policy, obs: Observation, source: str) -> SourceAnswer:
-    """A driver that NVML calls sick is an error; an NVML that cannot be asked is a reason to ask someone else."""
+    """Return what NVML reports of the GPUs.
+
+    Raise PlanError if NVML calls the driver sick. If NVML cannot be asked, the answer has no GPUs,
+    and another source is asked. Raise NeedMore if NVML was not asked yet.
+    """
     wanted = question(policy, obs, source)
     if not obs.asked(wanted):
         raise NeedMore([wanted])
@@ -75,7 +81,10 @@ def refuse(policy: Policy, obs: Observation, error: Mapping[str, Any]) -> None:
 
 
 def remedy(policy: Policy, obs: Observation, code: int) -> str:
-    """Say what helps against one of the fatal codes, and where: a host that is a container has the driver of the host outside."""
+    """Return what helps against one of the fatal codes, and where.
+
+    A host that is a container has the driver of the host outside.
+    """
     inside = outer_host.kind(policy, obs)
     return f"On the host outside of this container ({inside}): {FATAL[code]}" if inside else FATAL[code]
 
@@ -100,6 +109,9 @@ def mig_device(found: Mapping[str, Any]) -> MigDevice:
 
 
 def profile_of(name: str) -> str:
-    """NVML calls a MIG device `NVIDIA H100 80GB HBM3 MIG 1g.10gb`."""
+    """Return the profile at the end of a MIG device's name, '' if there is none.
+
+    NVML calls a MIG device `NVIDIA H100 80GB HBM3 MIG 1g.10gb`.
+    """
     match = PROFILE.search(name)
     return match[1] if match else ""

@@ -25,7 +25,11 @@ TIMEOUT = "timeout"
 
 
 def identified(policy: Policy, obs: Observation, seen: Hardware, probe_source: str) -> tuple[Hardware, tuple[str, ...]]:
-    """The hardware with all that the first source knows which answers, and a word where none did. Raises NeedMore to ask the next one."""
+    """Return the hardware with all that the first source that answers knows, and sentences about it.
+
+    If no source answers, the hardware stays as it was seen, and a sentence reports that. Raise
+    NeedMore to ask the next source.
+    """
     first = nvml.facts(policy, obs, probe_source)
     if first.gpus is not None:
         return inventory.complete(seen, first), unserved(seen, first)
@@ -52,9 +56,10 @@ def unserved(seen: Hardware, facts: inventory.SourceAnswer) -> tuple[str, ...]:
 
 
 def recalled(seen: Hardware, specs: Iterable[Spec]) -> Hardware:
-    """The same hardware with the UUIDs and counts that our own specs record for the very same nodes; nothing for what they do not know.
+    """Return the hardware with the UUIDs and counts that our own specs record for the very same nodes.
 
-    The instances of a MIG device are in its capability nodes, so a device is taken for the same one only where they are the same.
+    What the specs do not know stays open. The instances of a MIG device are in its capability
+    nodes, so a device counts as the same one only if those are the same.
     """
     devices = [(frozenset(n.path for n in d.edits.device_nodes), d) for spec in specs for d in spec.devices if d.name != names.ALL]
     return dc.replace(seen, boards=tuple(recalled_board(seen, board, devices) for board in seen.boards))

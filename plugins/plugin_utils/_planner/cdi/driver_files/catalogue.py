@@ -80,7 +80,10 @@ MPS = "/tmp/nvidia-mps"  # noqa: S108  (where nvidia-cuda-mps-control puts it)
 
 @dc.dataclass(frozen=True)
 class Known:
-    """A library of the driver: what it is for, and the name that programs load it by where that is not its file name."""
+    """A library of the driver: what it is for, and the name that programs load it by.
+
+    soname: '' if that name is its file name.
+    """
 
     features: frozenset[str]
     soname: str = ""

@@ -30,7 +30,11 @@ BITS_32 = tuple(folder.partition("*")[0].rstrip("/") for folder in catalogue.FOL
 
 @dc.dataclass(frozen=True)
 class Match:
-    """One entry of the listing: where it was met, where it stands (links of its folders resolved), where it leads ('' nowhere)."""
+    """An entry of the listing.
+
+    path: where it was met. spot: where it stands, with the links of its folders resolved. real:
+    where it leads, '' for nowhere.
+    """
 
     path: str
     spot: str
@@ -48,7 +52,7 @@ class Match:
 
     @functools.cached_property
     def usual(self) -> bool:
-        """Of a 64-bit folder itself, not of one beneath it."""
+        """Tell whether it is in a 64-bit folder itself, and not in one beneath it."""
         return posixpath.basename(self.folder) != catalogue.VDPAU and not is_32(self.path) and not is_xorg(self.path)
 
     @property
@@ -60,7 +64,8 @@ class Match:
 class DriverLibrary:
     """A library of the driver.
 
-    `soname` is the link next to it by which it is loaded, `dot_so` the one that programs are linked with; empty where the host has none.
+    soname: the link next to it by which it is loaded. dot_so: the link that programs are linked
+    with. Each is '' if the host has none.
     """
 
     path: str
@@ -82,20 +87,27 @@ class DriverLibrary:
 
 @dc.dataclass(frozen=True)
 class DriverFile:
-    """Any other file: what is mounted, and its place in containers."""
+    """Any other file of the driver: the path that is mounted, and its place in containers."""
 
     path: str
     container: str
 
 
 def mounted(match: Match, container: str, driver_root: str) -> DriverFile:
-    """In a tree of its own the end of all links is mounted, since an absolute link there leads elsewhere when the host follows it."""
+    """Build the file to mount for a match.
+
+    In a driver root of its own the end of all links is mounted: an absolute link there leads
+    elsewhere when the host follows it.
+    """
     return DriverFile(match.path if driver_root == "/" else match.real, container)
 
 
 @dc.dataclass(frozen=True)
 class DriverFiles:
-    """What was found for one version of the driver, what should be there and is not, and what is there and stays outside."""
+    """The files that were found for one version of the driver.
+
+    missing: what should be there and is not. left_out: what is there and stays out of containers.
+    """
 
     version: str = ""
     folders: tuple[str, ...] = ()  # of its libraries
@@ -115,7 +127,7 @@ def stem(name: str) -> str:
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """One listing; the `devices` profile needs none of it."""
+    """List the questions. The `devices` profile needs none."""
     if policy.cdi_profile == "devices":
         return []
     return [listing(policy), dri_listing(policy), own_list(policy)]
@@ -130,7 +142,11 @@ def own_list(policy: Policy) -> queries.Question:
 
 
 def listed(policy: Policy, obs: Observation) -> tuple[manifest.Listed, ...]:
-    """The driver's own list; () where it ships none or one in another form, since names and folders say nearly as much."""
+    """Return the driver's own list of its files.
+
+    The result is () if the driver ships none, or one in another form: names and folders tell nearly
+    as much.
+    """
     content = obs.text(own_list(policy)["path"])
     try:
         return manifest.parse(content) if content else ()
@@ -143,7 +159,7 @@ def dri_listing(policy: Policy) -> queries.Question:
 
 
 def dri_links(policy: Policy, obs: Observation) -> dict[str, list[tuple[str, str]]]:
-    """DRM node -> its names by bus, as target and link of a symbolic link."""
+    """Map each DRM node to its names by bus, as target and path of a symbolic link."""
     if not questions(policy):
         return {}
     found: dict[str, list[tuple[str, str]]] = {}
@@ -154,7 +170,7 @@ def dri_links(policy: Policy, obs: Observation) -> dict[str, list[tuple[str, str
 
 
 def patterns(policy: Policy) -> list[str]:
-    """What is listed, the most believed place first."""
+    """List the patterns of paths to ask for, the most believed place first."""
     folders = (*catalogue.FOLDERS, *(catalogue.FOLDERS_32 if policy.cdi_compat32 else ()))
     libraries = [f"{folder}/{name}" for folder in folders for name in catalogue.LIBRARY_NAMES]
     vdpau = [f"{folder}/{catalogue.VDPAU}/libvdpau_nvidia.so*" for folder in folders]
@@ -185,7 +201,11 @@ _match = functools.lru_cache(maxsize=8192)(Match)  # the hosts of a fleet have m
 
 
 def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalogue.FEATURES, version: str = "") -> DriverFiles:
-    """All that belongs to one version of the driver: the one asked for (that of the kernel module), else that of its libraries."""
+    """Find all files that belong to one version of the driver.
+
+    version: the one that is asked for (that of the kernel module); '' takes that of the libraries.
+    Raise NeedMore if only the loader's cache can name the folders.
+    """
     if not questions(policy):
         return DriverFiles()
     seen, wanted = matches(policy, obs), frozenset(features)
@@ -197,7 +217,7 @@ def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalog
 
 @dc.dataclass(frozen=True)
 class Place:
-    """What else of a host and of the policy counts for what is found there."""
+    """The other facts of a host and of the policy that count for what is found there."""
 
     driver_root: str
     machine: str
@@ -209,7 +229,7 @@ class Place:
 def of_version(
     seen: tuple[Match, ...], wanted: frozenset[str], version: str, inventory: tuple[manifest.Listed, ...], mps: Match | None, place: Place
 ) -> DriverFiles:
-    """Of all that is on a host, what belongs to this version of the driver."""
+    """Select what belongs to this version of the driver from all that is on a host."""
     libraries = [m for m in seen if m.type == "file" and ".so" in m.name]
     folders = tuple(unique(posixpath.dirname(m.real) for m in libraries if m.usual and m.name.endswith(f".so.{version}")))
     links = links_by_target(seen)
@@ -240,7 +260,11 @@ def of_version(
 
 
 def _mps(policy: Policy, obs: Observation, seen: Iterable[Match]) -> Match | None:
-    """The folder of MPS, a directory of root's: anybody may put a link or a folder by this name into /tmp, and containers would get it."""
+    """Return the folder of MPS if it is a directory of root's, else None.
+
+    Any user may put a link or a folder by this name into /tmp, and containers would get it. Without
+    cdi_sockets they do not get it, so it is returned without a check.
+    """
     found = first(by_path(seen), [catalogue.MPS])
     if not found or not policy.cdi_sockets:
         return found
@@ -250,7 +274,7 @@ def _mps(policy: Policy, obs: Observation, seen: Iterable[Match]) -> Match | Non
 
 
 def names_of(found: DriverFiles) -> set[str]:
-    """The names of everything that containers get, links next to libraries included."""
+    """Return the names of everything that containers get, links next to libraries included."""
     others = (*found.xorg, *found.files, *found.firmware, *found.binaries, *found.sockets)
     libraries = (*found.libraries, *found.platforms)
     names = {name for lib in libraries for name in (lib.name, lib.soname, lib.dot_so)}
@@ -258,7 +282,10 @@ def names_of(found: DriverFiles) -> set[str]:
 
 
 def elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
-    """What lies in the folders that only the loader's cache knows; it takes two more looks, on the few hosts that are like that."""
+    """Find the libraries in folders that only the loader's cache knows.
+
+    It takes two more looks, on the few hosts that need them. Raise NeedMore for each.
+    """
     where = roots.beneath(policy.cdi_driver_root, ld_cache.PATH)
     question = queries.file(where, keep=WHOLE)
     if not obs.asked(question):
@@ -286,7 +313,10 @@ def is_xorg(path: str) -> bool:
 
 
 def version_of(seen: Iterable[Match]) -> str:
-    """The version of libcuda, else of NVML; where several are installed, the one that the loader takes."""
+    """Return the version of libcuda, else of NVML; '' if neither has one.
+
+    If several are installed, the one that the loader takes counts.
+    """
     for name in ("libcuda", "libnvidia-ml"):
         named = [m for m in seen if stem(m.name) == name and m.type == "file" and m.usual]
         loaded = [m for m in named if m.name == f"{name}.so.1"]
@@ -298,7 +328,11 @@ def version_of(seen: Iterable[Match]) -> str:
 
 
 def driver_libraries(libraries: Iterable[Match], folders: tuple[str, ...], version: str) -> list[str]:
-    """Every library with the driver's version in its name, folder by folder, then those that carry none."""
+    """List the paths of the driver's libraries.
+
+    Those with the driver's version in the name come first, folder by folder. Those that carry none
+    come last.
+    """
     libraries = list(libraries)
     places = (*folders, *(f"{folder}/{catalogue.VDPAU}" for folder in folders))
     mine = [m for m in libraries if m.name.endswith(f".so.{version}") and not is_xorg(m.path)]
@@ -314,7 +348,7 @@ def platform_libraries(libraries: Iterable[Match]) -> list[str]:
 
 
 def links_by_target(seen: Iterable[Match]) -> dict[str, list[Match]]:
-    """Real path -> the links to it next to it; and under 'folder/name' the links of that name."""
+    """Map each real path to the links next to it, and `link <spot>` to the links at that spot."""
     found: dict[str, list[Match]] = {}
     for m in seen:
         if m.is_link:
@@ -325,7 +359,7 @@ def links_by_target(seen: Iterable[Match]) -> dict[str, list[Match]]:
 
 
 def library(real: str, links: dict[str, list[Match]]) -> DriverLibrary:
-    """The names of a library besides that of its file, as far as the host has such links."""
+    """Build a library with the names besides that of its file, as far as the host has such links."""
     folder, name = posixpath.split(real)
     base = stem(name)
     siblings = sorted((m.name for m in links.get(real, ()) if m.name.startswith(f"{base}.so.")), key=lambda n: (len(n), n))
@@ -336,14 +370,18 @@ def library(real: str, links: dict[str, list[Match]]) -> DriverLibrary:
 
 
 def fits(name: str, features: frozenset[str], listed: Mapping[str, frozenset[str]]) -> bool:
-    """The driver's own list counts before the catalogue. Libraries that neither knows go everywhere: a new driver must not lose them."""
+    """Tell whether a library is for one of the wanted features.
+
+    The driver's own list counts before the catalogue. Libraries that neither knows go everywhere: a
+    new driver must not lose them.
+    """
     known = catalogue.LIBRARIES.get(name)
     meant = listed.get(name) or (known.features if known else features)
     return bool(meant & features) or features == frozenset(catalogue.FEATURES)
 
 
 def xorg(seen: tuple[Match, ...], folders: tuple[str, ...], version: str) -> Iterator[Match]:
-    """Where an X server on the host would look first."""
+    """Yield the modules of the X server, each from where a server on the host would look first."""
     inside = [f"{folder}/{part}" for folder in folders for part in catalogue.XORG_IN_LIBRARIES]
     outside = [f"{root}/{part}" for root in catalogue.XORG_ROOTS for part in catalogue.XORG_FOLDERS]
     by_spot = {m.spot: m for m in seen if m.type == "file" and is_xorg(m.path)}
@@ -352,7 +390,7 @@ def xorg(seen: tuple[Match, ...], folders: tuple[str, ...], version: str) -> Ite
 
 
 def configs(there: Mapping[str, Match], features: frozenset[str], machine: str) -> Iterator[tuple[Match, str]]:
-    """Files, and where loaders in the container look for them."""
+    """Yield the configuration files, each with the path where loaders in the container look for it."""
     for name, (home, feature) in catalogue.CONFIGS.items():
         cpu = next((cpu for cpu in catalogue.CPUS if f".{cpu}." in name), machine)
         if feature not in features or (machine and cpu != machine):
@@ -364,7 +402,7 @@ def configs(there: Mapping[str, Match], features: frozenset[str], machine: str) 
 
 
 def firmware(seen: tuple[Match, ...], version: str, kernel: str) -> Iterator[Match]:
-    """That of this driver, wherever this kernel would look for it."""
+    """Yield the firmware of this driver, wherever this kernel would look for it."""
     roots = [root.replace("*", kernel) if kernel else root for root in catalogue.FIRMWARE_ROOTS]
     mine = [m for m in seen if m.type == "file" and f"/nvidia/{version}/" in m.path]
     for name in catalogue.FIRMWARE_NAMES:
@@ -383,7 +421,7 @@ def binaries(seen: tuple[Match, ...], features: frozenset[str]) -> Iterator[Matc
 
 
 def missing(found: DriverFiles, features: frozenset[str]) -> Iterator[str]:
-    """What a capability cannot do without."""
+    """Yield the names of absent files that a wanted capability cannot do without."""
     there = {lib.stem for lib in found.libraries}
     for name, known in catalogue.LIBRARIES.items():
         if known.core and known.features & features and name not in there:
@@ -393,7 +431,7 @@ def missing(found: DriverFiles, features: frozenset[str]) -> Iterator[str]:
 
 
 def by_path(seen: Iterable[Match]) -> dict[str, Match]:
-    """What is there, links to nothing left out."""
+    """Map paths to what is there, with links to nothing left out."""
     return {m.path: m for m in seen if m.real and m.type != "link"}
 
 
@@ -402,7 +440,10 @@ def first(there: Mapping[str, Match], paths: Iterable[str]) -> Match | None:
 
 
 def like(text: str, pattern: str) -> bool:
-    """Whether a text is as a pattern says in which asterisks stand for anything. fnmatch would compile one for each kernel and driver."""
+    """Tell whether a text matches a pattern in which asterisks stand for any text.
+
+    fnmatch would compile a pattern for each kernel and driver.
+    """
     begins, *parts = pattern.split("*")
     if not parts:
         return text == pattern

@@ -24,7 +24,10 @@ MOST = 100_000  # entries; a real cache has some thousands at most
 
 @dc.dataclass(frozen=True)
 class Entry:
-    """A library that the loader knows: the name it is asked for by, its path, its CPU ('' for 32 bit and others)."""
+    """A library that the loader knows.
+
+    name: what programs ask for. cpu: '' for 32 bit and others.
+    """
 
     name: str
     path: str
@@ -32,7 +35,10 @@ class Entry:
 
 
 def parse(data: bytes) -> tuple[Entry, ...]:
-    """The 64-bit entries and all others. Raises ValueError with one sentence where it is no such file, or cut short."""
+    """Read the entries of the cache, the 64-bit ones and all others.
+
+    Raise ValueError with one sentence if the data is not such a file, or is cut short.
+    """
     start = 0
     if data.startswith(OLD):
         _magic, count = unpack(OLD_HEADER, data, 0)

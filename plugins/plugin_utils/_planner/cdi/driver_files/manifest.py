@@ -37,7 +37,7 @@ LIBRARY, FIRMWARE = "LIB", "FIRMWARE"
 
 @dc.dataclass(frozen=True)
 class Listed:
-    """One file of the list, its categories taken together."""
+    """A file of the list, its categories taken together."""
 
     name: str
     type: str
@@ -50,7 +50,11 @@ class Listed:
 
 
 def parse(text: str) -> tuple[Listed, ...]:
-    """Raises ValueError with one sentence where the text is no such list; entries of an unknown form are passed over."""
+    """Read the list.
+
+    Raise ValueError with one sentence if the text is not such a list. Entries of an unknown form
+    are passed over.
+    """
     try:
         data = json_bounds.loads(text)
     except ValueError as error:
@@ -71,25 +75,31 @@ def one(name: str, entry: Mapping[str, Any]) -> Listed:
 
 
 def together(known: Listed | None, more: Listed) -> Listed:
-    """A file that one category cannot do without is not optional."""
+    """Combine two entries of one file. A file that one category cannot do without is not optional."""
     if known is None:
         return more
     return Listed(known.name, known.type, known.features | more.features, known.optional and more.optional)
 
 
 def libraries(listed: Iterable[Listed]) -> dict[str, frozenset[str]]:
-    """Name without version -> what it is for."""
+    """Map the name of each library, without its version, to the features that it is for."""
     return {e.name.partition(".so")[0]: e.features for e in listed if e.type == LIBRARY and e.features}
 
 
 def lacking(listed: Iterable[Listed], features: frozenset[str], there: Iterable[str]) -> list[str]:
-    """What the list calls necessary for a wanted capability, among the libraries that are looked for, and is not there."""
+    """List the libraries that the list calls necessary for a wanted capability and that are not there.
+
+    Only libraries that are looked for count, so loaders do not.
+    """
     names = set(there)
     wanted = [e for e in listed if e.type == LIBRARY and e.features & features and not e.optional and not e.is_loader]
     return [e.name for e in wanted if e.name not in names]
 
 
 def outside(listed: Iterable[Listed], features: frozenset[str], mounted: Iterable[str]) -> list[str]:
-    """What the list has for a wanted capability and containers do not get: loaders, which images have, and what nobody looks for."""
+    """List what the list has for a wanted capability and containers do not get.
+
+    These are loaders, which images have, and files that this collection does not look for.
+    """
     names = set(mounted)
     return [e.name for e in listed if e.features & features and e.name not in names]

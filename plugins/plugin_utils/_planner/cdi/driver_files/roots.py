@@ -16,23 +16,23 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 
 def given(policy: Policy) -> tuple[str, ...]:
-    """The roots that the caller has named."""
+    """Return the roots that the caller has named."""
     return tuple(root for root in (policy.cdi_driver_root, policy.cdi_dev_root) if root not in ("", "/"))
 
 
 def clean(root: str) -> str:
-    """Without doubled and trailing slashes; '/' for none."""
+    """Return a root without doubled and trailing slashes; '/' for none."""
     return host_paths.clean(f"/{root}")
 
 
 def within(root: str, path: str) -> bool:
-    """Whether the path is the root or lies beneath it."""
+    """Tell whether the path is the root or lies beneath it."""
     root = clean(root)
     return root == "/" or path == root or path.startswith(f"{root}/")
 
 
 def beneath(root: str, path: str) -> str:
-    """Where a path of the tree lies on the host."""
+    """Return the path on the host of a path of the tree."""
     root = clean(root)
     if root == "/":
         return path
@@ -40,7 +40,7 @@ def beneath(root: str, path: str) -> str:
 
 
 def inside(root: str, path: str) -> str:
-    """A path of the host as the tree sees it; one outside the tree stays as it is."""
+    """Return a path of the host as the tree sees it; one outside the tree stays as it is."""
     root = clean(root)
     if root == "/" or not within(root, path):
         return path
@@ -48,13 +48,20 @@ def inside(root: str, path: str) -> str:
 
 
 def place(edits: Edits, driver_root: str, dev_root: str = "") -> Edits:
-    """Host paths put into their roots. What containers see stays as it is, and so do hooks, which are the host's own programs."""
+    """Put host paths into their roots.
+
+    What containers see stays as it is, and so do hooks, which are the host's own programs.
+    """
     devices = dev_root or driver_root
     mounts = tuple(dc.replace(m, host_path=beneath(driver_root, m.host_path)) for m in edits.mounts)
     return dc.replace(edits, mounts=mounts, device_nodes=tuple(node(n, devices) for n in edits.device_nodes))
 
 
 def node(device: DeviceNode, dev_root: str) -> DeviceNode:
-    """A host path is written only where it differs: a consumer of CDI below 0.5.0 loses the whole file otherwise."""
+    """Put a device node into its root.
+
+    A host path is written only if it differs: a consumer of CDI below 0.5.0 loses the whole file
+    otherwise.
+    """
     host = beneath(dev_root, device.host_path or device.path)
     return dc.replace(device, host_path="" if host == device.path else host)

@@ -18,7 +18,7 @@ SUFFIXES = (".json", ".yaml")
 
 @dc.dataclass(frozen=True)
 class Loaded:
-    """A file that the library takes, and the index of its directory in the engine's list."""
+    """A file that the library takes. priority: the index of its directory in the engine's list."""
 
     path: str
     priority: int
@@ -29,14 +29,18 @@ class Loaded:
         return str(self.document.value.get("kind", ""))
 
     def devices(self) -> Mapping[str, tuple[int, Mapping[str, Any]]]:
-        """Qualified name -> place in the list, and the device."""
+        """Map each qualified name to the place in the list and the device."""
         found = enumerate(self.document.value.get("devices") or ())
         return {f"{self.kind}={device.get('name', '')}": (index, device) for index, device in found}
 
 
 @dc.dataclass(frozen=True)
 class Resolved:
-    """`devices`: qualified name -> its file. `conflicts`: what no file gives any more, with the files. `hidden`: device, loser, winner."""
+    """The devices that engines get from all files.
+
+    devices: qualified name -> its file. conflicts: a name that no file gives any more -> the files.
+    hidden: device, file that loses, file that wins.
+    """
 
     devices: Mapping[str, Loaded]
     conflicts: Mapping[str, tuple[Loaded, ...]]
@@ -44,12 +48,18 @@ class Resolved:
 
 
 def is_read(path: str) -> bool:
-    """By what follows the last dot, in lower case only; a file called `.yaml` is read as well."""
+    """Tell whether the library reads a file, by what follows the last dot.
+
+    Only lower case counts. A file called `.yaml` is read as well.
+    """
     return posixpath.basename(path).endswith(SUFFIXES)
 
 
 def resolve(files: Iterable[Loaded]) -> Resolved:
-    """Files in the order in which the library reads them: by directory, then by name."""
+    """Find the file that gives each device.
+
+    files: in the order in which the library reads them, by directory, then by name.
+    """
     devices: dict[str, Loaded] = {}
     conflicts: dict[str, tuple[Loaded, ...]] = {}
     hidden: list[tuple[str, Loaded, Loaded]] = []

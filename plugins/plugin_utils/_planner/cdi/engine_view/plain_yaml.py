@@ -32,11 +32,11 @@ Line = tuple[str, str, str, str, str]  # indentation, whether an item begins, a 
 
 
 class _Other(Exception):
-    """The text has another form."""
+    """An error: the text has another form."""
 
 
 def read(text: str) -> dict[str, Any] | None:
-    """The document that schema.fit makes of this text; None where it has another form."""
+    """Return the document that schema.fit makes of this text; None if the text has another form."""
     head = HEAD.match(text)
     begin = head.end() if head else 0
     lines: list[Line] = LINE.findall(text, begin)
@@ -82,7 +82,7 @@ def _below(lines: list[Line], at: int, column: int, kind: str) -> tuple[dict[str
 
 
 def _list(lines: list[Line], at: int, column: int, kind: str) -> tuple[list[Any], int]:
-    """column: of the key, which a list may share."""
+    """Read a list, and return it with the line that follows. column: of the key, which a list may share."""
     inner, count = len(lines[at][0]), len(lines)
     found: list[Any] = []
     if inner < column or not lines[at][1]:

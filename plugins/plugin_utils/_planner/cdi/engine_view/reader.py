@@ -19,13 +19,17 @@ __all__ = ["SUFFIXES", "equal", "parse"]
 
 @functools.lru_cache(maxsize=512)
 def parse(text: str) -> Spec:
-    """Raises ValueError with one sentence where the text is no CDI spec in any release. The rules of its content are the validator's."""
+    """Read a spec.
+
+    Raise ValueError with one sentence if the text is not a CDI spec in any release. The rules of
+    its content are the validator's.
+    """
     document = plain_yaml.read(text)
     return as_engines(text) if document is None else from_document(document)
 
 
 def as_engines(text: str) -> Spec:
-    """The same without the short way for what generators write."""
+    """Read a spec as `parse` does, without the short way for what generators write."""
     try:
         document = schema.fit(yaml.read(text.encode("utf-8", "surrogateescape")))
     except yaml.Unreadable as error:
@@ -39,7 +43,10 @@ def as_engines(text: str) -> Spec:
 
 
 def equal(one: Spec, other: Spec) -> bool:
-    """Equal by content: engines do not see the order of devices, nodes and mounts, so neither do we."""
+    """Tell whether two specs are equal by content.
+
+    Engines do not see the order of devices, nodes and mounts, so it does not count.
+    """
     return _normal(one) == _normal(other)
 
 
@@ -51,7 +58,10 @@ def _normal(spec: Spec) -> tuple[object, ...]:
 
 
 def _normal_edits(edits: dict[str, object]) -> dict[str, object]:
-    """Hooks run in their order and the last one of equal env keys wins, so those keep it."""
+    """Return the edits without the order that does not count.
+
+    Hooks run in their order and the last one of equal env keys wins, so those keep it.
+    """
     loose = ("device_nodes", "mounts", "net_devices", "additional_gids")
     return {k: _unordered(v) if k in loose and isinstance(v, tuple) else v for k, v in edits.items()}
 

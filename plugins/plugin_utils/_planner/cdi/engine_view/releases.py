@@ -29,7 +29,7 @@ NO_GIDS = frozenset({"edits.intelRdt", "edits.additionalGids", *OLD_RDT})
 
 @dc.dataclass(frozen=True)
 class LibraryRelease:
-    """One release. `unknown`: fields that it does not know, and so loses the file on."""
+    """A release of the library. unknown: fields that it does not know, so it drops a file with one."""
 
     release: str
     highest: str
@@ -48,7 +48,7 @@ class LibraryRelease:
 
     @property
     def harmless(self) -> frozenset[str]:
-        """What the shape finds, and this release accepts all the same."""
+        """The rules of the shape whose breach this release accepts."""
         return frozenset({"changed-text", "merged-key"} if self.exact else {"changed-text", "field-case", "field-twice"})
 
 
@@ -80,7 +80,7 @@ HARMLESS = frozenset().union(*(library.harmless for library in LIBRARIES.values(
 
 
 def problems(document: SpecDocument, library: LibraryRelease = NEWEST) -> tuple[Problem, ...]:
-    """Why this release drops the file, all reasons that there are; () where it takes it."""
+    """List all reasons why this release drops the file; () if it takes it."""
     found = [p for p in document.problems if p.rule not in library.harmless]
     unknown = sorted(set(document.fields) & library.unknown)
     found += [_unknown(field, document, library) for field in unknown]
@@ -120,7 +120,10 @@ def _version(spec: Mapping[str, Any], library: LibraryRelease) -> Iterator[Probl
 
 
 def needs(spec: Mapping[str, Any], library: LibraryRelease = NEWEST) -> list[tuple[str, str]]:
-    """Version and reason of everything that needs one; the floor comes first. A release knows no need above its own highest version."""
+    """List version and reason of everything that needs a version; the floor comes first.
+
+    A release knows no need above its own highest version.
+    """
     devices = spec.get("devices") or []
     found = {(version.FLOOR, "any spec")}
     for edits in (spec.get("containerEdits") or {}, *(d.get("containerEdits") or {} for d in devices)):
@@ -151,7 +154,7 @@ DEVICE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
 
 
 def split(kind: str) -> tuple[str, str]:
-    """Vendor and class; ("", kind) where it is not both."""
+    """Return vendor and class; ("", kind) if one of them is missing."""
     vendor, _slash, name = kind.partition("/")
     return (vendor, name) if vendor and name else ("", kind)
 

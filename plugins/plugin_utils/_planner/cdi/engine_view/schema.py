@@ -62,7 +62,10 @@ KEPT = re.compile(r"-?(?:0|[1-9]\d{0,2})\.\d{0,2}[1-9]")
 
 @dc.dataclass(frozen=True)
 class Problem:
-    """One thing that is not as it has to be; `path` is the place in the document, `subject` a path on the host."""
+    """A thing that is not as it has to be.
+
+    path: the place in the document. subject: a path on the host.
+    """
 
     rule: str
     path: str
@@ -73,7 +76,11 @@ class Problem:
 
 @dc.dataclass(frozen=True)
 class SpecDocument:
-    """A document under the keys of the specification. What was null or not there is not in it; null entries of lists are None."""
+    """A document under the keys of the specification.
+
+    What was null or not there is not in it. A null entry of a list is None if its type may be null,
+    else empty.
+    """
 
     value: Any  # a dict, or None where the file says nothing
     lines: dict[str, int]
@@ -81,7 +88,7 @@ class SpecDocument:
     problems: tuple[Problem, ...]
 
     def line(self, path: str) -> int | None:
-        """Of the place, else of the nearest one around it."""
+        """Return the line of the place, else of the nearest place around it, else None."""
         while path:
             if path in self.lines:
                 return self.lines[path]
@@ -90,7 +97,10 @@ class SpecDocument:
 
 
 def fit(text: Document) -> SpecDocument:
-    """Return the document as engines get it, all releases of the library together; `fields` says what some of them do not know."""
+    """Return the document as engines get it, all releases of the library together.
+
+    `fields` has all fields that are there, some of which only some releases know.
+    """
     worker = _Fitter()
     worker.problems += [Problem("merged-key", "", f"the key {key} is there twice, by a merge", line) for key, line in text.merged_twice]
     value = None if text.tree.value is None else worker.fit(text.tree, "spec", "")
@@ -104,7 +114,7 @@ class _Fitter:
         self.problems: list[Problem] = []
 
     def fit(self, tree: Tree, wanted: str, path: str) -> Any:
-        """The value, None where there is none or it does not fit."""
+        """Return the value, None if there is none or if it does not fit."""
         self.lines[path] = tree.line
         wanted = wanted.removeprefix("*")
         if tree.value is None:
@@ -136,7 +146,10 @@ class _Fitter:
         return found
 
     def _keys(self, tree: Tree, path: str) -> list[tuple[str, Tree]]:
-        """Sorted, as they are after the way over JSON, so of two spellings of one field the same one wins."""
+        """List the keys as text with their values, sorted as they are after the way over JSON.
+
+        So the same one of two spellings of a field wins.
+        """
         found = []
         for key, child in tree.value.items():
             text = key_text(key)
@@ -198,7 +211,7 @@ class _Fitter:
 
 
 def key_text(key: Key) -> str | None:
-    """Return a key as text; None for one that is nothing."""
+    """Return a key as text; None for a null key."""
     value = key[1]
     return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
 
@@ -211,7 +224,7 @@ def is_kept(tree: Tree) -> bool:
 
 
 def whole(value: Any) -> int | None:
-    """Return a whole number where one belongs, also one that is written 195.0."""
+    """Return the whole number that a value is, also one that is written 195.0; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, int):

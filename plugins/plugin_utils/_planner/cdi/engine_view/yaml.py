@@ -33,7 +33,7 @@ SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
 
 
 class Unreadable(ValueError):
-    """The text is no document. `rule` is an id of the table of rules."""
+    """An error: the text is not a document. `rule` is an id of the table of rules."""
 
     def __init__(self, message: str, line: int | None = None, rule: str = "yaml") -> None:
         super().__init__(f"line {line}: {message}" if line else message)
@@ -57,9 +57,10 @@ Key = tuple[str, Any]
 
 @dc.dataclass(frozen=True)
 class Document:
-    """The first document of a text. more: whether there is another, which no engine looks at.
+    """The first document of a text.
 
-    merged_twice: keys, with their lines, that a merge brings and that are there besides: the newer reader lets one of them win.
+    more: whether there is another, which no engine looks at. merged_twice: keys, with their lines,
+    that a merge brings and that are there besides. The newer reader lets one of them win.
     """
 
     tree: Tree
@@ -68,7 +69,7 @@ class Document:
 
 
 class _Node:
-    """One event of the parser with what belongs to it. Mutable while it is being read, which nobody outside sees."""
+    """An event of the parser with what belongs to it. It is mutable only while it is being read."""
 
     def __init__(self, kind: str, event: Any, value: str = "") -> None:
         self.kind, self.value, self.line = kind, value, event.start_mark.line + 1
@@ -81,7 +82,7 @@ class _Node:
 
 
 def read(data: bytes) -> Document:
-    """Raises Unreadable."""
+    """Read the first document of a file. Raise Unreadable if it is not one."""
     try:
         top, more = _compose(data)
     except yaml_text.YamlError as error:
@@ -149,7 +150,10 @@ def _node(event: Any, anchors: dict[str, _Node]) -> _Node | None:
 
 
 class _Decoder:
-    """Values from nodes. What aliases share is decoded once, and counted as often as it is there."""
+    """A decoder of nodes to values.
+
+    What aliases share is decoded once, and counted as often as it is there.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -207,7 +211,7 @@ class _Decoder:
         return found
 
     def _merged(self, node: _Node) -> list[dict[Key, Tree]]:
-        """Return the mappings, the one that counts most first."""
+        """Return the mappings that a merge names, the one that counts most first."""
         parts = node.children if node.kind == "list" else [node]
         ends = [p.target if p.kind == "alias" else p for p in parts]
         if any(e is None or e.kind != "map" for e in ends):
@@ -220,7 +224,7 @@ def _scalar(node: _Node) -> Any:
 
 
 def plain(text: str) -> Any:
-    """Return what a scalar without quotes is."""
+    """Return the value of a scalar without quotes."""
     if text in WORDS:
         return WORDS[text]
     number = _number(text.replace("_", "")) if text[0] in "+-.0123456789" else None
@@ -228,7 +232,10 @@ def plain(text: str) -> Any:
 
 
 def _number(text: str) -> int | float | None:
-    """As Go's strconv does it: 010 is eight, and 08, which is no octal number, becomes a fraction."""
+    """Read a number as Go's strconv does; None if the text is not one.
+
+    010 is eight. 08 is not an octal number and becomes a fraction.
+    """
     found = INTEGER.fullmatch(text)
     if found:
         sign, *parts = found.groups()

@@ -66,7 +66,7 @@ class Options:
 
 @dc.dataclass(frozen=True)
 class Generated:
-    """The spec, what was expected on the host and is not there, and what a person should know."""
+    """A spec, the nodes that were expected on the host and are missing, and notes for people."""
 
     spec: Spec
     missing: tuple[str, ...] = ()
@@ -83,8 +83,11 @@ def no_files(_drm: tuple[str, ...]) -> Edits:
 def generate(
     seen: Hardware, options: Options, files: Edits = NOTHING, files_of: Callable[[tuple[str, ...]], Edits] = no_files
 ) -> Generated:
-    """A spec without a device is invalid, so callers look whether it has some. files: what of the driver every container gets;
-    files_of: what the DRM nodes of one device take next to them."""
+    """Build the spec of one kind.
+
+    A spec without a device is invalid, so callers check whether it has some. files: what every
+    container gets of the driver. files_of: what the DRM nodes of one device take next to them.
+    """
     layout = layouts.LAYOUTS[options.layout]
     files_of = files_of if layout.driver else no_files
     offers = layout.offers(seen, names.allowed(options.names, options.cap))
@@ -102,7 +105,11 @@ def generate(
 
 
 def finished(spec: Spec) -> Spec:
-    """What the common part gives already is not repeated, unless a device would have nothing left; nodes and mounts stand in order."""
+    """Return the spec in its final form, with the lowest version that it needs.
+
+    What the common part already gives is not repeated, unless a device would have nothing left.
+    Nodes and mounts are in order.
+    """
     shared = spec.edits
     lean = [dc.replace(d, edits=tidy(less(d.edits, shared))) for d in spec.devices]
     full = dc.replace(spec, edits=tidy(shared), devices=tuple(lean))
@@ -119,7 +126,7 @@ def less(edits: Edits, shared: Edits) -> Edits:
 
 
 def tidy(edits: Edits) -> Edits:
-    """By depth, then by path, as upstream writes them."""
+    """Sort nodes and mounts by depth, then by path, as upstream writes them."""
     nodes = sorted(edits.device_nodes, key=lambda n: (n.path.count("/"), n.path, n.host_path))
     mounts = sorted(edits.mounts, key=lambda m: (m.container_path.count("/"), m.container_path, m.host_path))
     return dc.replace(edits, device_nodes=tuple(nodes), mounts=tuple(mounts))
@@ -142,19 +149,30 @@ def of_nodes(seen: Hardware, paths: Iterable[str], options: Options) -> Edits:
 
 
 def usable(path: str, seen: Hardware, options: Options) -> bool:
-    """An engine that does not find a node starts no container, unless the spec says type and numbers."""
+    """Tell whether the spec may name a node.
+
+    An engine that does not find a node starts no container, unless the spec has its type and
+    numbers.
+    """
     recordable = options.node_attributes == "all" and expected(path, seen)[0] is not None
     return path in seen.nodes or options.assume_nodes or recordable
 
 
 def group(seen: Hardware, path: str) -> tuple[int, ...]:
-    """The group that a process needs to open a node which not everyone may read and write: video and render, usually."""
+    """Return the group that a process needs to open a node, () if it needs none.
+
+    It is the group of a node that not everyone may read and write: video or render, usually.
+    """
     node = seen.nodes.get(path)
     return () if node is None or node.gid == 0 or node.mode & 0o006 == 0o006 else (node.gid,)
 
 
 def device_node(path: str, seen: Hardware, options: Options) -> DeviceNode:
-    """Numbers are recorded only where they cannot change; all else is read from the live node when a container starts."""
+    """Build a device node.
+
+    With `static`, numbers are recorded only if they cannot change. All else is read from the live
+    node when a container starts.
+    """
     live = seen.nodes.get(path)
     host_path = live.host if live else assumed(path, seen.dev_root)
     rdev = live.rdev if live else None
@@ -166,13 +184,16 @@ def device_node(path: str, seen: Hardware, options: Options) -> DeviceNode:
 
 
 def assumed(path: str, dev_root: str) -> str:
-    """Where a node that is not there yet will be; '' where that is its path."""
+    """Return the host path that a node which is not there yet will have; '' if that is its path."""
     host = roots.beneath(dev_root, path)
     return "" if host == path else host
 
 
 def recorded(path: str, host_path: str, seen: Hardware) -> DeviceNode:
-    """With its type and numbers a node need not even be there when a container starts (the library's minimally specified node)."""
+    """Build a device node with its type and numbers.
+
+    It need not even be there when a container starts (the library's minimally specified node).
+    """
     live = seen.nodes.get(path)
     major, minor = live.rdev if live and live.rdev else expected(path, seen)
     mode = None if live is None else live.mode & 0o777
@@ -181,7 +202,11 @@ def recorded(path: str, host_path: str, seen: Hardware) -> DeviceNode:
 
 
 def expected(path: str, seen: Hardware) -> tuple[int | None, int | None]:
-    """The numbers that a node would have, were it there: of GPUs and control nodes always, else by the majors that the kernel reports."""
+    """Return the major and minor that a node would have; each is None if it is not known.
+
+    Numbers of nodes with NVIDIA's own major are always known. Others depend on the majors that the
+    kernel reports.
+    """
     if path in FIXED:
         major, minor = FIXED[path]
         return (seen.majors.get(major), minor) if isinstance(major, str) else (major, minor)
@@ -195,7 +220,7 @@ def expected(path: str, seen: Hardware) -> tuple[int | None, int | None]:
 
 
 def missing(seen: Hardware, options: Options) -> tuple[str, ...]:
-    """Nodes without which a container would start and not work, or not start at all."""
+    """List the nodes without which a container would start and not work, or not start at all."""
     if options.assume_nodes:
         return ()
     wanted = layouts.wanted(seen, options.layout, names.allowed(options.names, options.cap))
@@ -204,7 +229,10 @@ def missing(seen: Hardware, options: Options) -> tuple[str, ...]:
 
 
 def fit(spec: Spec, options: Options) -> tuple[Spec, tuple[str, ...]]:
-    """Within what the oldest consumer reads: what can be left out goes, with a word, unless that is to be refused."""
+    """Return the spec within what the oldest consumer reads, and a sentence about each part left out.
+
+    If the options refuse that, the spec stays as it is.
+    """
     if options.above_cap == "refuse" or not version.above(spec, options.cap):
         return spec, ()
     lean, dropped = version.fit(spec, options.cap)

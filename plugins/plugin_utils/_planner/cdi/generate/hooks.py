@@ -34,13 +34,17 @@ NEWEST = max(SINCE.values())
 
 @dc.dataclass(frozen=True)
 class Program:
-    """The program as it will be when containers start, and what it knows."""
+    """The hook program as it will be when containers start, and what it knows."""
 
     path: str
     version: tuple[int, ...] = ()  # () is unknown
 
     def knows(self, command: str) -> bool:
-        """One of unknown version gets only what every release has, since an old one fails on what it does not know."""
+        """Tell whether the program has a command.
+
+        A program of unknown version gets only what every release has, since an old one fails on
+        what it does not know.
+        """
         return self.version >= SINCE[command] if self.version else SINCE[command] < FIRST
 
     def hook(self, command: str, args: Iterable[str] = ()) -> Hook:
@@ -54,7 +58,10 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def program(policy: Policy, obs: Observation, record: HostDecision) -> Program | None:
-    """What is on the host, or will be when this run's packages are installed."""
+    """Find the hook program that is on the host, or will be when this run's packages are installed.
+
+    The result is None if there is none, or if the profile needs none.
+    """
     if not questions(policy):
         return None
     if packages.brings(policy, obs, record):
@@ -70,7 +77,7 @@ def program(policy: Policy, obs: Observation, record: HostDecision) -> Program |
 
 
 def toolkit(policy: Policy, obs: Observation, record: HostDecision) -> versions.Version | None:
-    """The version of the toolkit's packages after this run; None where it is not known, or there is none."""
+    """Return the version of the toolkit's packages after this run; None if it is unknown or there is none."""
     coming = packages.brings(policy, obs, record)
     return versions.parse((packages.pin(policy, obs) if coming else obs.package(packages.BASE)) or "")
 

@@ -29,7 +29,7 @@ NOT_MANAGED = re.compile(r"/dev/nvidia-(fs|nvswitch|nvlink).*|/dev/dri/.*")
 
 @dc.dataclass(frozen=True)
 class Offer:
-    """What a container gets for any of these names."""
+    """A set of names, and what a container gets for any of them."""
 
     names: tuple[str, ...]
     paths: tuple[str, ...]
@@ -38,9 +38,13 @@ class Offer:
 
 @dc.dataclass(frozen=True)
 class Layout:
-    """offers: the devices; everything: the nodes of the device `all`, None for a layout without it; shared: nodes for every container.
+    """The devices of a spec, and the nodes that they bring.
 
-    driver: whether containers get the driver's files and need its control nodes. A device of the fabric comes beside one of a GPU.
+    offers: the devices. everything: the nodes of the device `all`, None for a layout without it.
+    shared: nodes for every container.
+
+    driver: whether containers get the driver's files and need its control nodes. A device of the
+    fabric comes beside one of a GPU.
     """
 
     offers: Callable[[Hardware, tuple[str, ...]], list[Offer]]
@@ -50,7 +54,7 @@ class Layout:
 
 
 def workloads(seen: Hardware, strategies: tuple[str, ...]) -> list[Offer]:
-    """Whole GPUs, or their MIG devices where they have some."""
+    """Offer whole GPUs, or their MIG devices if they have some."""
     found = []
     for board in inventory.offered(seen):
         if not board.devices:
@@ -60,19 +64,28 @@ def workloads(seen: Hardware, strategies: tuple[str, ...]) -> list[Offer]:
 
 
 def mig_paths(seen: Hardware, board: Board, mig: MigDevice) -> tuple[str, ...]:
-    """The parent GPU and the two capabilities; DRM nodes only where the instance can draw."""
+    """Return the nodes of a MIG device: the parent GPU and the two capabilities.
+
+    DRM nodes are included only if the instance can draw.
+    """
     minors = (seen.caps[key] for key in inventory.cap_keys(board, mig) if key in seen.caps)
     return (board.path, *(inventory.cap_path(minor) for minor in minors), *(board.drm if mig.graphics else ()))
 
 
 def management(seen: Hardware, strategies: tuple[str, ...]) -> list[Offer]:
-    """Every GPU whatever its mode, each with all its MIG instances: what an agent for one GPU needs, which upstream has only for all."""
+    """Offer every GPU whatever its mode, each with all its MIG instances.
+
+    An agent for one GPU needs this, which upstream has only for all GPUs.
+    """
     migs = {b: tuple(path for mig in b.devices for path in mig_paths(seen, b, mig)[1:]) for b in seen.boards}
     return [Offer(tuple(names.of_gpu(b, strategies)), (b.path, *migs[b])) for b in seen.boards]
 
 
 def models(seen: Hardware, _strategies: tuple[str, ...]) -> list[Offer]:
-    """By model: every GPU of it, one of them, or one of its MIG devices. GPUs whose model nobody says have no such name."""
+    """Offer by model: every GPU of it, one of them, or one of its MIG devices.
+
+    GPUs whose model no source reports have no such name.
+    """
     known = [b for b in inventory.offered(seen) if names.model(b)]
     whole = [b for b in known if not b.devices]
     kinds = dict.fromkeys(names.model(b) for b in whole)
@@ -82,7 +95,10 @@ def models(seen: Hardware, _strategies: tuple[str, ...]) -> list[Offer]:
 
 
 def clients(seen: Hardware, strategies: tuple[str, ...]) -> list[Offer]:
-    """Whole GPUs with the way to their MPS daemons. A client has one daemon, so there is no name for several GPUs."""
+    """Offer whole GPUs with the way to their MPS daemons.
+
+    A client has one daemon, so there is no name for several GPUs.
+    """
     whole = [board for board in inventory.offered(seen) if not board.devices]
     return [Offer(tuple(names.of_gpu(b, strategies)), (b.path, *b.drm), mps.edits(b.gpu.uuid)) for b in whole]
 
@@ -92,24 +108,36 @@ def of_all(_seen: Hardware, offers: list[Offer]) -> tuple[str, ...]:
 
 
 def every_node(seen: Hardware, offers: list[Offer]) -> tuple[str, ...]:
-    """Also the nodes of GPUs that the driver does not serve just now, and all capabilities."""
+    """List all nodes of the driver.
+
+    It includes all capabilities, and the nodes of GPUs that the driver does not serve just now.
+    """
     present = (path for path in seen.nodes if not NOT_MANAGED.fullmatch(path))
     return tuple(sorted({*present, *of_all(seen, offers)}))
 
 
 def channels(seen: Hardware, _strategies: tuple[str, ...]) -> list[Offer]:
-    """One device for each channel, by its number, and none for all: each is another tenant's (upstream's pkg/nvcdi/lib-imex.go)."""
+    """Offer one device for each channel, by its number, and none for all channels.
+
+    Each channel is another tenant's (upstream's pkg/nvcdi/lib-imex.go).
+    """
     named = ((gpus.CHANNEL.fullmatch(path), path) for path in seen.granted)
     return [Offer((match[1],), (path,)) for match, path in named if match]
 
 
 def switches(seen: Hardware, _strategies: tuple[str, ...]) -> list[Offer]:
-    """One device that has them all: whoever programs one NVSwitch needs its neighbours (pkg/nvcdi/gated.go)."""
+    """Offer one device that has all NVSwitches.
+
+    A program for one NVSwitch needs its neighbours (pkg/nvcdi/gated.go).
+    """
     return [Offer((names.ALL,), seen.granted)]
 
 
 def control(_seen: Hardware) -> tuple[str, ...]:
-    """The driver's control nodes, and nothing else: what every container with a GPU gets, no container has asked for."""
+    """Return the driver's control nodes, and nothing else.
+
+    Every container with a GPU gets them without asking for them.
+    """
     return (*REQUIRED, *OPTIONAL)
 
 
@@ -133,7 +161,10 @@ LAYOUTS: Mapping[str, Layout] = {
 
 
 def wanted(seen: Hardware, layout: str, strategies: Iterable[str]) -> tuple[str, ...]:
-    """The nodes that the spec must have: those of its devices, and the control nodes without which nothing works."""
+    """List the nodes that the spec must have.
+
+    These are the nodes of its devices, and the control nodes without which nothing works.
+    """
     offers = LAYOUTS[layout].offers(seen, tuple(strategies))
     needed = REQUIRED if LAYOUTS[layout].driver else ()
     return tuple(dict.fromkeys((*needed, *(path for offer in offers for path in offer.paths))))

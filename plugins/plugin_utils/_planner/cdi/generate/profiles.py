@@ -49,7 +49,7 @@ LOADER_FOLDERS_32 = ("/usr/lib/i386-linux-gnu", "/usr/lib")
 
 @dc.dataclass(frozen=True)
 class MountPlan:
-    """How files get into containers on this host."""
+    """The way in which files get into containers on this host."""
 
     profile: Profile = "devices"
     program: Program | None = None
@@ -59,7 +59,11 @@ class MountPlan:
 
 
 def mount_plan(policy: Policy, obs: Observation, record: HostDecision) -> MountPlan:
-    """`auto` is full where its program is at hand, as nvidia-ctk and everyone else writes it; else hookless, which needs none."""
+    """Choose the profile and its program.
+
+    `auto` is full if its program is at hand, as nvidia-ctk and everyone else writes it; else
+    hookless, which needs none. Raise PlanError if full is asked for without the program.
+    """
     program, wanted = hook_program.program(policy, obs, record), policy.cdi_profile
     if wanted == "full" and not program:
         step = f"Install {packages.BASE}, or choose another gpufleet_cdi_profile"
@@ -71,7 +75,7 @@ def mount_plan(policy: Policy, obs: Observation, record: HostDecision) -> MountP
 
 @functools.lru_cache(maxsize=64)  # hosts with the same files get the same
 def common(driver: DriverFiles, how: MountPlan) -> Edits:
-    """What every container with a GPU gets of the driver's files."""
+    """Return what every container with a GPU gets of the driver's files."""
     if how.profile == "devices" or not driver.libraries:
         return Edits()
     driver = for_agents(driver) if how.agents else driver
@@ -80,13 +84,16 @@ def common(driver: DriverFiles, how: MountPlan) -> Edits:
 
 
 def for_agents(driver: DriverFiles) -> DriverFiles:
-    """Without what only those need that draw, as upstream's management mode."""
+    """Return the files without those that only drawing needs, as upstream's management mode does."""
     programs = tuple(b for b in driver.binaries if catalogue.BINARIES.get(posixpath.basename(b.container)) != "display")
     return dc.replace(driver, platforms=(), xorg=(), files=(), binaries=programs)
 
 
 def of_gpu(drm: Iterable[str], links: Mapping[str, Iterable[tuple[str, str]]], how: MountPlan) -> Edits:
-    """A GPU's own links: those by which its DRM nodes are found by bus. Only hooks can make links in a container."""
+    """Return a GPU's own links, by which its DRM nodes are found by bus.
+
+    Only hooks can make links in a container, so other profiles have none.
+    """
     arguments = [f"{target}::{link}" for node in drm for target, link in links.get(node, ())]
     if how.profile != "full" or not how.program or not arguments:
         return Edits()
@@ -104,7 +111,7 @@ def full(driver: DriverFiles, how: MountPlan) -> Edits:
 
 
 def hooks(driver: DriverFiles, how: MountPlan) -> Iterator[Hook]:
-    """In upstream's order: links before the cache, the compatibility libraries before it as well."""
+    """Yield the hooks in upstream's order: links and the compatibility libraries before the cache."""
     program = how.program
     if program is None:
         return
@@ -126,7 +133,7 @@ def symlinks(program: Program, links: Iterable[str]) -> Hook:
 
 
 def graphics_links(driver: DriverFiles) -> list[str]:
-    """Links that loaders of graphics look for and that ldconfig does not make."""
+    """List the links that loaders of graphics look for and that ldconfig does not make."""
     by_stem = {lib.stem: lib for lib in driver.libraries if not lib.folder.endswith(f"/{catalogue.VDPAU}")}
     found = []
     allocator, producer = by_stem.get("libnvidia-allocator"), by_stem.get("libnvidia-vulkan-producer")
@@ -174,21 +181,21 @@ def hookless(driver: DriverFiles, cpu: str) -> Edits:
 
 
 def loader_folders(lib: DriverLibrary, cpu: str) -> tuple[str, ...]:
-    """The same place in both families of images."""
+    """Return the folders for a library, the same place in both families of images."""
     beneath = f"/{catalogue.VDPAU}" if lib.folder.endswith(f"/{catalogue.VDPAU}") else ""
     bits_32 = any(lib.folder == folder.rstrip("/*") for folder in catalogue.FOLDERS_32)
     return tuple(folder.format(cpu=cpu) + beneath for folder in (LOADER_FOLDERS_32 if bits_32 else LOADER_FOLDERS))
 
 
 def names(lib: DriverLibrary) -> list[str]:
-    """Every name by which programs load a library; its file's own where that is the one."""
+    """List every name by which programs load a library, that of its file if it has no other."""
     known = catalogue.LIBRARIES.get(lib.stem)
     soname = lib.soname or (known.soname if known else "") or lib.name
     return list(dict.fromkeys([soname, *([lib.dot_so] if lib.dot_so else []), *([ALWAYS[lib.stem][1]] if lib.stem in ALWAYS else [])]))
 
 
 def unversioned(path: str) -> str:
-    """The X server loads its modules by names without a version."""
+    """Return a path without the version: the X server loads its modules by such names."""
     return f"{path.partition('.so')[0]}.so"
 
 
@@ -202,5 +209,5 @@ def others(driver: DriverFiles) -> Iterator[Mount]:
 
 
 def ordered(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
-    """Folders before what lies in them, so no mount hides another."""
+    """Sort folders before what lies in them, so no mount hides another."""
     return tuple(sorted(mounts, key=lambda m: (m.container_path.count("/"), m.container_path)))

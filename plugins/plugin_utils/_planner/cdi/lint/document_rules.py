@@ -82,7 +82,7 @@ ANNOTATIONS_SIZE = 256 * 1024
 
 
 def all_edits(spec: Value) -> list[Edits]:
-    """The edits of the file, then those of each device, with the device's qualified name."""
+    """List the edits of the file, then those of each device with its qualified name."""
     found = [("", "containerEdits", spec.get("containerEdits") or {})]
     for index, device in enumerate(spec.get("devices") or ()):
         name = f"{spec.get('kind', '')}={device.get('name', '')}"
@@ -91,12 +91,12 @@ def all_edits(spec: Value) -> list[Edits]:
 
 
 def entries(edits: Value, path: str, key: str) -> list[tuple[str, Value]]:
-    """The entries of a list that are not empty, with their places."""
+    """List the entries of a list that are not null, with their places."""
     return [(f"{path}.{key}[{i}]", entry) for i, entry in enumerate(edits.get(key) or ()) if entry is not None]
 
 
 def check(spec: Value, cap: str) -> Iterator[tuple[str, Problem]]:
-    """All findings about a document, with the device that it concerns."""
+    """Yield all findings about a document, each with the device that it concerns, '' for none."""
     yield from _above(spec, cap)
     yield from (("", problem) for problem in _short(str(spec.get("kind", ""))))
     yield from _annotations(spec.get("annotations") or {}, "annotations", "")
@@ -154,7 +154,7 @@ def _edits(edits: Value, path: str) -> Iterator[Problem]:
 
 
 def is_bind(mount: Value) -> bool:
-    """Whether the host path is one, and not the name of a file system."""
+    """Tell whether the host path is a path, and not the name of a file system."""
     return mount.get("type", "") in ("", "bind", "none")
 
 
@@ -191,7 +191,10 @@ def _hook(hook: Value, path: str) -> Iterator[Problem]:
 
 
 def _doubles(common: Edits, own: Edits) -> Iterator[tuple[str, Problem]]:
-    """What one device gives a container twice, in itself or together with what the file gives to all its devices."""
+    """Yield what one device gives a container twice.
+
+    It may do so in itself, or together with what the file gives to all its devices.
+    """
     both = (common, own) if own != common else (own,)
     for rule, key, identity, words in DOUBLES:
         first: dict[str, Any] = {}

@@ -21,12 +21,15 @@ WHAT = {"dir": "a directory", "file": "a file", "socket": "a socket", "link": "a
 
 
 def question(path: str) -> queries.Question:
-    """A path without its content, not even its hash."""
+    """Ask about a path without its content, not even its hash."""
     return queries.file(path, content=False, max=0)
 
 
 def paths(spec: Value, *, nodes: bool) -> set[str]:
-    """What has to be looked at on the host. An offline tree has no nodes of its own: `nodes` is false there."""
+    """Return the paths to look at on the host.
+
+    nodes: false for an offline tree, which has no nodes of its own.
+    """
     found: set[str] = set()
     for _device, path, edits in document_rules.all_edits(spec):
         if nodes:
@@ -41,7 +44,7 @@ def host_path(node: Value) -> str:
 
 
 def check(spec: Value, obs: Observation, *, nodes: bool) -> Iterator[tuple[str, Problem]]:
-    """Needs the answers for paths()."""
+    """Yield the problems of a spec on its host, each with its device. It needs the answers for paths()."""
     for device, path, edits in document_rules.all_edits(spec):
         yield from ((device, p) for p in _not_sent(edits, path, nodes=nodes))
         if nodes:
@@ -55,7 +58,7 @@ def check(spec: Value, obs: Observation, *, nodes: bool) -> Iterator[tuple[str, 
 
 
 def _not_sent(edits: Value, path: str, *, nodes: bool) -> Iterator[Problem]:
-    """What nobody could look for."""
+    """Yield a problem for each path that was not sent, so the check could not look for it."""
     wanted = [(place, host_path(node)) for place, node in document_rules.entries(edits, path, "deviceNodes") if nodes]
     wanted += [
         (place, str(mount.get("hostPath", "")))
@@ -70,7 +73,11 @@ def _not_sent(edits: Value, path: str, *, nodes: bool) -> Iterator[Problem]:
 
 
 def seen(obs: Observation, path: str) -> Value:
-    """The answer about a path; {} where it was not asked for or could not be answered, so nothing is said about it."""
+    """Return the answer about a path.
+
+    The result is {} if the path was not asked for or could not be answered, so nothing is reported
+    about it.
+    """
     if not path.startswith("/") or not obs.asked(question(path)):
         return {}
     answer = obs.attempt(question(path))
@@ -88,7 +95,7 @@ KINDS = {
 
 
 def of_directory(directory: str, answer: Value) -> Iterator[Problem]:
-    """Tell what keeps engines from listing a directory of specs that is there."""
+    """Yield what keeps engines from listing a directory of specs that is there."""
     mode, kind = int(answer.get("mode") or 0), str(answer.get("type"))
     if not answer.get("exists"):
         return
@@ -102,13 +109,16 @@ def of_directory(directory: str, answer: Value) -> Iterator[Problem]:
 
 
 def is_link(path: str, answer: Value) -> bool:
-    """Whether the last part of the path is a link; links above it are followed by everyone."""
+    """Tell whether the last part of the path is a link; links above it are followed by everyone."""
     name = posixpath.basename(posixpath.normpath(path))
     return any(posixpath.basename(link) == name for link in answer.get("links") or ()) or answer.get("type") == "link"
 
 
 def _node(node: Value, path: str, answer: Value) -> Iterator[Problem]:
-    """The library asks with lstat; a node with type and major is not asked for, and kept as it is."""
+    """Check a node as the library does, which asks with lstat.
+
+    The library does not ask for a node with type and major, and keeps it as it is.
+    """
     where, kind, major = host_path(node), node.get("type", ""), node.get("major") or 0
     whole = bool(kind) and (major != 0 or kind == "p")
     if not answer:

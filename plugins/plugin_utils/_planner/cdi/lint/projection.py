@@ -75,13 +75,17 @@ KEEP: Mapping[str, Any] = {
 
 
 def specs(directory: str, directories: Iterable[str], known: Sequence[str] = ()) -> queries.Question:
-    """A CDI directory: all that is in it by kind and mode, and what engines read of it, where that lies in one of the directories."""
+    """Ask for a CDI directory.
+
+    The answer has all that is in it by kind and mode, and what engines read of it if that lies in
+    one of the directories.
+    """
     question = queries.glob(f"{directory.rstrip('/')}/*", KEEP, max=1 << 20)  # a spec of eight GPUs, all cut up, takes a fifth of it
     return of_specs(question, directories, known)
 
 
 def of_specs(question: queries.Question, directories: Iterable[str], known: Sequence[str] = ()) -> queries.Question:
-    """The same question, for which only specs in these directories are read, and of them what may travel.
+    """Return the question, for which only specs in these directories are read, and only what may travel.
 
     known: paths that the asker itself has given; the names in them are no news.
     """

@@ -27,9 +27,10 @@ BLOCK = "A container with this device does not start where the OCI runtime check
 
 @dc.dataclass(frozen=True)
 class Rule:
-    """One rule: what it says, what an engine does when it is broken, and the remedy.
+    """A rule: what it demands, what an engine does when it is broken, and the remedy.
 
-    of_nvidia: the remedy where it is about a node of NVIDIA's driver or a program of NVIDIA's toolkit; '' where that is no other one.
+    of_nvidia: the remedy for a node of NVIDIA's driver or a program of NVIDIA's toolkit; '' if it
+    is the same.
     """
 
     level: Literal["error", "warning", "note"]
@@ -250,7 +251,7 @@ RULES: Mapping[str, Rule] = {
 
 @dc.dataclass(frozen=True)
 class Finding:
-    """One rule that is broken in one place."""
+    """A rule that is broken in one place."""
 
     rule: str
     file: str
@@ -265,7 +266,7 @@ class Finding:
         return rule.of_nvidia if rule.of_nvidia and NVIDIAS.fullmatch(self.subject) else rule.remedy
 
     def plain(self) -> dict[str, Any]:
-        """As the module returns it."""
+        """Return the finding as the module returns it."""
         rule = RULES[self.rule]
         return {
             "file": self.file,
@@ -280,5 +281,5 @@ class Finding:
 
 
 def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Each once, by file and line."""
+    """Return each finding once, by file and line."""
     return tuple(sorted(set(findings), key=lambda f: (f.file, f.line or 0, f.rule, f.message, f.device)))

@@ -33,7 +33,10 @@ FAILED = {"too-large": "not-looked-at", "timeout": "not-looked-at", "outside": "
 
 @dc.dataclass(frozen=True)
 class Report:
-    """Sorted qualified names that an engine with the newest library resolves, and the findings."""
+    """The result of the check.
+
+    devices: sorted qualified names that an engine with the newest library resolves.
+    """
 
     devices: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -43,7 +46,7 @@ class Report:
 
 
 def dirs(policy: Policy) -> tuple[str, ...]:
-    """Lowest priority first."""
+    """Return the CDI directories, lowest priority first."""
     return policy.cdi_spec_dirs or CDI_DIRS
 
 
@@ -58,7 +61,11 @@ def questions(policy: Policy) -> list[queries.Question]:
 def text_problems(
     data: bytes, release: releases.LibraryRelease = releases.NEWEST
 ) -> tuple[SpecDocument | None, tuple[schema.Problem, ...]]:
-    """A file's bytes as the library takes them: the document, and why it is dropped, () where it is not."""
+    """Read a file's bytes as the library does.
+
+    Return the document, None if the bytes are not one, and the reasons why the library drops it, ()
+    if it takes it.
+    """
     try:
         text = yaml.read(data)
     except yaml.Unreadable as error:
@@ -68,7 +75,7 @@ def text_problems(
 
 
 def report(policy: Policy, obs: Observation, cap: str) -> Report:
-    """The whole check. Raises NeedMore for what is to be looked at on the host."""
+    """Run the whole check. Raise NeedMore for what is to be looked at on the host."""
     findings: list[Finding] = []
     loaded: list[Loaded] = []
     stopped = False
@@ -117,7 +124,7 @@ def _writable(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _file(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
-    """What its name, its kind and its mode say."""
+    """Yield what is wrong with the name, the kind and the mode of a file."""
     name, kind = posixpath.basename(path), answer.get("type")
     if not lookup.is_read(path):
         yield from _not_read(path, name, answer)
@@ -145,7 +152,7 @@ def _not_read(path: str, name: str, answer: Mapping[str, Any]) -> Iterator[Findi
 
 
 def _read(path: str, answer: Mapping[str, Any], cap: str) -> tuple[list[Finding], SpecDocument | None]:
-    """What its text says, and the document where the newest library takes it."""
+    """Return the findings about a file's text, and the document if the newest library takes it."""
     if not lookup.is_read(path) or answer.get("type", "file") != "file":
         return [], None
     if "error" in answer:
@@ -175,7 +182,7 @@ def content_bytes(answer: Mapping[str, Any]) -> bytes:
 
 
 def _device(path: str, document: SpecDocument | None) -> str:
-    """The qualified name of the device that a place belongs to, where it has one."""
+    """Return the qualified name of the device that a place belongs to, '' if it has none."""
     index = path.removeprefix("devices[").partition("]")[0]
     if document is None or not path.startswith("devices[") or not index.isdigit():
         return ""
@@ -202,7 +209,10 @@ def _nodes_of_tree(policy: Policy) -> list[queries.Question]:
 
 
 def _shows_nodes(policy: Policy, obs: Observation) -> bool:
-    """Tell whether a tree has nodes of the driver, as an image has none: then its /dev is judged like a host's."""
+    """Tell whether a tree has nodes of the driver: then its /dev is judged like a host's.
+
+    An image has none.
+    """
     return any(path.startswith("/dev/nvidia") for path in gpus.nodes(obs, gpus.dev_root(policy)))
 
 

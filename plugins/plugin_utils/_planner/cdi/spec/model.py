@@ -14,7 +14,11 @@ KIND = "nvidia.com/gpu"
 
 @dc.dataclass(frozen=True)
 class DeviceNode:
-    """A node for the container. What is None is taken from the host's node when the container starts; what is recorded wins over it."""
+    """A node for the container.
+
+    What is None is taken from the host's node when the container starts. What is recorded wins over
+    it.
+    """
 
     path: str
     host_path: str = ""
@@ -52,7 +56,7 @@ class NetDevice:
 
 @dc.dataclass(frozen=True)
 class Edits:
-    """What changes in a container. `rdt` is kept as it was read: this collection never writes it."""
+    """The changes to a container. `rdt` is kept as it was read: this collection never writes it."""
 
     env: tuple[str, ...] = ()
     device_nodes: tuple[DeviceNode, ...] = ()
@@ -89,7 +93,7 @@ VOID_MOUNT = Mount("/dev/null", "/var/run/nvidia-container-devices/void", ("ro",
 
 
 def combine(*parts: Edits) -> Edits:
-    """Several edits as one, without doubles; env and hooks keep their order, which counts."""
+    """Combine several edits into one, without doubles; env and hooks keep their order, which counts."""
 
     def joined(field: str) -> tuple[Any, ...]:
         return tuple(dict.fromkeys(entry for part in parts for entry in getattr(part, field)))
@@ -126,7 +130,7 @@ NEEDED = {cls: tuple(f.name for f in dc.fields(cls) if f.default is dc.MISSING) 
 
 
 def to_document(spec: Spec) -> dict[str, Any]:
-    """The spec as plain values under CDI's own keys; what is empty is left out."""
+    """Return the spec as plain values under CDI's own keys; what is empty is left out."""
     document: dict[str, Any] = {"cdiVersion": spec.version, "kind": spec.kind}
     if spec.annotations:
         document["annotations"] = dict(sorted(spec.annotations.items()))
@@ -162,7 +166,11 @@ def _entry(entry: Any, keys: Mapping[str, str]) -> dict[str, Any]:
 
 
 def from_document(document: Any) -> Spec:
-    """A document as values. Raises ValueError with one sentence where it cannot be a CDI spec; the rules of content are the validator's."""
+    """Return a document as values.
+
+    Raise ValueError with one sentence if it cannot be a CDI spec. The rules of content are the
+    validator's.
+    """
     top = _mapping(document, "the document")
     devices = _list(top.get("devices"), "devices")
     return Spec(

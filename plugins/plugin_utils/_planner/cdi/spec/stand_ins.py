@@ -18,27 +18,30 @@ REMEDY = "write it as JSON, or as YAML without tags, directives, complex keys an
 
 
 def hidden(text: str) -> bool:
-    """Whether something of a text was not sent."""
+    """Tell whether something of a text was not sent."""
     return STAND_IN.search(text) is not None
 
 
 def reads_otherwise(text: str) -> bool:
-    """Whether what was not sent is a number or a truth value without quotes that is read as another text than is written."""
+    """Tell whether a hidden text is a number or a truth value without quotes.
+
+    Such a text is read as another text than is written.
+    """
     found = STAND_IN.fullmatch(text)
     return found is not None and found.group(2) is not None
 
 
 def size(text: str) -> int:
-    """The bytes of a text in the file, where it was sent or one stand-in is all of it."""
+    """Return the bytes of a text in the file, if it was sent or one stand-in is all of it."""
     found = STAND_IN.match(text)
     return int(found.group(1) or found.group(3)) if found else len(text.encode("utf-8", "surrogatepass"))
 
 
 def spoken(text: str) -> str:
-    """A sentence for people: tags differ from host to host and from boot to boot."""
+    """Return a sentence for people, without tags: they differ from host to host and from boot to boot."""
     return STAND_IN.sub("(hidden)", text)
 
 
 def fault(found: Mapping[str, Any]) -> str:
-    """Why nothing of a file was sent, for people."""
+    """Return why nothing of a file was sent, for people."""
     return FAULTS.get(str(found.get("code")), "the scanner on the node reports no more details")

@@ -37,17 +37,17 @@ SPEC_RULES: tuple[tuple[str, str, Callable[[Spec], bool]], ...] = (
 
 
 def key(version: str) -> tuple[int, ...]:
-    """For comparisons; a leading v is tolerated, as on read."""
+    """Return a version for comparisons; a leading v is tolerated, as on read."""
     return tuple(int(part) for part in version.removeprefix("v").split("."))
 
 
 def lowest(versions: Iterable[str]) -> str:
-    """The lowest of the limits, '' when there is none."""
+    """Return the lowest of the limits, '' if there is none."""
     return min(versions, key=key, default="")
 
 
 def needs(spec: Spec) -> list[tuple[str, str]]:
-    """Version and reason of everything in the spec that needs more than the floor."""
+    """List version and reason of everything in the spec that needs more than the floor."""
     found = [
         (version, reason)
         for edits in (spec.edits, *(d.edits for d in spec.devices))
@@ -59,12 +59,12 @@ def needs(spec: Spec) -> list[tuple[str, str]]:
 
 
 def minimum(spec: Spec) -> str:
-    """The lowest version that the content allows."""
+    """Return the lowest version that the content allows."""
     return max((version for version, _reason in needs(spec)), key=key, default=FLOOR)
 
 
 def above(spec: Spec, cap: str) -> list[str]:
-    """What in the spec a consumer with this limit does not accept."""
+    """List what a consumer with this limit does not accept in the spec."""
     return [f"{reason} needs {version}" for version, reason in needs(spec) if key(version) > key(cap or UNKNOWN_CAP)]
 
 
@@ -73,7 +73,10 @@ DROPPABLE: Mapping[str, str] = {"additional_gids": "additional group ids", "net_
 
 
 def fit(spec: Spec, cap: str) -> tuple[Spec, tuple[str, ...]]:
-    """The spec without what its consumers do not accept and it can do without, and a sentence about each loss."""
+    """Return the spec without what its consumers do not accept, and a sentence about each loss.
+
+    Only what a spec can do without is left out.
+    """
     too_new = {reason: needed for needed, reason in needs(spec) if key(needed) > key(cap or UNKNOWN_CAP)}
     fields = [field for field, reason in DROPPABLE.items() if any(reason in known for known in too_new)]
     empty = {field: None if field == "rdt" else () for field in fields}

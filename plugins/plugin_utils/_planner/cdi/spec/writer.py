@@ -22,7 +22,7 @@ UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 
 
 def render(spec: Spec) -> str:
-    """The whole file."""
+    """Return the whole file as text."""
     return HEADER + "---\n" + "".join(f"{line}\n" for line in _mapping(to_document(spec), 0))
 
 
@@ -34,7 +34,7 @@ def _mapping(value: dict[str, Any], depth: int) -> list[str]:
 
 
 def _item(prefix: str, value: Any, depth: int) -> list[str]:
-    """`prefix` with a value behind it, or beneath it when the value has parts."""
+    """Write `prefix` with a value behind it, or beneath it if the value has parts."""
     if isinstance(value, dict):
         return [prefix, *_mapping(value, depth)] if value else [f"{prefix} {{}}"]
     if isinstance(value, list):
@@ -61,7 +61,7 @@ def _text(value: str) -> str:
 
 
 def plain(value: str) -> bool:
-    """Whether it needs no quotes."""
+    """Tell whether a text needs no quotes."""
     return bool(PLAIN.fullmatch(value)) and not WORDS.fullmatch(value)
 
 
