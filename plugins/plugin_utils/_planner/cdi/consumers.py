@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 PODMAN = traits.PODMAN
 APPTAINER, SINGULARITY, ENROOT, CLI = "apptainer", "singularity", "enroot", "nvidia-container-cli"
 QUESTION = queries.which([PODMAN, APPTAINER, SINGULARITY, ENROOT, CLI])
-# Of a program that no package brought. Every Podman since 4.7 reads it, and every SingularityCE with CDI.
+# The newest version for a program that no package brought. Every Podman since 4.7 reads it, and every SingularityCE with CDI.
 UNKNOWN = "0.6.0"
 # The packages of each, as their projects and distributions name them.
 PACKAGES = {PODMAN: (PODMAN,), APPTAINER: (APPTAINER,), SINGULARITY: ("singularity-ce", "singularity-container")}
@@ -37,7 +37,7 @@ class Consumer:
     name: str
     version: str
     newest: str
-    directories: tuple[str, ...] = CDI_DIRS  # () where it is told in which ones it looks
+    directories: tuple[str, ...] = CDI_DIRS  # () if it is told which ones to read
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -61,8 +61,8 @@ def podman(policy: Policy, obs: Observation) -> tuple[Consumer, ...]:
 def read_podmans_version(policy: Policy, obs: Observation) -> str | None:
     """Return the version of this host's Podman, "" if no package brought it, None if there is none.
 
-    In a tree without its package, take the version option if Podman is the only engine that is
-    asked for. With another engine the version could be that engine's.
+    In a tree without its package, the option engine_version gives it if no other engine is asked
+    for whose version that could be.
     """
     alone = policy.root != "/" and policy.engines == (PODMAN,)
     version = find_packaged(obs, PODMAN) or (policy.engine_version if alone else "")

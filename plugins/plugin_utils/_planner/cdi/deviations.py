@@ -13,7 +13,7 @@ import dataclasses as dc
 
 @dc.dataclass(frozen=True)
 class Deviation:
-    """An intended difference; `issues` are those of users whom nvidia-ctk's way hurt."""
+    """An intended difference; `issues` come from users whom the way of nvidia-ctk hurt."""
 
     topic: str
     nvidia_ctk: str

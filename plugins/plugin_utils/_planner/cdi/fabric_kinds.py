@@ -26,7 +26,7 @@ UPSTREAM = tuple(f"{VENDOR}/{name}" for name in CLASSES.values())
 OPTIONS = {layouts.CHANNELS: "gpufleet_cdi_imex_channels", layouts.SWITCHES: "gpufleet_cdi_nvswitch"}
 EVERY = "all"
 NOT_ASKED = "no option asks for devices of this kind, or the host has none of them"
-# What a person has to know who misses them. docs/cdi.md says it at length.
+# Advice for a person who misses them. docs/cdi.md has it at length.
 ADVICE = (
     "Containers with a GPU get NVSwitches and IMEX channels only if they ask for them. "
     "Ordinary CUDA and NCCL on HGX need neither. Fabric Manager or switch tools in a container ask for "
@@ -75,7 +75,7 @@ def not_asked(policy: Policy) -> tuple[str, ...]:
 def kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
     """List the kinds with their layouts.
 
-    A run for the whole host includes those that no option asks for, since they may have been there.
+    A run for the whole host includes kinds that no option asks for, since they may have been there.
     A single module has what its options name: other tasks write other kinds.
     """
     vendor = policy.cdi_vendor or VENDOR

@@ -105,7 +105,7 @@ def seen(policy: Policy, obs: Observation, wanted: str) -> File:
 def is_own(file: File) -> bool:
     """Tell whether this collection wrote a file, by its first line.
 
-    The node sends that line also of a file of which it sends nothing else.
+    The node sends that line even if it sends nothing else of the file.
     """
     first = str((file.fault or {}).get("begins") or "") + "\n"
     return (file.content or first).startswith(render.HEADER)
@@ -129,7 +129,7 @@ def elsewhere(policy: Policy, obs: Observation) -> tuple[File, ...]:
 
 
 def real_paths(policy: Policy, obs: Observation) -> frozenset[str]:
-    """Return where the specs of these kinds are, without any link on the way.
+    """Return the paths of the specs of these kinds, without any link on the way.
 
     Other directories may lead there as well.
     """

@@ -35,7 +35,7 @@ def cause(policy: Policy, obs: Observation, driver: Driver, file: File, spec: Sp
     """Return the cause by which devices of our file go once `spec` replaces it; None if none goes.
 
     Raise PlanError if a GPU may be there and does not answer. `decided` raises it if a newer CDI
-    version could lock out an engine that does not report what it reads.
+    version could lock out an engine that does not answer.
     """
     try:
         was = reader.parse(file.content or "")
@@ -70,7 +70,7 @@ def explained(
 def handed_over(policy: Policy, owner: str, gone: Plan, decided: Decided) -> Plan:
     """Return the plan by which our specs go, with its cause.
 
-    They go to another owner, or since nothing reads them. What the engines report is the cause,
+    They go to another owner, or because nothing reads them. The engines' answers give the cause,
     unless the policy names the owner.
     """
     theirs = owner == "toolkit"

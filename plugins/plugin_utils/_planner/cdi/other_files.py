@@ -32,7 +32,7 @@ REPLACED = "The spec of this host replaces it, and the journal keeps the file"
 
 
 def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
-    """Plan for a foreign spec at the path of this collection's own.
+    """Plan the handling of a foreign spec at the path of this collection's own.
 
     What cannot be read goes with advice. What a person wrote is refused.
     """
@@ -66,7 +66,7 @@ def fewer(found: Spec, spec: Spec) -> str:
 
 
 def nodes_of(spec: Spec) -> dict[str, set[str]]:
-    """Map each device to its nodes, with those that all devices of the file have."""
+    """Map each device to its nodes, including the nodes that the file gives to all its devices."""
     return {d.name: {node.path for edits in (d.edits, spec.edits) for node in edits.device_nodes} for d in spec.devices}
 
 
@@ -124,7 +124,7 @@ def parsed(file: File) -> Spec | None:
 
 
 def unread(file: File) -> str:
-    """Name the place where a file of which nothing was sent could not be read, and why."""
+    """Name the line at which a file could not be read, and why. The node sent nothing of such a file."""
     found = file.fault or {}
     return f"{file.path}, line {found.get('line')}: {stand_ins.fault(found)}"
 
@@ -152,7 +152,7 @@ def of_other(policy: Policy, file: File, mine: str, spec: Spec, *, outranks: boo
 
 
 def judged(policy: Policy, file: File, other: Spec, mine: str, spec: Spec, *, outranks: bool) -> Plan:
-    """Plan for another file of our kind: it goes, or it stays next to this collection's.
+    """Plan the handling of another file of our kind: it goes, or it stays next to this collection's.
 
     Raise PlanError if the two cannot be together.
     """
@@ -191,7 +191,7 @@ def of_management(file: File, state: Callable[[str], gpu_operator.State]) -> tup
     """Return what becomes of a spec for management containers, and why; () for any other file.
 
     Such a spec is made by `nvidia-ctk cdi generate --mode=management` or by a GPU Operator's
-    toolkit. state: gives the state of that toolkit, of which this file is a trace.
+    toolkit. state: gives the state of that toolkit. The file is a trace of it.
     """
     management = parsed(file) if file.path.endswith(reader.SUFFIXES) and MANAGEMENT in (file.content or "") else None
     if management is None or not management.kind.startswith(f"{MANAGEMENT}/"):

@@ -46,9 +46,9 @@ class Reader:
 class Placement:
     """The directories of specs on a host.
 
-    directories: all that a reader looks into, lowest priority first. common: those that every
-    reader has. place: the one for the specs of this host; '' if none is common, and on a usual
-    host.
+    directories: all that a reader looks into, lowest priority first. common: the directories of
+    every reader. place: the directory for the specs of this host; '' if none is common, and on a
+    usual host.
     """
 
     directories: tuple[str, ...]
@@ -123,11 +123,11 @@ def find(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Cons
 
 
 def looking(policy: Policy, instances: Iterable[Instance], consumers: Iterable[Consumer], now: str = "") -> tuple[Reader, ...]:
-    """Return the readers that a spec has to reach.
+    """Return the readers that a spec has to reach; () if no engine is managed.
 
-    These are the managed engines, and others that find a spec where it is, or usually is. Those
-    others keep a spec where it is, and choose no place for one. Others that look elsewhere by their
-    own setting are left to the person who set it.
+    These are the managed engines, and others that find a spec in its present place or in the usual
+    one. Those others keep a spec in its place, and choose no place for one. Others that look
+    elsewhere by their own setting are left to the person who set it.
     """
     found = tuple(instances)
     managed = [i for i in found if i.cdi.able and not i.refusal and refusals.chosen(policy, i)]

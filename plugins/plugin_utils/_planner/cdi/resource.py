@@ -66,7 +66,7 @@ AFTER_INSTALLATION: transaction.Command = {
 MAKE_NODES = "Set gpufleet_device_nodes: present and run the playbook site, or run nvidia-smi -L and nvidia-modprobe -c 0 -u; then again"
 ADD_NODES = "Add the nodes to the tree, or take its /dev/nvidia* out: then the spec has the nodes that the driver would make"
 MODE = "0644"  # rootless engines read it as well
-# Layouts whose files go where nothing of theirs is on offer, and why.
+# Layouts whose files go if nothing of theirs is on offer, and why.
 GOING = {layouts.BY_SHARING: "no GPU is shared in this way", layouts.FABRIC: fabric_kinds.NOT_ASKED}
 
 
@@ -78,10 +78,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class Made:
-    """The specs as they have to be, by kind.
-
-    source: what listed the devices. notes: what a person should know.
-    """
+    """The specs as they have to be, by kind. source: what listed the devices. notes: what a person should know."""
 
     specs: Mapping[str, build.Generated]
     source: str
@@ -147,10 +144,7 @@ def outcome(
 
 
 def watched(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Plan, Made], program: str) -> Plan:
-    """Plan what sees between two runs whether the specs that this run leaves are true.
-
-    A watch that goes follows its spec.
-    """
+    """Plan the watch that sees between two runs whether the specs of this run are true. A watch that goes follows its spec."""
     if host.skipped or policy.root != "/":
         return Plan()
     written = {c["path"]: staleness_guard.digest(c["content"]) for c in done[0].changes if c["op"] == "write"}
@@ -186,10 +180,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 
 def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str) -> HostDecision:
-    """Build the parts of a record that this resource reads, for the single module.
-
-    The single module does what its options ask for.
-    """
+    """Build the parts of a record that this resource reads, for the single module, which does what its options ask for."""
     return HostDecision(
         decisions=(),
         refused=(),
@@ -206,7 +197,7 @@ def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str)
 
 
 def own_paths(policy: Policy) -> tuple[str, ...]:
-    """Return the files that a spec of these kinds is in, and those that go with it."""
+    """Return the files that hold specs of these kinds, and the files that go with them."""
     others = (REFRESH_FILE, *cdi_refresh.MASKS.values()) if files.shared_kind(policy) else ()
     return (*(files.path(policy, name) for name, _layout in files.kinds(policy)), *others)
 
@@ -219,10 +210,7 @@ def taken_over(policy: Policy, obs: Observation) -> tuple[str, ...]:
 
 
 def withdraw(policy: Policy, obs: Observation, why: str, of: tuple[str, ...] = (), but: frozenset[str] = frozenset()) -> Plan:
-    """Plan the removal of our specs.
-
-    of: the layouts whose files go, empty for all. but: the kinds that stay.
-    """
+    """Plan the removal of our specs. of: the layouts whose files go, empty for all. but: the kinds that stay."""
     going = [name for name, layout in files.kinds(policy) if name not in but and (not of or layout in of)]
     own = [files.seen(policy, obs, files.path(policy, name)) for name in going]
     own += () if of or but else files.elsewhere(policy, obs)
@@ -249,7 +237,7 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
     look = inventory.observe(policy, obs, driver.gpus)
     make_of = functools.partial(generated, policy, host, driver_part.of_driver(policy, obs, host, driver))
     made = make_of(look)
-    require_nodes(policy, obs, made)  # before anybody uses the GPUs: NVML makes missing nodes when root asks it, also in check mode
+    require_nodes(policy, obs, made)  # before a source uses the GPUs: NVML makes missing nodes if root asks it, also in check mode
     if policy.root != "/":
         return made
     known = sources.recalled(look, recorded(policy, obs))
@@ -319,16 +307,13 @@ def recorded(policy: Policy, obs: Observation) -> list[Spec]:
 
 
 def verdicts(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> tuple[staleness.Verdict, ...]:
-    """Judge whether the specs on this host are still true.
-
-    These are our files, and nvidia-cdi-refresh's if it exists.
-    """
+    """Judge whether the specs on this host are still true: our files, and nvidia-cdi-refresh's if it exists."""
     files.look_into(policy, obs)
     own = [files.path(policy, name) for name, _layout in files.kinds(policy)]
     refreshed = [cdi_refresh.refresh(policy, obs).output] if files.shared_kind(policy) else []
     wanted = [p for p in dict.fromkeys((*own, *refreshed)) if p in own or files.seen(policy, obs, p).exists]
     found = [v for v in (verdict(policy, obs, host, driver, p) for p in wanted) if v]
-    return tuple(sorted(found, key=lambda v: not files.seen(policy, obs, v.path).exists))  # those that were withdrawn last
+    return tuple(sorted(found, key=lambda v: not files.seen(policy, obs, v.path).exists))  # withdrawn files come last
 
 
 def verdict(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, of: str) -> staleness.Verdict | None:
@@ -341,17 +326,14 @@ def verdict(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
 
 
 def writer(policy: Policy, obs: Observation, file: File) -> staleness.Writer:
-    """Tell who wrote a spec, by its first line, else by the place where nvidia-cdi-refresh puts its own."""
+    """Tell who wrote a spec, by its first line, else by the path that nvidia-cdi-refresh writes to."""
     if files.is_own(file):
         return "collection"
     return "toolkit" if files.shared_kind(policy) and file.path == cdi_refresh.refresh(policy, obs).output else "other"
 
 
 def start_refresh(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
-    """Plan to let nvidia-cdi-refresh write its file again if that makes it fresh.
-
-    A driver that does not work is not asked.
-    """
+    """Plan to let nvidia-cdi-refresh write its file again if that makes it fresh. A driver that does not work is not asked."""
     if host.cdi_owner != "toolkit" or policy.root != "/" or driver.state != "ok":
         return Plan()
     output = cdi_refresh.refresh(policy, obs).output
@@ -377,10 +359,7 @@ def is_right(policy: Policy, file: File, spec: Spec) -> bool:
 
 
 def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Callable[[str], staleness.Verdict | None]) -> Plan:
-    """Plan to write a spec, if the file is not right already.
-
-    judged: gives the verdict on a file, which is asked for only if it is written.
-    """
+    """Plan to write a spec that is not right yet. judged: gives the verdict on a file; it is called only for a file that is written."""
     file = place(policy, obs, spec)
     if is_right(policy, file, spec):
         return Plan()
@@ -418,7 +397,7 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
 
 
 def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
-    """Plan for other files that define our devices: what nvidia-ctk wrote goes.
+    """Plan the handling of other files that define our devices: what nvidia-ctk wrote goes.
 
     Raise PlanError if engines would drop or hide our spec for another.
     """
@@ -440,10 +419,7 @@ def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
 
 
 def of_management(policy: Policy, obs: Observation, state: Callable[[str], gpu_operator.State]) -> tuple[Leftover, ...]:
-    """Return the specs for management containers that this collection did not write.
-
-    state: gives the state of the GPU Operator's toolkit that left a file.
-    """
+    """Return the specs of others for management containers. state: gives that of the GPU Operator's toolkit that left a file."""
     own = {files.path(policy, name) for name, _layout in files.kinds(policy)}
     every = [file for directory in files.directories(policy) for file in obs.glob(f"{directory}/*") if not files.is_own(file)]
     return tuple(left for file in every if file.path not in own for left in other_files.of_management(file, state))

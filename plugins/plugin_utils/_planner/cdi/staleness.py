@@ -235,7 +235,7 @@ def new_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[S
 def swapped_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[Stale]:
     """Find names that mean another GPU than when the spec was made.
 
-    A container would start, with someone else's GPU.
+    A container would start, with a GPU that it was not meant to get.
     """
     for g in gpus:
         now = f"/dev/nvidia{g.minor}"

@@ -34,13 +34,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing i
 NAME = "cdi-watch"
 SERVICE, PATH, TIMER = f"gpufleet-{NAME}.service", f"gpufleet-{NAME}.path", f"gpufleet-{NAME}.timer"
 UNITS = (SERVICE, PATH, TIMER)
-# Another unit where nvidia-cdi-refresh owns the spec: systemd would not see that the text of one that it knows has changed.
+# Another unit for a spec that nvidia-cdi-refresh owns: systemd would not see that the text of a unit that it knows has changed.
 REFRESH_NAME = "cdi-refresh"
 REFRESH_UNITS = (f"gpufleet-{REFRESH_NAME}.path",)
 WATCHES = ((NAME, UNITS), (REFRESH_NAME, REFRESH_UNITS))
 ASIDE = f"{JOURNAL_DIR}/aside"
 RUNNING = f"/run/gpufleet-{NAME}.lock"
-AT_BOOT = 60  # seconds that engines wait for it: a GPU that hangs holds whoever reads of it
+AT_BOOT = 60  # seconds that engines wait for it: a GPU that hangs blocks every reader of its files
 WHY = "the host may change between two runs, and containers must not start with a stale spec"
 # New capability nodes come with MIG instances, a new list of modules with a driver. %v is the running kernel.
 CHANGES = "PathChanged=/dev/nvidia-caps\nPathChanged=/lib/modules/%v/modules.dep\n"
@@ -50,7 +50,7 @@ VERSION = (r"(\d+\.\d+(?:\.\d+)?)",)
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """List the questions; where nothing is watched, small files show whether something was."""
+    """List the questions. If nothing is watched, a few small files show whether something was."""
     aside = queries.glob(f"{ASIDE}/*", content=False)
     if policy.cdi_refresh == "watch" or policy.state == "absent":
         return [*(q for name, units in WATCHES for q in host_service.questions(name, units)), aside]
@@ -64,7 +64,7 @@ def withdrawn(obs: Observation, path: str) -> bool:
 
 
 def plan(policy: Policy, obs: Observation, owner: str, specs: Mapping[str, tuple[str, Spec]], program: str) -> Plan:
-    """Plan the watch.
+    """Plan the watch, or its removal if the policy asks for none.
 
     specs: path -> (hash, spec) of the files as they are after this run.
     """
@@ -147,7 +147,7 @@ def groups(finds: Iterable[str], text: str) -> list[str | None]:
 
 
 def without(policy: Policy, obs: Observation, why: str, *names: str) -> Plan:
-    """Plan for no watch of these names. A watch that was never there costs no question."""
+    """Plan the removal of the watches of these names. A watch that was never there costs no question."""
     watched = [(name, units) for name, units in WATCHES if name in names and obs.file(host_service.drop_in(name)).exists]
     return merge([host_service.plan_absent(policy, obs, name, units, why) for name, units in watched])
 

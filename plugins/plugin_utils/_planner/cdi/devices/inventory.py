@@ -251,7 +251,7 @@ def mig_devices(seen: Board, reported: GpuFacts) -> tuple[MigDevice, ...]:
     """Return the MIG devices of a GPU, from what was seen and what a source reported.
 
     They are matched by instance if the source knows instances (NVML), else by count (nvidia-smi).
-    If the counts differ, those that were seen stay.
+    If the counts differ, the devices that were seen stay.
     """
     if not reported.devices:
         return seen.devices if reported.mig is None else ()

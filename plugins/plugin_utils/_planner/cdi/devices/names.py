@@ -18,7 +18,7 @@ INDEX, UUID, TYPE_INDEX = "index", "uuid", "type-index"
 DEFAULT = (INDEX, UUID)
 DIGIT_NAMES = "0.5.0"  # a library below it drops a file with a name that begins with a digit
 DEVICE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
-# What names say about a device, read back from our spec.
+# Facts about a device in its name, read back from our spec.
 BY_INDEX = re.compile(r"(?:gpu|mig)?(\d{1,9})(?::(\d{1,9}))?")
 BY_MODEL = re.compile(r".*-mig-(?P<profile>[0-9a-z.+-]+)-\d{1,9}:\d{1,9}")
 MODEL_NOISE = re.compile(r"\b(nvidia|geforce|tesla|graphics|device)\b")

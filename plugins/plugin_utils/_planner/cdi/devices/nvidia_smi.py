@@ -51,7 +51,7 @@ def facts(policy: Policy, obs: Observation) -> SourceAnswer:
             return SourceAnswer(SOURCE, None, f"nvidia-smi could not be run ({why(said)})")
     migs = mig_devices(listed.stdout)
     found = [(line, ROW.fullmatch(line.strip())) for line in rows.stdout.splitlines() if line.strip()]
-    if not found:  # it says so where there is no GPU; silence is no such word
+    if not found:  # nvidia-smi reports that there is no GPU; no output is not such a report
         return SourceAnswer(SOURCE, None, "nvidia-smi prints nothing")
     gpus = tuple(gpu_facts(match, migs) for _line, match in found if match)
     if len(gpus) != len(found):

@@ -35,11 +35,11 @@ def question(policy: Policy, obs: Observation, source: str) -> queries.Question:
 
 
 def library(policy: Policy, obs: Observation) -> str:
-    """Return the path of NVML in a driver root of its own.
+    """Return the path of NVML in the driver's own root, '' to leave the choice to the loader.
 
-    The result is '' if the loader has to choose, which knows every folder. A library that an
-    absolute link leads to is passed over: the host follows the link out of the root, to nothing or
-    to another driver.
+    The loader knows every folder, so '' is enough for a driver without a root of its own. A library
+    that an absolute link leads to is passed over: the host follows the link out of the root, to
+    nothing or to another driver.
     """
     if policy.cdi_driver_root.rstrip("/") == "":
         return ""
@@ -81,9 +81,9 @@ def refuse(policy: Policy, obs: Observation, error: Mapping[str, Any]) -> None:
 
 
 def remedy(policy: Policy, obs: Observation, code: int) -> str:
-    """Return what helps against one of the fatal codes, and where.
+    """Return the remedy for one of the fatal codes.
 
-    A host that is a container has the driver of the host outside.
+    If this host is a container, the remedy is for the host outside, which has the driver.
     """
     inside = outer_host.kind(policy, obs)
     return f"On the host outside of this container ({inside}): {FATAL[code]}" if inside else FATAL[code]

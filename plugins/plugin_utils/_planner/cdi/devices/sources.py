@@ -58,8 +58,8 @@ def unserved(seen: Hardware, facts: inventory.SourceAnswer) -> tuple[str, ...]:
 def recalled(seen: Hardware, specs: Iterable[Spec]) -> Hardware:
     """Return the hardware with the UUIDs and counts that our own specs record for the very same nodes.
 
-    What the specs do not know stays open. The instances of a MIG device are in its capability
-    nodes, so a device counts as the same one only if those are the same.
+    Values that the specs do not know stay unknown. The instances of a MIG device are in its
+    capability nodes, so a device counts as the same one only if those are the same.
     """
     devices = [(frozenset(n.path for n in d.edits.device_nodes), d) for spec in specs for d in spec.devices if d.name != names.ALL]
     return dc.replace(seen, boards=tuple(recalled_board(seen, board, devices) for board in seen.boards))

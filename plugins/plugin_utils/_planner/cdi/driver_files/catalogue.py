@@ -52,7 +52,7 @@ BINARIES = {
 FIRMWARE_ROOTS = ("/lib/firmware/updates/*", "/lib/firmware/updates", "/lib/firmware/*", "/lib/firmware")
 FIRMWARE_NAMES = ("gsp*.bin", "ucodes*.bin")
 
-# Configuration that loaders of vendor libraries read. Folder on the host does not matter, the one in the container is where they look.
+# Configuration that loaders of vendor libraries read. They look in these folders of the container; the folder on the host does not matter.
 CONFIG_ROOTS = ("/etc", "/usr/local/share", "/usr/share")
 CONFIGS = {
     "glvnd/egl_vendor.d/10_nvidia.json": ("/usr/share", "graphics"),

@@ -32,8 +32,8 @@ BITS_32 = tuple(folder.partition("*")[0].rstrip("/") for folder in catalogue.FOL
 class Match:
     """An entry of the listing.
 
-    path: where it was met. spot: where it stands, with the links of its folders resolved. real:
-    where it leads, '' for nowhere.
+    path: its place in the listing. spot: that place with the links of its folders resolved. real:
+    the place that it leads to, '' for nowhere.
     """
 
     path: str
@@ -104,10 +104,7 @@ def mounted(match: Match, container: str, driver_root: str) -> DriverFile:
 
 @dc.dataclass(frozen=True)
 class DriverFiles:
-    """The files that were found for one version of the driver.
-
-    missing: what should be there and is not. left_out: what is there and stays out of containers.
-    """
+    """The files found for one version of the driver. missing: what should be there; left_out: what stays out of containers."""
 
     version: str = ""
     folders: tuple[str, ...] = ()  # of its libraries
@@ -142,11 +139,7 @@ def own_list(policy: Policy) -> queries.Question:
 
 
 def listed(policy: Policy, obs: Observation) -> tuple[manifest.Listed, ...]:
-    """Return the driver's own list of its files.
-
-    The result is () if the driver ships none, or one in another form: names and folders tell nearly
-    as much.
-    """
+    """Return the driver's own list; () if it ships none or one in another form, since names and folders tell nearly as much."""
     content = obs.text(own_list(policy)["path"])
     try:
         return manifest.parse(content) if content else ()
@@ -282,10 +275,7 @@ def names_of(found: DriverFiles) -> set[str]:
 
 
 def elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
-    """Find the libraries in folders that only the loader's cache knows.
-
-    It takes two more looks, on the few hosts that need them. Raise NeedMore for each.
-    """
+    """Find the libraries in folders that only the loader's cache knows. It takes two more looks, on few hosts (NeedMore)."""
     where = roots.beneath(policy.cdi_driver_root, ld_cache.PATH)
     question = queries.file(where, keep=WHOLE)
     if not obs.asked(question):
@@ -328,11 +318,7 @@ def version_of(seen: Iterable[Match]) -> str:
 
 
 def driver_libraries(libraries: Iterable[Match], folders: tuple[str, ...], version: str) -> list[str]:
-    """List the paths of the driver's libraries.
-
-    Those with the driver's version in the name come first, folder by folder. Those that carry none
-    come last.
-    """
+    """List the paths of every library with the driver's version in its name, folder by folder, then those without a version."""
     libraries = list(libraries)
     places = (*folders, *(f"{folder}/{catalogue.VDPAU}" for folder in folders))
     mine = [m for m in libraries if m.name.endswith(f".so.{version}") and not is_xorg(m.path)]
@@ -381,7 +367,7 @@ def fits(name: str, features: frozenset[str], listed: Mapping[str, frozenset[str
 
 
 def xorg(seen: tuple[Match, ...], folders: tuple[str, ...], version: str) -> Iterator[Match]:
-    """Yield the modules of the X server, each from where a server on the host would look first."""
+    """Yield the modules of the X server, each from the place that a server on the host would search first."""
     inside = [f"{folder}/{part}" for folder in folders for part in catalogue.XORG_IN_LIBRARIES]
     outside = [f"{root}/{part}" for root in catalogue.XORG_ROOTS for part in catalogue.XORG_FOLDERS]
     by_spot = {m.spot: m for m in seen if m.type == "file" and is_xorg(m.path)}
@@ -390,7 +376,7 @@ def xorg(seen: tuple[Match, ...], folders: tuple[str, ...], version: str) -> Ite
 
 
 def configs(there: Mapping[str, Match], features: frozenset[str], machine: str) -> Iterator[tuple[Match, str]]:
-    """Yield the configuration files, each with the path where loaders in the container look for it."""
+    """Yield the configuration files, each with the path that loaders in the container look for."""
     for name, (home, feature) in catalogue.CONFIGS.items():
         cpu = next((cpu for cpu in catalogue.CPUS if f".{cpu}." in name), machine)
         if feature not in features or (machine and cpu != machine):
@@ -440,10 +426,7 @@ def first(there: Mapping[str, Match], paths: Iterable[str]) -> Match | None:
 
 
 def like(text: str, pattern: str) -> bool:
-    """Tell whether a text matches a pattern in which asterisks stand for any text.
-
-    fnmatch would compile a pattern for each kernel and driver.
-    """
+    """Tell whether a text matches a pattern with asterisks for any text. fnmatch would compile one for each kernel and driver."""
     begins, *parts = pattern.split("*")
     if not parts:
         return text == pattern

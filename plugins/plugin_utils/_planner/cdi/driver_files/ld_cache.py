@@ -17,7 +17,7 @@ PATH = "/etc/ld.so.cache"
 OLD, NEW = b"ld.so-1.7.0", b"glibc-ld.so.cache1.1"
 OLD_HEADER, OLD_ENTRY = struct.Struct("<12sI"), struct.Struct("<iII")
 NEW_HEADER, NEW_ENTRY = struct.Struct("<20sIIB3xI12x"), struct.Struct("<iIIIQ")
-# Kind of a library in the upper byte of its flags (sysdeps/generic/ldconfig.h); the lower one says ELF and libc6.
+# Kind of a library in the upper byte of its flags (sysdeps/generic/ldconfig.h); the lower byte stands for ELF and libc6.
 BITS_64 = {0x0300: "x86_64", 0x0A00: "aarch64"}
 MOST = 100_000  # entries; a real cache has some thousands at most
 

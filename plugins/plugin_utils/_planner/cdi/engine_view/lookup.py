@@ -72,6 +72,6 @@ def resolve(files: Iterable[Loaded]) -> Resolved:
             if other:
                 hidden.append((name, other, file))
             devices[name] = file
-    # A conflict in a lower directory takes the device away, even where a higher one has it once: it is deleted by its name at the end.
+    # A conflict in a lower directory takes the device away, even if a higher one has it once: the library deletes it by name at the end.
     left = {name: file for name, file in devices.items() if name not in conflicts}
     return Resolved(left, conflicts, tuple(h for h in hidden if h[0] in left))

@@ -60,7 +60,8 @@ def _normal(spec: Spec) -> tuple[object, ...]:
 def _normal_edits(edits: dict[str, object]) -> dict[str, object]:
     """Return the edits without the order that does not count.
 
-    Hooks run in their order and the last one of equal env keys wins, so those keep it.
+    Hooks run in their order, and the last one of equal env keys wins, so hooks and env keep their
+    order.
     """
     loose = ("device_nodes", "mounts", "net_devices", "additional_gids")
     return {k: _unordered(v) if k in loose and isinstance(v, tuple) else v for k, v in edits.items()}
@@ -69,5 +70,5 @@ def _normal_edits(edits: dict[str, object]) -> dict[str, object]:
 def _unordered(entries: tuple[object, ...]) -> object:
     try:
         return Counter(entries)
-    except TypeError:  # a value within is a table or an array, where none belongs
+    except TypeError:  # a value within is a table or an array, and must not be
         return sorted(map(repr, entries))

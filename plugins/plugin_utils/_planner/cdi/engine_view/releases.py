@@ -38,12 +38,12 @@ class LibraryRelease:
     needs_devices: bool = True
     root_closid: bool = False
     sorts_names: bool = False  # mounts of one depth by their names; the others keep the order
-    fills_mode: bool = False  # takes the mode of a node from the host, where the spec has none
+    fills_mode: bool = False  # takes the mode of a node from the host, if the spec has none
     # From 1.1.1 on, which has another reader of YAML (pkg/cdi/spec.go) and edits containers itself (internal/ociedit).
     exact: bool = False  # keys count in their own case only, and of a merge and a key the key wins
     short_names: bool = False  # a vendor or a class may have one character; it is a crash before
     no_permissions: bool = False  # knows the permissions `none`
-    replaces_variables: bool = False  # of the image; put behind them before
+    replaces_variables: bool = False  # of the image; earlier releases put theirs behind them
     maps_ids: bool = False  # of bind mounts in a container with a user namespace
 
     @property
@@ -75,7 +75,7 @@ LIBRARIES: Mapping[str, LibraryRelease] = {
     )
 }
 NEWEST = LIBRARIES["1.1.1"]
-# What the shape finds, and some release accepts all the same.
+# Rules of the shape whose breach some release accepts.
 HARMLESS = frozenset().union(*(library.harmless for library in LIBRARIES.values()))
 
 

@@ -82,7 +82,7 @@ class SpecDocument:
     else empty.
     """
 
-    value: Any  # a dict, or None where the file says nothing
+    value: Any  # a dict, or None if the file has no content
     lines: dict[str, int]
     fields: dict[str, int]  # "edits.netDevices" -> the first line with such a field
     problems: tuple[Problem, ...]
@@ -99,7 +99,7 @@ class SpecDocument:
 def fit(text: Document) -> SpecDocument:
     """Return the document as engines get it, all releases of the library together.
 
-    `fields` has all fields that are there, some of which only some releases know.
+    `fields` has every field that is there, also those that some releases do not know.
     """
     worker = _Fitter()
     worker.problems += [Problem("merged-key", "", f"the key {key} is there twice, by a merge", line) for key, line in text.merged_twice]

@@ -125,7 +125,7 @@ def _require_escapes(text: str, event: Any) -> None:
 def _more(events: Iterator[Any]) -> bool:
     try:
         return any(isinstance(event, yaml.DocumentStartEvent) for event in events)
-    except yaml_text.YamlError:  # no engine reads on after the first document, so nobody is hurt
+    except yaml_text.YamlError:  # no engine reads on after the first document, so this does no harm
         return True
 
 

@@ -43,7 +43,7 @@ FIXED: Mapping[str, tuple[int | str, int]] = {
 VOID = "NVIDIA_VISIBLE_DEVICES=void"
 ALL = names.ALL
 ASSUMED = "There is no /dev/nvidia* in this tree, so the CDI spec has the nodes that the driver would make, and none counts as missing"
-# Driver capabilities in the words of NVIDIA_DRIVER_CAPABILITIES. DRM nodes are of use to those that draw.
+# Driver capabilities in the words of NVIDIA_DRIVER_CAPABILITIES. DRM nodes are of use only for drawing.
 FEATURES = frozenset(("compute", "utility", "video", "graphics", "display", "ngx"))
 DRAWING = frozenset(("graphics", "display"))
 
@@ -55,13 +55,13 @@ class Options:
     kind: str = KIND
     cap: str = ""  # of the oldest consumer; '' is unknown
     node_attributes: Attributes = "static"
-    assume_nodes: bool = False  # a tree without a node of the driver: those that the driver would make are named all the same
+    assume_nodes: bool = False  # for a tree without nodes of the driver: name those that the driver would make
     features: frozenset[str] = FEATURES
     layout: str = layouts.WORKLOADS
     names: tuple[str, ...] = names.DEFAULT
     group_ids: bool = False
     above_cap: Literal["drop", "refuse"] = "drop"
-    void_mount: bool = True  # whether the host's NVIDIA runtime takes it for what it says
+    void_mount: bool = True  # whether the host's NVIDIA runtime takes it for "no devices"
 
 
 @dc.dataclass(frozen=True)

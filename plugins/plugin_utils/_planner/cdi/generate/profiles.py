@@ -42,7 +42,7 @@ ALWAYS = {
     "libGLX_nvidia": ("", "libGLX_indirect.so.0"),
     "libnvidia-opticalflow": ("libnvidia-opticalflow.so.1", "libnvidia-opticalflow.so"),
 }
-# Where loaders look without a cache, whatever the image: Debian's family, and everyone else.
+# Folders in which loaders look without a cache, whatever the image: Debian's family, and all others.
 LOADER_FOLDERS = ("/usr/lib/{cpu}-linux-gnu", "/usr/lib64")
 LOADER_FOLDERS_32 = ("/usr/lib/i386-linux-gnu", "/usr/lib")
 
@@ -84,7 +84,7 @@ def common(driver: DriverFiles, how: MountPlan) -> Edits:
 
 
 def for_agents(driver: DriverFiles) -> DriverFiles:
-    """Return the files without those that only drawing needs, as upstream's management mode does."""
+    """Return the files without what only drawing programs need, as upstream's management mode does."""
     programs = tuple(b for b in driver.binaries if catalogue.BINARIES.get(posixpath.basename(b.container)) != "display")
     return dc.replace(driver, platforms=(), xorg=(), files=(), binaries=programs)
 

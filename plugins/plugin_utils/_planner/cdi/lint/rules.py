@@ -257,8 +257,8 @@ class Finding:
     file: str
     message: str
     line: int | None = None
-    device: str = ""  # qualified, where it is one device's affair
-    subject: str = ""  # the path on the host that it is about
+    device: str = ""  # qualified name, if the finding concerns one device
+    subject: str = ""  # the path on the host that the finding is about
 
     @property
     def remedy(self) -> str:

@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
-# Written otherwise or with something behind it, such as a package manager's copy. What such a file says is not asked for.
+# An ending in another spelling, or with something behind it, such as a package manager's copy. The content of such a file is not asked for.
 SPEC_NAME = re.compile(r"\.(?:ya?ml|json)(?:[.~-].*)?\Z", re.IGNORECASE)
 FAILED = {"too-large": "not-looked-at", "timeout": "not-looked-at", "outside": "outside"}
 

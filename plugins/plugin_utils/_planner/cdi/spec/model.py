@@ -88,7 +88,7 @@ class Spec:
         return tuple(f"{self.kind}={d.name}" for d in self.devices)
 
 
-# The same in the words of a device plugin that asks by mounts; releases from 1.20.2 on know it (pkg/nvcdi/wrapper.go).
+# "No devices" in the form of a device plugin that asks by mounts; toolkit releases from 1.20.2 on know it (pkg/nvcdi/wrapper.go).
 VOID_MOUNT = Mount("/dev/null", "/var/run/nvidia-container-devices/void", ("ro", "nosuid", "nodev", "bind"))
 
 

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.
 # specs-go/version.go of the reference library; 0.1.0 and 0.2.0 are known to it but never sufficient.
 KNOWN = ("0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
 FLOOR = KNOWN[0]
-# Where no consumer's limit is known: what everything since containerd 1.7.12, CRI-O 1.28, Docker 25 and Podman 4.7 reads.
+# For hosts without a known limit of a consumer: what everything since containerd 1.7.12, CRI-O 1.28, Docker 25 and Podman 4.7 reads.
 UNKNOWN_CAP = "0.6.0"
 
 Rule = tuple[str, str, Callable[[Edits], bool]]
@@ -64,7 +64,7 @@ def minimum(spec: Spec) -> str:
 
 
 def above(spec: Spec, cap: str) -> list[str]:
-    """List what a consumer with this limit does not accept in the spec."""
+    """List what a consumer with this limit does not accept in the spec. cap: '' takes UNKNOWN_CAP."""
     return [f"{reason} needs {version}" for version, reason in needs(spec) if key(version) > key(cap or UNKNOWN_CAP)]
 
 
