@@ -40,7 +40,10 @@ BACK = "it was taken over before and exists again, so something writes it"
 
 @dc.dataclass(frozen=True)
 class FoundFile:
-    """One file with the tool's part in it. why, next: why it stays, and what ends that; '' where it is taken over."""
+    """A file that holds settings of the tool.
+
+    why and next: why the file stays, and what changes that. Both are '' if the file is taken over.
+    """
 
     layer: config.Layer
     judged: rules.Judged
@@ -58,16 +61,16 @@ class FoundFile:
 
     @property
     def by(self) -> str:
-        """Whose it is, as a reason."""
+        """Name the writer, as the reason of a plan."""
         return OPERATOR_WRITES if self.tool == rules.OPERATOR else WRITES
 
 
 def find(
     policy: Policy, obs: Observation, where: config.Paths, layers: tuple[config.Layer, ...], force: config.Effective, instance: Instance
 ) -> tuple[FoundFile, ...]:
-    """Drop-ins that are the tool's and nobody else's, in the directory that CRI-O reads and in the one that it does not.
+    """Find the drop-ins that the tool alone wrote, in the directory that CRI-O reads and in the one that it does not read.
 
-    Those of a GPU Operator's toolkit count once it is proven to be gone: its own cleanup leaves them on CRI-O.
+    Drop-ins of a GPU Operator's toolkit count once that toolkit is proven to be gone: its own cleanup leaves them on CRI-O.
     """
     own = {where.config, where.drop_in}
     tools = [layer for layer in layers if layer.path not in own and rules.is_of_tool(*_seen(layer))]
@@ -84,12 +87,15 @@ def _seen(layer: config.Layer) -> tuple[str, str, Mapping[str, Any]]:
 
 
 def _of_nvidia(layer: config.Layer) -> dict[str, Mapping[str, Any]]:
-    """The handlers of a file that run NVIDIA's runtime."""
+    """Return the handlers of a file that run NVIDIA's runtime, by name."""
     return {n: t for n, t in layer.handlers.items() if isinstance(t, Mapping) and low_level.nvidias(t.get("runtime_path"))}
 
 
 def candidates(layers: tuple[config.Layer, ...], force: config.Effective, tools: set[str]) -> Iterator[Mapping[str, Any]]:
-    """Every table that the tool may have taken for its source's default handler, runc or crun, as files say it and as CRI-O prints it."""
+    """Yield each table that the tool may have taken for its source's default handler, runc or crun.
+
+    Tables come from the files, and from CRI-O's own output.
+    """
     for source in (*(layer.handlers for layer in layers), force.handlers):
         for name, table in source.items():
             if name not in tools and not name.startswith("nvidia") and isinstance(table, Mapping):
@@ -97,7 +103,10 @@ def candidates(layers: tuple[config.Layer, ...], force: config.Effective, tools:
 
 
 def _free(obs: Observation, instance: Instance, layer: config.Layer) -> frozenset[str]:
-    """Handlers that may go with a file, no matter who wants them: of a toolkit container that is gone, and no pod was started with them."""
+    """Return the handlers that may go with a file even if gpufleet_handlers does not name them.
+
+    These belong to a toolkit container that is gone, and no pod was started with them. Empty if CRI-O does not answer: pods may use any.
+    """
     if not rules.is_of_operator(layer.handlers):
         return frozenset()
     try:
@@ -119,13 +128,19 @@ def _judged(
 
 
 def _comment(file: File) -> tuple[str, ...]:
-    """The tool writes none, so it is a person's, and is gone for good once the tool writes the file again."""
+    """Name the first comment of a file. Empty if it has none.
+
+    The tool writes no comment, so a person wrote it. It would be lost for good once the tool writes the file again.
+    """
     line = nvidia_ctk.commented(file.content or "")
     return (f"the comment in line {line}",) if line else ()
 
 
 def _is_back(policy: Policy, obs: Observation, file: File) -> tuple[str, str] | None:
-    """What was taken over and is there again is written by someone at each boot or run: two writers never come to rest."""
+    """Return (why, next) if a file that was taken over exists again. None otherwise.
+
+    Something writes it at each boot or run, and two writers would overwrite each other's work forever.
+    """
     kept = owned_file.originals(obs) if obs.asked(owned_file.ORIGINALS) else {}
     known = kept.get(file.path) or kept.get(file.real or file.path)
     if policy.adopt == "never" or not known or not owned_file.taken_away(known):
@@ -134,14 +149,17 @@ def _is_back(policy: Policy, obs: Observation, file: File) -> tuple[str, str] | 
 
 
 def _linked(policy: Policy, file: File) -> tuple[str, str] | None:
-    """What would go is the link's end, and CRI-O does not start with a link to nothing in its directory."""
+    """Return (why, next) if the file is a symbolic link. None otherwise.
+
+    A takeover would remove the link's target, and CRI-O does not start if its directory has a link to nothing.
+    """
     if not file.is_link or policy.adopt == "never":
         return None
     return f"it is a symbolic link to {file.real}", f"replace the link {file.path} by the file itself, and run again"
 
 
 def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...], free: frozenset[str]) -> tuple[str, str]:
-    """Why a file is not taken over, and what ends it; empty where it is."""
+    """Return (why, next): why a file is not taken over, and what changes that. Both are '' if it is taken over."""
     names = [h.name for h in policy.handlers]
     strange = [name for name in judged.handlers if name not in names and name not in free]
     if policy.adopt == "never":
@@ -170,14 +188,18 @@ def wants_handler(policy: Policy) -> bool:
 
 
 def _sleeping(policy: Policy, found: FoundFile) -> FoundFile:
-    """Let a file go that stays only because pods may use it: CRI-O does not read this directory, so no pod does."""
+    """Take over a file in the directory that CRI-O does not read, even if its handlers would keep it elsewhere.
+
+    Nothing in that directory is in force, so no pod uses it. The policy adopt: never, keys that the tool does not explain, and a file that
+    is back still count.
+    """
     if policy.adopt == "never" or found.keys or not found.why or found.why == BACK:
         return found
     return dc.replace(found, why="", next="")
 
 
 def named(layer: config.Layer, paths: tuple[rules.Path, ...]) -> tuple[str, ...]:
-    """Keys as a person finds them: by name where names are shown, else by line."""
+    """Name keys as a person finds them: by name if names are shown, otherwise by line."""
     doc = toml_file.read(layer.file)
     shown = {".".join(path) for path in crio_places.PLACES}
     found = []
@@ -199,7 +221,10 @@ def require_same_place(
     obs: Observation, instance: Instance, found: tuple[FoundFile, ...], desired: crio_plan.Desired, version: tuple[int, int],
     force: config.Effective,
 ) -> None:  # fmt: skip
-    """CRI-O looks for a container's state below runtime_root of its handler as it is now: another one, and it can stop none of them."""
+    """Raise PlanError if the replacement of a handler in use has another runtime_root.
+
+    CRI-O looks for a container's state below the present runtime_root of its handler. With another one it can stop none of them.
+    """
     usual = f"/run/{releases.default_runtime(version)}"
     for layer in taken(found):
         for name, table in layer.handlers.items():
@@ -214,7 +239,7 @@ def require_same_place(
 
 
 def _in_use(obs: Observation, instance: Instance, name: str, force: config.Effective) -> bool:
-    """Whether a pod may have been started with it; what CRI-O does not say counts as yes."""
+    """Tell whether a pod may have been started with the handler. If CRI-O gives no answer, it may have been. Can raise NeedMore."""
     if not instance.running or name not in force.handlers:
         return False
     if force.default == name:
@@ -227,7 +252,7 @@ def _in_use(obs: Observation, instance: Instance, name: str, force: config.Effec
 
 
 def allowed(layers: tuple[config.Layer, ...]) -> list[str]:
-    """Lines of `crio config` that go with these files."""
+    """Return patterns for the lines of `crio config` that go with these files."""
     lines = []
     for layer in layers:
         for name, table in layer.handlers.items():
@@ -237,7 +262,10 @@ def allowed(layers: tuple[config.Layer, ...]) -> list[str]:
 
 
 def completed(plan: Plan, found: tuple[FoundFile, ...], edited: tuple[Leftover, ...], programs: Mapping[str, str]) -> Plan:
-    """The plan, with what it takes over and what stays. programs: those of the wanted handlers afterwards."""
+    """Add to the plan what it takes over and what stays.
+
+    programs: those of the wanted handlers after the change.
+    """
     gone = [
         owned_file.remove(one.layer.file, why=f"{one.by}; {releases.DROP_IN} replaces it", cause="adoption") for one in found if not one.why
     ]
@@ -246,7 +274,7 @@ def completed(plan: Plan, found: tuple[FoundFile, ...], edited: tuple[Leftover, 
 
 
 def comes_back(obs: Observation, where: config.Paths) -> bool:
-    """state: absent: whether a drop-in of nvidia-ctk's, which we took over, is given back, and with it its handler."""
+    """Tell whether state: absent gives back a drop-in of nvidia-ctk's that this collection took over, and its handler with it."""
     return any(
         path.startswith(f"{where.directory}/") and path != where.drop_in and kept.get("now") is None
         for path, kept in owned_file.originals(obs).items()
@@ -271,7 +299,7 @@ def edited(
     policy: Policy, where: config.Paths, layers: tuple[config.Layer, ...], found: tuple[FoundFile, ...], force: config.Effective,
     programs: Mapping[str, str],
 ) -> tuple[Leftover, ...]:  # fmt: skip
-    """Handlers of NVIDIA's in a file that has other settings as well: up to 1.17 the tool edits the main file."""
+    """List NVIDIA's handlers in files that have other settings as well: up to 1.17 the tool edits the main file."""
     names = {h.name for h in policy.handlers}
     apart = {where.drop_in, *(one.path for one in found)}
     known = tuple(candidates(layers, force, names))

@@ -19,7 +19,11 @@ INHERITED = ("runtime_path", "runtime_type", "runtime_config_path", "runtime_roo
 
 
 def choose(declared: config.Effective, handler: Handler, where: config.Paths) -> tuple[str, Mapping[str, Any]]:
-    """Name and table of the first that fits: of the same name, the default one, runc, crun, of which one is built in."""
+    """Return the name and table of the first handler that can be copied.
+
+    The order is the one of the same name, the default one, runc, crun, and one of the last two is built in.
+    Raise PlanError if none can be copied.
+    """
     _require_fitting(declared, handler, where)
     for name, table in _candidates(declared, handler.name):
         if fits(name, table):
@@ -33,13 +37,13 @@ def choose(declared: config.Effective, handler: Handler, where: config.Paths) ->
 
 
 def successor(declared: config.Effective, names: Collection[str]) -> str:
-    """The handler that becomes the default where this collection's is not to, '' where none can."""
+    """Return the handler that becomes the default if this collection's handler must not be. '' if none can."""
     others = (name for name in ("crun", "runc") if name not in names and name in declared.handlers)
     return next((name for name in others if fits(name, declared.handlers[name])), "")
 
 
 def runs(declared: config.Effective, handler: Handler) -> str:
-    """The low-level program behind the handlers in the same order."""
+    """Return the low-level program behind the handlers, in the order in which `choose` tries them."""
     return low_level.first(program(name, table) for name, table in _candidates(declared, handler.name) if fits(name, table))
 
 
@@ -50,7 +54,7 @@ def _candidates(declared: config.Effective, name: str) -> Iterator[tuple[str, Ma
 
 
 def resolved(declared: config.Effective, name: str) -> Mapping[str, Any]:
-    """A handler's table with what it takes from the default one (since 1.33, Validate in pkg/config)."""
+    """Return a handler's table with what it inherits from the default handler (since 1.33, Validate in pkg/config)."""
     table, default = declared.handlers[name], declared.handlers.get(declared.default, {})
     if not table.get(INHERITS):
         return table
@@ -60,17 +64,20 @@ def resolved(declared: config.Effective, name: str) -> Mapping[str, Any]:
 
 
 def fits(name: str, table: Mapping[str, Any]) -> bool:
-    """Whether its properties mean to runc what they mean to it."""
+    """Tell whether the handler's properties mean to runc what they mean to its own program."""
     return table.get("runtime_type", "") in ("", "oci") and posixpath.basename(program(name, table)) not in low_level.SANDBOXED
 
 
 def program(name: str, table: Mapping[str, Any]) -> str:
-    """A handler without a path runs the program of its name (ValidateRuntimePath in pkg/config)."""
+    """Return the program of a handler. A handler without a path runs the program of its name (ValidateRuntimePath in pkg/config)."""
     return str(table.get("runtime_path") or name)
 
 
 def _require_fitting(declared: config.Effective, handler: Handler, where: config.Paths) -> None:
-    """A handler of the same name that is of another kind, or runs a program that is not NVIDIA's, is someone else's."""
+    """Raise PlanError if a handler of the same name is of another kind, or runs a program that is not NVIDIA's.
+
+    Such a handler has another owner.
+    """
     if handler.name not in declared.handlers:
         return
     table = resolved(declared, handler.name)

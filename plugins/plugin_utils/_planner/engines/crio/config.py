@@ -26,7 +26,10 @@ PAIR = re.compile(r"v?(\d{1,9})\.(\d{1,9})")
 
 @dc.dataclass(frozen=True)
 class Given:
-    """What the daemon's arguments set, which outranks its files. where, line: the place in its unit, if no process shows them."""
+    """The daemon's arguments, which take precedence over its files.
+
+    where, line: the place in its unit, if no process shows the arguments.
+    """
 
     default: str = ""
     hooks_dirs: tuple[str, ...] = ()
@@ -37,7 +40,7 @@ class Given:
 
 @dc.dataclass(frozen=True)
 class Paths:
-    """Where one CRI-O reads and listens."""
+    """The files that one CRI-O reads, and the socket on which it listens."""
 
     config: str
     directory: str
@@ -49,7 +52,7 @@ class Paths:
 
 @dc.dataclass(frozen=True)
 class Layer:
-    """One file that CRI-O loads, and what it says."""
+    """A file that CRI-O loads, with its parsed content."""
 
     file: File
     data: Mapping[str, Any]
@@ -69,7 +72,7 @@ class Layer:
 
 @dc.dataclass(frozen=True)
 class Effective:
-    """What is in force, or will be after a restart. Handlers have the keys of the TOML tables."""
+    """The settings in force, or in force after a restart. Handlers have the keys of the TOML tables."""
 
     default: str
     handlers: Mapping[str, Mapping[str, Any]]
@@ -86,7 +89,7 @@ def section(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
 
 
 def pair(version: str) -> tuple[int, int]:
-    """Major and minor, which is all that CRI-O's tables turn on."""
+    """Return the major and minor number, which is all that CRI-O's tables depend on. Raise PlanError for any other text."""
     found = PAIR.match(version)
     if not found:
         raise PlanError(f"{version!r} is no version of CRI-O", where="engine_version", next="Write it as 1.34.2")
@@ -110,7 +113,7 @@ VARIABLES: Mapping[str, str] = {
 
 
 def process(obs: Observation) -> Mapping[str, Any]:
-    """The daemon's process, not one of its subcommands that someone happens to run."""
+    """Return the daemon's process. {} if none runs. A subcommand that a person runs does not count."""
     for p in obs.processes():
         if processes.program(p) == "crio" and not set(SUBCOMMANDS) & set((p.get("argv") or [""])[1:]):
             return p
@@ -118,7 +121,7 @@ def process(obs: Observation) -> Mapping[str, Any]:
 
 
 def handle(obs: Observation) -> dict[str, int] | None:
-    """The daemon's process as the node knows it again; None where none runs."""
+    """Return the pid and start ticks by which the node recognizes the daemon's process. None if none runs."""
     found = process(obs)
     return {"pid": int(found["pid"]), "ticks": int(found.get("ticks") or 0)} if found else None
 
@@ -158,7 +161,7 @@ def _listed(argv: Iterable[str], names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def named_or_default(policy: Policy, obs: Observation) -> Paths:
-    """The same; where no process can be looked at, the usual places."""
+    """Return the places. If `places` raises PlanError, return those that the options name, or the usual ones."""
     try:
         return places(policy, obs)
     except PlanError:
@@ -185,7 +188,10 @@ def check_drop_in(policy: Policy, where: Paths) -> None:
 
 
 def listing(obs: Observation, directory: str) -> list[str]:
-    """Every file of the drop-in directory in the order of Go's filepath.Walk: lexical per directory, whatever the name, recursive."""
+    """List every file below the drop-in directory, in the order of Go's filepath.Walk.
+
+    This order is lexical in each directory, recursive, and takes files of any name.
+    """
     paths: list[str] = []
     for entry in sorted(obs.directory(directory), key=lambda e: str(e["name"])):
         path = posixpath.join(directory, str(entry["name"]))
@@ -197,7 +203,7 @@ def listing(obs: Observation, directory: str) -> list[str]:
 
 
 def layers(obs: Observation, where: Paths) -> tuple[Layer, ...]:
-    """Main file first, then the drop-ins. Raises PlanError where CRI-O would refuse to start over one of them."""
+    """Read the main file and then the drop-ins. Raise PlanError if CRI-O would refuse to start because of one of them."""
     found = [layer for layer in (layer_of(obs, where, where.config, main=True),) if layer]
     for path in listing(obs, where.directory):
         layer = layer_of(obs, where, path, main=False)
@@ -230,7 +236,10 @@ def layer_of(obs: Observation, where: Paths, path: str, *, main: bool) -> Layer 
 
 
 def from_status(status: Mapping[str, Any]) -> Effective | None:
-    """The daemon's own word: CRI Status carries the runtime configuration with the Go fields' names (CRI-O 1.33 and newer)."""
+    """Read the settings in force from CRI Status. None if it has none, or if a value did not travel.
+
+    The status carries the runtime configuration with the Go fields' names (CRI-O 1.33 and newer).
+    """
     crio = section(status, "info", "config", "crio")
     if not crio or hidden(crio):
         return None
@@ -248,7 +257,10 @@ def from_status(status: Mapping[str, Any]) -> Effective | None:
 
 
 def hidden(value: Any) -> bool:
-    """Whether anything in here did not travel, so no handler can be copied whole from it: the files can be copied where they are."""
+    """Tell whether a value in here did not travel.
+
+    If so, no handler can be copied whole from it. The node can copy the files in place.
+    """
     if isinstance(value, str):  # most are, and an abstract class takes longer to say no
         return value == selection.HIDDEN
     if isinstance(value, Mapping):
@@ -257,7 +269,7 @@ def hidden(value: Any) -> bool:
 
 
 def from_tables(documents: Iterable[Mapping[str, Any]], version: tuple[int, int], source: str) -> Effective:
-    """What files add up to: scalars and arrays override, a handler that is named again is replaced as a whole."""
+    """Combine files in order: scalars and arrays override, and a handler that is named again is replaced as a whole."""
     default = releases.default_runtime(version)
     hooks: tuple[str, ...] = releases.HOOKS_DIRS
     cdi: tuple[str, ...] = CDI_DIRS
@@ -272,7 +284,10 @@ def from_tables(documents: Iterable[Mapping[str, Any]], version: tuple[int, int]
 
 
 def in_force(policy: Policy, obs: Observation, where: Paths, binary: str, version: tuple[int, int]) -> Effective:
-    """What the daemon runs with, by the best evidence that answers: CRI Status, its HTTP endpoint, `crio config`, the files."""
+    """Return the settings that the daemon runs with.
+
+    The first source that answers counts: CRI Status, its HTTP endpoint, `crio config`, the files.
+    """
     if policy.root == "/" and (process(obs) or processes.declared(policy)):
         said = from_status(obs.cri(where.socket, pid=pid(obs)))
         if said:
@@ -294,6 +309,9 @@ def outranked(force: Effective, given: Given) -> Effective:
 
 
 def config_flags(obs: Observation, where: Paths, prefix: str = "") -> list[str]:
-    """--config with a path that does not exist is an error (internal/criocli), and '' means: none."""
+    """Return the flags that name CRI-O's files.
+
+    --config with a path that does not exist is an error (internal/criocli), and --config '' means none.
+    """
     main = prefix + where.config if obs.file(where.config, where.keep).exists else ""
     return ["--config", main, "--config-dir", prefix + where.directory]

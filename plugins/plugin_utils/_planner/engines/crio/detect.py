@@ -44,7 +44,7 @@ LEAVE = "Leave CRI-O to that tool, or remove the file (with the GPU Operator: to
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """All that a CRI-O with its files in the usual places needs, in one look."""
+    """List all that a CRI-O with its files in the usual places needs, in one look."""
     main = policy.config_path or releases.CONFIG
     socket = policy.socket or releases.SOCKET
     keep = crio_places.keep(policy.handlers)
@@ -72,7 +72,7 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
 
 
 def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
-    """The host's own CRI-O: the verified process, the one that the options describe, or one that is only installed."""
+    """Return the host's own CRI-O: the verified process, the one that the options describe, or one that is only installed."""
     where = config.places(policy, obs)
     by_options = processes.declared(policy) and bool(processes.called(obs, "crio"))
     running = (bool(config.process(obs)) or by_options) and policy.root == "/"
@@ -117,7 +117,10 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
 
 
 def low_level(policy: Policy, obs: Observation, where: config.Paths, gone: tuple[config.Layer, ...], version: tuple[int, int]) -> str:
-    """The program behind the handlers of others; '' where a file cannot be read, which the plan will report. gone: what is taken over."""
+    """Return the low-level program behind the handlers of others. '' if a file cannot be read, which the plan will report.
+
+    gone: the files that are taken over.
+    """
     try:
         layers = [layer for layer in config.layers(obs, where) if layer not in gone]
     except PlanError:
@@ -131,7 +134,7 @@ def answers(obs: Observation, where: config.Paths) -> bool:
 
 
 def silence(obs: Observation, where: config.Paths, unit: str) -> Refusal:
-    """Without the daemon's own word nobody knows what it works with, nor whether it would live with a change."""
+    """Refuse a CRI-O that does not answer: without an answer its settings, and its chances to survive a change, are unknown."""
     asked = (obs.said_by(queries.cri(where.socket, method), config.pid(obs)) for method in ("Status", "Version"))
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
     return Refusal(
@@ -151,12 +154,15 @@ def has_unit(policy: Policy, obs: Observation) -> bool:
 
 
 def wanted_in_tree(policy: Policy) -> bool:
-    """A bare tree has no engine in it; who names CRI-O and its version there means it."""
+    """Tell whether the options name CRI-O and its version for a tree. A bare tree contains no engine, so the options decide."""
     return policy.root != "/" and "crio" in policy.engines and bool(policy.engine_version)
 
 
 def version_of(policy: Policy, obs: Observation, where: config.Paths, binary: str, running: bool) -> str:
-    """The running daemon's word, else the binary's, else the package's. In a tree: the option, else the package."""
+    """Return the version from the running daemon, otherwise from the binary, otherwise from the package.
+
+    In a tree: from the option, otherwise from the package. Raise PlanError if none has it.
+    """
     if running:
         # One that does not answer is refused, as one that does not run: another number will do for a report.
         said = version_in(str(obs.try_cri(where.socket, "Version", pid=config.pid(obs)).get("runtime_version") or ""))
@@ -183,7 +189,7 @@ def version_in(text: str) -> str:
 
 
 def cdi_of(version: tuple[int, int], dirs: tuple[str, ...], source: str, text: str) -> Cdi:
-    """There is no switch: CDI is on from 1.24 on, except that without directories there is nothing to find."""
+    """Describe CDI in this CRI-O. CDI has no switch: it is on from 1.24 on, but finds nothing without directories."""
     able = version >= releases.CDI_SINCE
     used = tuple(d for d in dirs if d)
     evidence = Evidence(
@@ -200,7 +206,7 @@ def cdi_of(version: tuple[int, int], dirs: tuple[str, ...], source: str, text: s
 
 
 def stopped(obs: Observation, where: config.Paths, unit: str) -> Refusal:
-    """Why an installed CRI-O that does not run is left alone; a file that it cannot read is the likeliest cause, and is named."""
+    """Refuse an installed CRI-O that does not run. If it cannot read a file, the likeliest cause, the refusal names that file."""
     try:
         config.layers(obs, where)
     except PlanError as broken:
@@ -213,7 +219,10 @@ def stopped(obs: Observation, where: config.Paths, unit: str) -> Refusal:
 def written_by_nvidias(
     policy: Policy, obs: Observation, where: config.Paths, found: tuple[adoption.FoundFile, ...], instance: Instance
 ) -> tuple[str, Refusal]:
-    """A file of NVIDIA's own configurator read after our drop-in replaces our handler; if it is not taken over, we leave the engine."""
+    """Return (tool, refusal) if a file of NVIDIA's own configurator overrides our drop-in and is not taken over.
+
+    CRI-O reads that file after our drop-in, so it replaces our handler, and we leave the engine alone. ('', Refusal()) otherwise.
+    """
     names = {h.name for h in policy.handlers}
     for path in config.listing(obs, where.directory):
         if not nvidia_ctk_crio.NAMES.fullmatch(posixpath.basename(path)):
@@ -240,7 +249,7 @@ def written_by_nvidias(
 def leftover_files(
     policy: Policy, obs: Observation, where: config.Paths, force: config.Effective, instance: Instance
 ) -> tuple[adoption.FoundFile, ...]:
-    """Next to a file that cannot be read nothing is taken over; the plan names that file."""
+    """Find the files that the tool wrote. Empty if a file cannot be read: nothing is taken over then, and the plan names that file."""
     try:
         return adoption.find(policy, obs, where, config.layers(obs, where), force, instance)
     except PlanError:
@@ -248,7 +257,7 @@ def leftover_files(
 
 
 def leftovers(policy: Policy, obs: Observation, instance: Instance) -> tuple[Leftover, ...]:
-    """What others left in the configuration of an instance that is left alone."""
+    """List what others left in the configuration of an instance that is left alone."""
     if instance.manager not in (nvidia_ctk_crio.TOOL, nvidia_ctk_crio.OPERATOR):
         return ()
     where = config.places(policy, obs)
@@ -257,7 +266,10 @@ def leftovers(policy: Policy, obs: Observation, instance: Instance) -> tuple[Lef
 
 
 def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
-    """What differs from the decision, and how it gets there. Nothing but our drop-in is written, and nothing but nvidia-ctk's removed."""
+    """Plan the way from what is there to the decision.
+
+    The plan writes nothing but our drop-in, and removes nothing but nvidia-ctk's files.
+    """
     where = config.places(policy, obs)
     config.check_drop_in(policy, where)
     layers = config.layers(obs, where)
@@ -276,7 +288,10 @@ def _plan(
     policy: Policy, obs: Observation, instance: Instance, decision: Decision, where: config.Paths, layers: tuple[config.Layer, ...],
     force: config.Effective, found: tuple[adoption.FoundFile, ...],
 ) -> Plan:  # fmt: skip
-    """policy: with the programs that handlers keep."""
+    """Plan the drop-in.
+
+    policy: with the programs that handlers keep.
+    """
     gone = adoption.taken(found)
     rest = tuple(layer for layer in layers if layer not in gone)
     desired = crio_plan.desired(policy, obs, instance, decision, where, rest)
@@ -316,7 +331,7 @@ def _plan(
 
 
 def kept_programs(policy: Policy, obs: Observation, where: config.Paths, layers: tuple[config.Layer, ...]) -> dict[str, str]:
-    """The programs that handlers keep, by the files of others and by our own."""
+    """Return the programs that handlers keep, by the files of others and by our own."""
     now, mine = (
         {name: table.get("runtime_path") for layer in some for name, table in layer.handlers.items() if isinstance(table, Mapping)}
         for some in ([la for la in layers if la.path != where.drop_in], [la for la in layers if la.path == where.drop_in])
@@ -325,7 +340,7 @@ def kept_programs(policy: Policy, obs: Observation, where: config.Paths, layers:
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
-    """Our drop-in goes, or gets back the bytes it had before we first wrote it."""
+    """Plan to remove our drop-in, or to give back the bytes that were there before our first change."""
     where = config.places(policy, obs)
     file = obs.file(where.drop_in, where.keep)
     back = owned_file.give_back(obs, file, why="state: absent removes the drop-in of this collection", own=is_own(obs, where))
@@ -350,7 +365,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
 
 
 def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) -> tuple[str, ...]:
-    """Pods that were started with these handlers hang in Terminating once they are gone; by name where CRI-O reports them."""
+    """Warn of pods that hang in Terminating once their handlers are gone. Pods have names here if CRI-O reports them."""
     if not handlers or not instance.running:
         return ()
     question = queries.pods(instance.socket, handlers, traits.of(traits.CRIO).pod_note)
@@ -367,13 +382,13 @@ def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) 
 
 
 def is_own(obs: Observation, where: config.Paths) -> bool:
-    """Our drop-in by its mark, or by a copy from before."""
+    """Tell whether the drop-in is ours, by its mark or by a copy from before."""
     file = obs.file(where.drop_in, where.keep)
     return crio_plan.BEGINNING in (file.content or "") or where.drop_in in owned_file.originals(obs)
 
 
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
-    """The drop-in of a CRI-O that is not here any more."""
+    """Return the instance for the drop-in of a CRI-O that has been removed. None if there is no drop-in."""
     where = config.named_or_default(policy, obs)
     if not obs.file(where.drop_in, where.keep).exists:
         return None
@@ -404,14 +419,17 @@ def unserved(instance: Instance, desired: crio_plan.Desired) -> Difference:
 
 
 def restarts(policy: Policy, instance: Instance, served: bool) -> tuple[Restart, ...]:
-    """Never a reload: it shows the new handler in the status and still does not serve it (cri-o#10202)."""
+    """Return the restart that is needed. Empty if none is.
+
+    A reload is never enough: it shows the new handler in the status and still does not serve it (cri-o#10202).
+    """
     if served or policy.restart == "never" or policy.root != "/":
         return ()
     return (Restart(instance.unit, "restart", "CRI-O reads handlers and the default handler only at its start"),)
 
 
 def expected(obs: Observation, where: config.Paths, layers: tuple[config.Layer, ...]) -> dict[str, str | None]:
-    """All of CRI-O's files as they were seen: the plan is right only for these."""
+    """Return the checksums of all of CRI-O's files as the look saw them. The plan is right only for these."""
     seen: dict[str, str | None] = {where.config: obs.file(where.config, where.keep).sha256, where.drop_in: None}
     return {**seen, **{layer.path: layer.file.sha256 for layer in layers}}
 
@@ -421,7 +439,10 @@ def expected_unit(instance: Instance) -> dict[str, str]:
 
 
 def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None:
-    """A default handler without its binary kills CRI-O, another one is ignored by it: say so before anything is touched."""
+    """Raise PlanError if the binary of a handler is missing, before anything is touched.
+
+    Without it CRI-O does not start if the handler is the default one, and ignores any other handler.
+    """
     programs.require_all(
         policy, obs, decision, "CRI-O does not start with a default handler whose binary is missing, and ignores any other such handler"
     )

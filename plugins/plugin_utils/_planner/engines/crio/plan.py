@@ -26,7 +26,10 @@ LEFTOVER = re.compile(r".*(?:~|\.(?:bak|orig|old|save|swp|tmp|rpmnew|rpmsave|rpm
 
 @dc.dataclass(frozen=True)
 class Desired:
-    """What our drop-in has to say. bases: for each of our handlers the one whose table is taken over, with that table."""
+    """The content of our drop-in.
+
+    bases: for each of our handlers the handler whose table it copies, with that table.
+    """
 
     handlers: Mapping[str, Mapping[str, Any]]
     default: str  # "" = the drop-in does not name one
@@ -40,7 +43,7 @@ def own_layer(layers: tuple[config.Layer, ...], where: config.Paths) -> config.L
 
 
 def own(file: File) -> File:
-    """The file in our drop-in's place, provided that we wrote it."""
+    """Return the file in our drop-in's place. Raise PlanError if another owner wrote it."""
     if file.content is None or BEGINNING in file.content:
         return file
     raise PlanError(
@@ -77,12 +80,12 @@ def desired(
 
 
 def later(where: config.Paths, layer: config.Layer) -> bool:
-    """Whether a file is read after our drop-in."""
+    """Tell whether a file is read after our drop-in."""
     return layer.path.startswith(where.directory.rstrip("/") + "/") and order(where, layer.path) > order(where, where.drop_in)
 
 
 def _without(layer: config.Layer, names: list[str]) -> Mapping[str, Any]:
-    """What a file says, less the handlers of our names."""
+    """Return the content of a file without the handlers of these names."""
     kept = {name: table for name, table in layer.handlers.items() if name not in names}
     return {**layer.data, "crio": {**config.section(layer.data, "crio"), "runtime": {**layer.runtime, "runtimes": kept}}}
 
@@ -95,7 +98,10 @@ def base_of(
     others: tuple[config.Layer, ...],
     chosen: tuple[str, Mapping[str, Any]],
 ) -> tuple[str, Mapping[str, Any]]:
-    """The handler to copy, as the daemon itself reports it where it is built in, so no file shows it."""
+    """Return the handler to copy.
+
+    A built-in handler is in no file, so its table comes from the daemon.
+    """
     name, table = chosen
     if any(name in layer.handlers for layer in others) or policy.root != "/":
         return chosen
@@ -104,7 +110,10 @@ def base_of(
 
 
 def require_sent(base: str, copied: Mapping[str, Any]) -> None:
-    """What was not sent can be copied as a whole value; of a table with names of another form not even the names are known."""
+    """Raise PlanError if the base has a value that cannot be copied.
+
+    A value that was not sent can be copied only as a whole. In a table with names of another form even the names are unknown.
+    """
     nowhere = [key for key, value in copied.items() if any(not hidden.sha256 for hidden in toml_file.hidden({key: value}))]
     for key, value in copied.items():
         if key in nowhere or any(map(file_places.hidden, value.values())) if isinstance(value, Mapping) else file_places.hidden(value):
@@ -116,7 +125,7 @@ def require_sent(base: str, copied: Mapping[str, Any]) -> None:
 
 
 def text(desired: Desired) -> str:
-    """Our drop-in as it has to be, '' where there is nothing to say."""
+    """Write our drop-in. '' if it has no content."""
     head = []
     if desired.default:
         head.append(f"default_runtime = {toml.dumps(desired.default)}")
@@ -132,12 +141,12 @@ def text(desired: Desired) -> str:
 
 
 def order(where: config.Paths, path: str) -> list[str]:
-    """The place of a file in filepath.Walk's order."""
+    """Return the sort key of a file in filepath.Walk's order."""
     return path[len(where.directory) :].strip("/").split("/")
 
 
 def check_shadow(where: config.Paths, layers: tuple[config.Layer, ...], desired: Desired) -> None:
-    """A file that is read after this collection's drop-in and says otherwise would make the change a lie."""
+    """Raise PlanError if a file that CRI-O reads after our drop-in overrides it: the change would have no effect."""
     for layer in layers:
         if not later(where, layer):
             continue
@@ -181,7 +190,7 @@ def stray_advice(where: config.Paths, layers: tuple[config.Layer, ...]) -> tuple
 
 
 def base_advice(desired: Desired) -> tuple[str, ...]:
-    """A node system's own shim as default: its properties are taken over, its program cannot be."""
+    """Advise on a base with a program of its own, such as a node system's shim: its properties are copied, its program is not."""
     copied = {name: (base, table) for name, (base, table) in desired.bases.items() if base not in desired.handlers}
     programs = {name: (base, crio_base.program(base, table)) for name, (base, table) in copied.items()}
     return tuple(
@@ -193,7 +202,7 @@ def base_advice(desired: Desired) -> tuple[str, ...]:
 
 
 def tree_advice(policy: Policy, obs: Observation, decision: Decision) -> tuple[str, ...]:
-    """In a tree the binary may well come later; what happens when it does not is worth a word."""
+    """Advise on binaries that a tree does not have. They may come later, so the advice states what happens if they do not."""
     if policy.root == "/" or not decision.handler:
         return ()
     missing = [h.binary for h in policy.handlers if not obs.raw(queries.file(h.binary, content=False)).get("exists", True)]
@@ -202,7 +211,7 @@ def tree_advice(policy: Policy, obs: Observation, decision: Decision) -> tuple[s
 
 
 def served(force: config.Effective, desired: Desired, written: config.Layer | None) -> bool:
-    """Whether the running daemon does already what our drop-in says, and nothing that it used to say."""
+    """Tell whether the running daemon applies all that our drop-in sets, and nothing that it used to set."""
     if force.source == "files":
         return True
     gone = set(written.handlers if written else ()) - set(desired.handlers)
@@ -213,14 +222,17 @@ def served(force: config.Effective, desired: Desired, written: config.Layer | No
 
 
 def same(have: Mapping[str, Any] | None, want: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
-    """Equal in every key that we set. The deprecated global `conmon` settings overrule those of every handler, the base included."""
+    """Tell whether each key that we set is equal.
+
+    The deprecated global `conmon` settings override those of every handler, the base included.
+    """
     if have is None:
         return False
     return all((have.get(k) or None) == (v or None) or (k.startswith("monitor_") and have.get(k) == base.get(k)) for k, v in want.items())
 
 
 def hidden(desired: Desired) -> list[toml_file.Hidden]:
-    """What the handlers have of values that are known to the node only, in the order of the text."""
+    """Return the values of the handlers that only the node knows, in the order of the text."""
     return [value for table in desired.handlers.values() for value in toml_file.hidden(table)]
 
 
@@ -228,9 +240,10 @@ Change = tuple[tuple[transaction.Change, ...], tuple[tuple[str, str, str], ...]]
 
 
 def change(where: config.Paths, before: File | None, after: str, copied: list[toml_file.Hidden], same: bool) -> Change:
-    """The change that leaves exactly this text there ('' = no file), and the pair of texts for --diff.
+    """Build the change that leaves exactly this text there ('' = no file), and the pair of texts for --diff.
 
-    copied: the hidden values in the text, which the node copies from where they are. same: whether those that are there are these.
+    copied: the hidden values in the text, which the node copies in place.
+    same: whether the values in the file are equal to the wanted ones.
     """
     path, present = where.drop_in, before is not None and before.exists
     old = (before.content or "") if before and present else ""
@@ -245,7 +258,7 @@ def change(where: config.Paths, before: File | None, after: str, copied: list[to
 
 
 def differences(where: config.Paths, written: config.Layer | None, desired: Desired, changed: bool) -> tuple[Difference, ...]:
-    """Key by key, as a person reads it."""
+    """List the differences key by key, as a person reads them. Empty if nothing changes."""
     if not changed:
         return ()
     before, after = flat(written.data if written else {}), flat(tree(desired))
@@ -260,7 +273,7 @@ def differences(where: config.Paths, written: config.Layer | None, desired: Desi
 
 
 def shown_pair(before: Any, after: Any) -> tuple[Any, Any]:
-    """Two values as they may be shown: two that are not sent remain distinguishable, and look the same."""
+    """Return both values as they may be shown. Two hidden values that look the same remain distinguishable."""
     one, other = (str(value) if isinstance(value, toml_file.Hidden) else value for value in (before, after))
     return one, f"{other}, another one" if one == other else other
 
@@ -307,7 +320,10 @@ def stage(obs: Observation, where: config.Paths) -> tuple[transaction.Staged, ..
 def validation(
     obs: Observation, instance: Instance, where: config.Paths, layers: tuple[config.Layer, ...], desired: Desired, gone: list[str]
 ) -> tuple[transaction.Validator, ...]:
-    """`crio config` on the staged tree: it must print what it printed before, but for our keys. gone: lines of files taken over."""
+    """Build the check by `crio config` on the staged tree: its output may change in our keys alone.
+
+    gone: patterns for lines of the files that are taken over.
+    """
     main = "{stage}/crio.conf" if obs.file(where.config, where.keep).exists else ""
     return (
         {
@@ -332,7 +348,10 @@ def validation(
 
 
 def allowed(written: config.Layer | None, desired: Desired) -> list[str]:
-    """Lines of `crio config` that may come or go. With built-in handlers only it prints them as comments; a new handler uncomments them."""
+    """Return patterns for lines of `crio config` that may come or go.
+
+    If all handlers are built-in, CRI-O prints them as comments. A new handler uncomments them.
+    """
     # One of our name that was someone else's is replaced: its lines go as well.
     named = [*desired.bases.values(), *desired.handlers.items(), *(written.handlers if written else {}).items()]
     lines = ["", "# ", r"(?:# )?default_runtime = .*"]
@@ -348,7 +367,10 @@ def allowed(written: config.Layer | None, desired: Desired) -> list[str]:
 
 
 def allowed_monitor(layers: tuple[config.Layer, ...]) -> list[str]:
-    """CRI-O fills the deprecated global settings of conmon in for every handler, the new one included (TranslateMonitorFields)."""
+    """Return patterns for the deprecated global settings of conmon.
+
+    CRI-O copies them to every handler, the new one included (TranslateMonitorFields).
+    """
     said: dict[str, Any] = {}
     for layer in layers:
         said.update({key: value for key, value in layer.runtime.items() if key in crio_places.GLOBAL_MONITOR and value})
@@ -367,7 +389,7 @@ def allowed_value(key: str, value: Any) -> str:
 
 
 def health(instance: Instance, version: tuple[int, int], desired: Desired | None) -> tuple[transaction.Cri, ...]:
-    """CRI-O serves again and the handlers are there, by its own word."""
+    """Require that CRI-O serves again and reports the handlers."""
     require: list[transaction.Need] = []
     if desired is None:
         return ({"kind": "cri", "socket": instance.socket, "timeout": traits.SERVES_WITHIN, "require": require},)

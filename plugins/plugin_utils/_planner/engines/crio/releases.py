@@ -54,17 +54,20 @@ PATH_ENV = "PATH=" + ":".join(STANDARD_PATH)
 
 
 def default_runtime(version: tuple[int, int]) -> str:
-    """The handler that CRI-O takes where no file names one: crun since 1.31 (DefaultRuntime in pkg/config/config_linux.go)."""
+    """Return the handler that CRI-O uses if no file names one: crun since 1.31 (DefaultRuntime in pkg/config/config_linux.go)."""
     return "crun" if version >= (1, 31) else "runc"
 
 
 def devices_annotation(version: tuple[int, int]) -> str:
-    """By its new name since 1.35 (pkg/annotations/v2); a release before does not start with that name in a handler's list."""
+    """Return the annotation for device nodes, by its new name since 1.35 (pkg/annotations/v2).
+
+    An older release does not start with that name in a handler's list.
+    """
     return "devices.crio.io" if version >= (1, 35) else "io.kubernetes.cri-o.Devices"
 
 
 def built_in(version: tuple[int, int]) -> dict[str, Any]:
-    """The handler that CRI-O has where no file declares any (defaultRuntimeHandler in pkg/config/config.go)."""
+    """Return the handler that CRI-O has if no file declares any (defaultRuntimeHandler in pkg/config/config.go)."""
     name = default_runtime(version)
     table: dict[str, Any] = {
         "runtime_root": f"/run/{name}",

@@ -52,7 +52,10 @@ class Paths:
 
 @dc.dataclass(frozen=True)
 class Flags:
-    """The arguments of dockerd, as `--name=value` each. where, line: the place in its unit, if they are not those of a process."""
+    """The arguments of dockerd, as `--name=value` each.
+
+    where, line: the place in its unit, if they are not those of a process.
+    """
 
     words: tuple[str, ...] = ()
     where: str = ""
@@ -60,12 +63,12 @@ class Flags:
 
 
 def named(policy: Policy) -> bool:
-    """Whether the options that name one engine's places are meant for Docker."""
+    """Tell whether the options that name one engine's places are meant for Docker."""
     return policy.single or tuple(e for e in policy.engines if e != "auto") == ("docker",)
 
 
 def keep(handlers: Iterable[Handler] = ()) -> file_places.Keep:
-    """What of daemon.json may travel; the values that a playbook gives for its handlers do, since it has them."""
+    """List what of daemon.json may travel. This includes the values that a playbook gives for its handlers, since the playbook has them."""
     values: dict[tuple[str, ...], Any] = {}
     for handler in handlers:
         values.update({("runtimes", handler.name, key): value for key, value in {"path": handler.binary, **handler.options}.items()})
@@ -96,7 +99,7 @@ def _config_by_flag(policy: Policy, obs: Observation, argv: Flags) -> str:
 
 
 def named_or_default(policy: Policy, obs: Observation) -> Paths:
-    """The same; where no process can be looked at, the usual places."""
+    """Return the places. If `places` raises PlanError, return those that the options name, or the usual ones."""
     try:
         return places(policy, obs)
     except PlanError:
@@ -112,7 +115,7 @@ def is_daemon(process: Mapping[str, Any]) -> bool:
 
 
 def process(obs: Observation) -> Mapping[str, Any]:
-    """The daemon of the host: root's own one where there are several, the unit's first."""
+    """Return the daemon of the host: the unit's first, then one outside a snap. {} if none runs."""
     found = [p for p in obs.processes() if is_daemon(p)]
     return min(found, key=lambda p: (str(p.get("unit") or "") != UNIT, snapped(p)), default={})
 
@@ -157,7 +160,7 @@ def unit_name(policy: Policy) -> str:
 
 
 def values(flags: Flags, name: str) -> list[str]:
-    """What a flag says, each time that it is given; a switch without a value says true."""
+    """Return the values of a flag, one for each time that it is given. A switch without a value counts as true."""
     return [f.partition("=")[2] if "=" in f else "true" for f in flags.words if f.partition("=")[0] == name]
 
 
@@ -174,7 +177,7 @@ def by_flag(flags: Flags, key: str) -> list[str]:
 
 
 def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[File, json_text.JsonDocument]:
-    """daemon.json as it stands, or the error that says why nothing can be planned about it."""
+    """Read daemon.json. Raise PlanError if nothing can be planned about it, NeedMore if it was not asked for."""
     if not obs.asked(question(path)):
         raise NeedMore([question(path, handlers)])
     file = obs.file(path)
@@ -229,7 +232,10 @@ BRIEF: Mapping[str, str] = {
 
 
 def check_shape(doc: json_text.JsonDocument, withheld: Iterable[Mapping[str, Any]] = ()) -> None:
-    """The keys that count here have the type that dockerd reads; it does not start otherwise. withheld: values that were not sent."""
+    """Raise PlanError if a key that counts here has another type than dockerd reads: dockerd would not start.
+
+    withheld: values that were not sent.
+    """
     kinds = {tuple(entry["path"]): str(entry["kind"]) for entry in withheld}
     for path, kind, wanted in SHAPES:
         value = json_text.lookup(doc, path)
@@ -244,7 +250,7 @@ def check_shape(doc: json_text.JsonDocument, withheld: Iterable[Mapping[str, Any
 
 
 def not_a(kind: type, path: json_text.Path, value: Any, kinds: Mapping[json_text.Path, str]) -> bool:
-    """Whether a value under a name that anybody chose has another type. Where the name is not shown, nobody knows the value's type."""
+    """Tell whether a value under a freely chosen name has another type. False if the name is not shown: the type is unknown then."""
     if path not in kinds and file_places.stand_in(value):
         return False
     return kinds.get(path, said(value)) != KINDS[kind]
@@ -261,12 +267,15 @@ def wrong(doc: json_text.JsonDocument, path: json_text.Path, kinds: Mapping[json
 
 
 def said(value: Any) -> str:
-    """The kind of a value in the node's words."""
+    """Return the kind of a value in the node's words."""
     return next((name for kind, name in KINDS.items() if isinstance(value, kind)), "null")
 
 
 def kept(obs: Observation, path: str) -> dict[str, Any] | None:
-    """What the file said before our first change, {} where there was none; None where we are not in it, or that is unknown."""
+    """Return the content of the file before our first change. {} if there was no file.
+
+    None if we have not changed the file, or the content is unknown.
+    """
     asked = queries.originals("")
     original = (obs.raw(asked).get("originals") or {}).get(path) if obs.asked(asked) else None
     if not original:
@@ -283,14 +292,14 @@ def kept(obs: Observation, path: str) -> dict[str, Any] | None:
 
 
 def info(obs: Observation, socket: str) -> Mapping[str, Any]:
-    """/info, {} when it gives none: such a Docker is left alone."""
+    """Return /info. {} if the daemon gives none: such a Docker is left alone."""
     said = obs.said_by(queries.http(socket, "/info"), int(process(obs).get("pid") or 0))
     found = said.get("value") if said.get("status") == 200 else None
     return found if isinstance(found, Mapping) else {}
 
 
 def running(obs: Observation, socket: str) -> tuple[str, ...]:
-    """The containers that run, by name."""
+    """List the running containers by name. Raise QueryFailed if Docker does not list them."""
     said = obs.raw(queries.http(socket, "/containers/json"))
     listed = said.get("value") if said.get("status") == 200 else None
     if not isinstance(listed, list):
@@ -300,6 +309,9 @@ def running(obs: Observation, socket: str) -> tuple[str, ...]:
 
 
 def survives(data: Mapping[str, Any], flags: Flags, info: Mapping[str, Any]) -> bool:
-    """Whether running containers live through a restart: the daemon leaves them alone at its end, and takes them up at its start."""
+    """Tell whether running containers live through a restart.
+
+    The old daemon has to leave them alone at its end, and the new one has to take them up at its start.
+    """
     again = data.get("live-restore") is True or "true" in by_flag(flags, "live-restore")
     return bool(info.get("LiveRestoreEnabled")) and again

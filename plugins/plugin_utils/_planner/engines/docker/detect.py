@@ -54,7 +54,7 @@ SNAP = queries.file(config.SNAP_UNIT, content=False)
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """All that a Docker with its files in the usual places needs, in one look."""
+    """List all that a Docker with its files in the usual places needs, in one look."""
     options = policy if config.named(policy) else Policy()
     asked = [
         queries.which(["dockerd"]),
@@ -81,7 +81,7 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
 
 
 def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[Instance, ...]:
-    """The host's own Docker: the verified process, the one that the options describe, or one that is only installed."""
+    """Return the host's own Docker: the verified process, the one that the options describe, or one that is only installed."""
     by_options = policy.root == "/" and config.named(policy) and processes.declared(policy) and bool(processes.called(obs, "dockerd"))
     running = bool(daemon) or by_options
     binary = str(daemon.get("exe") or obs.raw(queries.which(["dockerd"]))["found"].get("dockerd") or "")
@@ -124,7 +124,10 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
 
 
 def runs(policy: Policy, obs: Observation, path: str, info: Mapping[str, Any]) -> str:
-    """The program of the default runtime; where that is this collection's or NVIDIA's, of the one from before, else the built-in one."""
+    """Return the low-level program of the default runtime.
+
+    If that runtime is this collection's or NVIDIA's, return the program of the previous default, otherwise of the built-in one.
+    """
     default = str(info.get("DefaultRuntime") or setting(obs, path, "default-runtime") or docker_plan.BUILT_IN)
     before = str((config.kept(obs, path) or {}).get("default-runtime") or "")
     names = [before if default in {h.name for h in policy.handlers} else default, docker_plan.BUILT_IN]
@@ -146,7 +149,10 @@ def wanted_in_tree(policy: Policy) -> bool:
 
 
 def version_of(policy: Policy, obs: Observation, binary: str, packaged: str, info: Mapping[str, Any]) -> str:
-    """The running daemon's word, else the package's, else that of a program at rest. In a tree: the package, else the option."""
+    """Return the version from the running daemon, otherwise from the package, otherwise from the binary.
+
+    In a tree: from the package, otherwise from the option.
+    """
     version = str(info.get("ServerVersion") or "") or packaged
     if not version and binary and policy.root == "/":
         version = versions.banner(obs.try_command([binary, "--version"]).stdout)  # of one that does not run, for the report
@@ -154,13 +160,16 @@ def version_of(policy: Policy, obs: Observation, binary: str, packaged: str, inf
 
 
 def plain(version: str) -> str:
-    """`5:28.5.2-1~debian` and `26.1.5+dfsg1` as Docker's own number."""
+    """Return Docker's own number for a version such as `5:28.5.2-1~debian` or `26.1.5+dfsg1`."""
     parsed = versions.parse(version)
     return ".".join(str(n) for n in parsed.release) if parsed else version
 
 
 def refused_elsewhere(policy: Policy, obs: Observation, daemon: Mapping[str, Any], *, installed: bool) -> tuple[str, str, Refusal] | None:
-    """A Docker that is not the host's own: (manager, where it is configured, what to do instead)."""
+    """Refuse a Docker that is not the host's own.
+
+    Return (manager, configuration file, refusal), or None for the host's own Docker.
+    """
     snapped = config.snapped(daemon) or (not daemon and any(config.snapped(p) for p in processes.called(obs, "dockerd")))
     if snapped or (not daemon and not installed and snap_is_there(policy, obs)):
         return "snap", config.SNAP_CONFIG, Refusal(
@@ -187,7 +196,7 @@ def snap_is_there(policy: Policy, obs: Observation) -> bool:
 
 
 def setting(obs: Observation, path: str, *keys: str) -> Any:
-    """A value in daemon.json; None where the file does not say it or is broken, which the plan will report."""
+    """Return a value in daemon.json. None if the file does not set it, or is broken, which the plan will report."""
     try:
         return json_text.lookup(config.document(obs, path, ())[1], keys)
     except PlanError:
@@ -195,7 +204,7 @@ def setting(obs: Observation, path: str, *keys: str) -> Any:
 
 
 def switch(obs: Observation, path: str) -> bool | None:
-    """features.cdi in daemon.json; None when it is not set."""
+    """Return features.cdi in daemon.json. None if it is not set."""
     value = setting(obs, path, "features", "cdi")
     return value if isinstance(value, bool) else None
 
@@ -207,7 +216,10 @@ def configured_dirs(policy: Policy, obs: Observation, path: str) -> tuple[str, .
 
 
 def cdi(version: str, info: Mapping[str, Any], on: bool | None, configured: tuple[str, ...] = CDI_DIRS) -> Cdi:
-    """By the daemon's list of directories, which is empty when CDI is off; else by version and switch."""
+    """Describe CDI in this Docker by the daemon's list of directories, otherwise by version and switch.
+
+    The list is empty if CDI is off.
+    """
     parsed = versions.parse(version)
     series = parsed.series if parsed else (0, 0)
     able = series >= CDI_SINCE
@@ -235,7 +247,7 @@ def refusal(policy: Policy, obs: Observation, found: Instance, info: Mapping[str
 
 
 def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
-    """What differs from the decision, and how it gets there."""
+    """Plan the way from what is there to the decision."""
     if instance.refusal:
         raise refused(instance)
     flags = config.flags_given(policy, obs)
@@ -260,7 +272,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
 
 
 def leftovers(policy: Policy, obs: Observation, doc: json_text.JsonDocument) -> tuple[Leftover, ...]:
-    """What NVIDIA's tools wrote of our runtimes before us."""
+    """List what NVIDIA's tools wrote of our runtimes before us."""
     before, names = config.kept(obs, doc.path), [h.name for h in policy.handlers]
     packaged = bool(obs.package(nvidia_ctk_docker.PACKAGE))
     return nvidia_ctk_docker.found(doc.path, doc.data, before, names, never=policy.adopt == "never", packaged=packaged)
@@ -279,12 +291,15 @@ def advice(policy: Policy, instance: Instance, decision: Decision, flags: config
 
 
 def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None:
-    """Docker takes a runtime whose program is missing, and every container that asks for it fails: say so before anything is touched."""
+    """Raise PlanError if the program of a runtime is missing, before anything is touched.
+
+    Docker accepts such a runtime, and each container that asks for it fails.
+    """
     programs.require_all(policy, obs, decision, "every container that uses it would fail")
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
-    """The bytes from before; where someone else has changed the file since, our keys go and the rest stays."""
+    """Plan to restore the earlier bytes. If another writer has changed the file since, only our keys go."""
     if instance.refusal:
         return Plan(advice=(str(instance.refusal),))
     flags = config.flags_given(policy, obs)
@@ -305,7 +320,10 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
 
 
 def unheard(instance: Instance) -> Plan:
-    """What is left to do for a daemon that does not answer: its restart may end containers, and nobody can be asked which."""
+    """Plan for a daemon that does not answer.
+
+    Its restart may end containers that only the daemon can list, so it stays pending.
+    """
     advice = (
         f"{instance.config_path} was restored, but Docker runs without answering at {instance.socket}, so it was not restarted: "
         f"restart {instance.unit or 'it'} at a convenient time"
@@ -316,7 +334,7 @@ def unheard(instance: Instance) -> Plan:
 def given_back(
     policy: Policy, obs: Observation, file: File, doc: json_text.JsonDocument, original: Mapping[str, Any]
 ) -> tuple[Plan, json_text.JsonDocument]:
-    """The plan by the journal's copy, and the file as it will be."""
+    """Plan from the journal's copy. Return the plan, and the file as it will be."""
     before = config.kept(obs, file.path)
     if before is None:
         before = without_own(policy, doc, {}).data if doc.root else {}
@@ -334,7 +352,10 @@ def given_back(
 
 
 def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.JsonDocument) -> tuple[Plan, json_text.JsonDocument]:
-    """There is no journal, or it does not know the file: then a runtime with our name is from NVIDIA's tool or a person."""
+    """Plan for a file of which the journal has no copy.
+
+    Only a runtime exactly as we write it is removed. Any other one with our name is from NVIDIA's tool or a person.
+    """
     # Arguments in addition to the program, empty ones too, are written by NVIDIA's tools.
     made = tuple(h for h in policy.handlers if json_text.lookup(doc, ("runtimes", h.name)) == {"path": h.binary, **h.options})
     # Nobody can know who switched CDI on, and other containers may count on it.
@@ -354,7 +375,7 @@ def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.Js
 
 
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
-    """The configuration of a Docker that is not here any more."""
+    """Return the instance for the configuration of a Docker that has been removed. None if there is no file."""
     where = config.named_or_default(policy, obs)
     if not obs.file(where.config, config.keep(policy.handlers)).exists:
         return None
@@ -375,7 +396,7 @@ def claims(policy: Policy, obs: Observation, path: str) -> bool:
 
 
 def without_own(policy: Policy, doc: json_text.JsonDocument, before: Mapping[str, Any] | None) -> json_text.JsonDocument:
-    """Key by key, each only where it says what we would have written and was not there before."""
+    """Remove each key that has the value that we would have written and was not there before."""
     was: Mapping[str, Any] = before or {}
     if json_text.lookup(doc, ("default-runtime",)) in {h.name for h in policy.handlers}:
         key = "default-runtime"
@@ -393,7 +414,10 @@ def without_own(policy: Policy, doc: json_text.JsonDocument, before: Mapping[str
 
 
 def taken_out(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocument, *, whole: bool) -> Plan:
-    """whole: there was no file before our first change, so none is left where nothing else came into it."""
+    """Plan to remove our keys.
+
+    whole: there was no file before our first change, so the file goes too if nothing else was added to it.
+    """
     if whole and not after.data:
         return owned_file.remove(file, why="the file did not exist before")
     if after.text == doc.text:
@@ -406,7 +430,10 @@ def taken_out(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocu
 
 
 def forgotten(policy: Policy, obs: Observation, instance: Instance, flags: config.Flags, after: json_text.JsonDocument) -> docker_plan.Lag:
-    """What the daemon still does by our keys. A reload applies no absence: it takes a restart where the file says nothing any more."""
+    """Return what the daemon still applies of our keys.
+
+    A reload does not apply the absence of a key: a key that the file no longer has takes a restart.
+    """
     info = config.info(obs, instance.socket)
     loaded = set(info.get("Runtimes") or {})
     names = {h.name for h in policy.handlers} & loaded - set(after.data.get("runtimes") or {})

@@ -28,7 +28,10 @@ CERTIFICATE = "/var/lib/docker/swarm/certificates/swarm-node.crt"
 
 @dc.dataclass(frozen=True)
 class Docker:
-    """One Docker. doc: its file as it stands. after: what the file says at the next start. info: the daemon's own word, {} for none."""
+    """A Docker daemon with its configuration.
+
+    doc: its file as it is. after: the content of the file at the next start. info: the daemon's /info, {} for none.
+    """
 
     policy: Policy
     obs: Observation
@@ -44,19 +47,19 @@ class Docker:
 
 @dc.dataclass(frozen=True)
 class Conflict:
-    """What Docker does not start with. reload: a reload takes it."""
+    """A combination of settings with which Docker does not start. reload: a reload accepts it."""
 
     error: PlanError
     reload: bool
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """Ask for a Swarm's files in a tree. A daemon that runs says it itself."""
+    """Ask for a Swarm's files in a tree. A daemon that runs reports its Swarm itself."""
     return [] if policy.root == "/" else [queries.file(path, content=False) for path in (STATE, CERTIFICATE)]
 
 
 def require(docker: Docker, planned: Plan, lag: docker_plan.Lag) -> Plan:
-    """Refuse a plan with a start or a reload that Docker would not survive, and say so in any other."""
+    """Refuse a plan with a start or a reload that Docker would not survive. In any other plan, advise on the conflict."""
     here = docker.policy.root == "/"
     reloads, starts = (lag.reload or lag.restart, lag.restart) if here else (bool(planned.changes),) * 2
     for conflict in find_conflicts(docker):

@@ -40,7 +40,7 @@ BUILT_IN = "runc"
 
 @dc.dataclass(frozen=True)
 class Desired:
-    """What the file has to say, and what the daemon has to say then."""
+    """The wanted content of the file, and what the daemon has to report after it."""
 
     tree: Mapping[str, Any]
     paths: Mapping[str, str]  # handler -> its program as the daemon reports it
@@ -51,7 +51,10 @@ class Desired:
 
 @dc.dataclass(frozen=True)
 class Lag:
-    """What the running daemon does not do yet: what a reload brings, and what only a restart does."""
+    """The part of the configuration that the running daemon does not apply yet.
+
+    reload: a reload applies it. restart: only a restart does.
+    """
 
     reload: bool
     restart: bool
@@ -106,7 +109,10 @@ def desired(
 def runtime(
     doc: json_text.JsonDocument, flags: config.Flags, handler: Handler, before: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], str]:
-    """What is to be written of one handler, and its program as it will stand there."""
+    """Return what to write of one handler, and the program that it will have.
+
+    Raise PlanError if a runtime of another owner has the name.
+    """
     added = config.runtimes_added(flags)
     if handler.name in added:
         if not same_program(added[handler.name], handler.binary):
@@ -131,12 +137,18 @@ def runtime(
 
 
 def same_program(one: str, other: str) -> bool:
-    """nvidia-ctk writes the bare name, which dockerd looks up in its PATH: one that systemd gave it, without folders of anybody's own."""
+    """Tell whether both are the same program.
+
+    nvidia-ctk writes the bare name. dockerd looks it up in the PATH that systemd gave it, which has only the standard folders.
+    """
     return one == other or (posixpath.dirname(other) in STANDARD_PATH and one == posixpath.basename(other))
 
 
 def another(name: str, doc: json_text.JsonDocument, path: json_text.Path, present: Mapping[str, Any]) -> PlanError:
-    """The error for a runtime of this name that we did not write. A shim that containerd starts by type is no program for `binary`."""
+    """Make the error for a runtime of this name that we did not write.
+
+    A shim that containerd starts by type is not a program for `binary`.
+    """
     what, line = f"another runtime has the name {name}", json_text.line_of(doc, path)
     if present.get("path"):
         return foreign(what, name, doc.path, line, present["path"])
@@ -156,7 +168,7 @@ def foreign(what: str, name: str, where: str, line: int | None, program: Any) ->
 def wanted_default(
     policy: Policy, decision: Decision, doc: json_text.JsonDocument, flags: config.Flags, before: Mapping[str, Any] | None
 ) -> str:
-    """The default runtime that the file has to name; '' where what it names stays."""
+    """Return the default runtime that the file has to name. '' if its present one stays."""
     named = config.by_flag(flags, "default-runtime")
     now = named[-1] if named else json_text.lookup(doc, ("default-runtime",)) or ""
     if decision.default:
@@ -182,7 +194,10 @@ def both(key: str, path: str, flags: config.Flags, value: str, wanted: str) -> P
 
 
 def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: config.Flags) -> bool:
-    """Whether features.cdi has to be written, so CDI is on at the next start as well."""
+    """Tell whether features.cdi has to be written to have CDI on at the next start as well.
+
+    Raise PlanError if cdi-spec-dirs switches CDI off, or if a flag sets the features.
+    """
     off = [d for d in (config.by_flag(flags, "cdi-spec-dirs") or json_text.lookup(doc, ("cdi-spec-dirs",)) or []) if d == ""]
     if off:
         line = json_text.line_of(doc, ("cdi-spec-dirs",))
@@ -198,7 +213,7 @@ def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: config.F
 
 
 def wanted_dirs(policy: Policy, instance: Instance, doc: json_text.JsonDocument, flags: config.Flags) -> tuple[str, ...]:
-    """cdi-spec-dirs is an unknown key before 25.0, with which dockerd does not start."""
+    """Return the value for cdi-spec-dirs. Empty before 25.0: that dockerd does not know the key, and does not start with it."""
     if not policy.cdi_spec_dirs or series(instance) < CDI_SINCE:
         return ()
     given = tuple(config.by_flag(flags, "cdi-spec-dirs"))
@@ -241,7 +256,7 @@ def leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> list[tuple[t
 
 
 def change(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocument, splices: tuple[json_text.Splice, ...]) -> Plan:
-    """The change of the file, in the transaction's words."""
+    """Build the change of the file for the transaction."""
     if not splices:
         return Plan()
     expect = {file.path: file.sha256 if file.exists else None}
@@ -257,7 +272,7 @@ def change(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocumen
 
 
 def validation(instance: Instance, process: Mapping[str, Any], plan: Plan) -> Plan:
-    """dockerd itself reads the new file, with the flags that it runs with, as it can since 23.0. An older one has our own rules only.
+    """Add the check by dockerd itself, with the flags that it runs with. It exists since 23.0: an older one has our own rules only.
 
     The node takes the flags from the process: they may hold a proxy's password.
     """
@@ -279,7 +294,10 @@ def validation(instance: Instance, process: Mapping[str, Any], plan: Plan) -> Pl
 
 
 def lag(desired: Desired, info: Mapping[str, Any]) -> Lag:
-    """What is not in force, by the daemon's own word. CDI is switched at start only; a reload shows nothing of it."""
+    """Return what is not in force, by the daemon's own report.
+
+    CDI is switched only at the start, so a reload does not change it.
+    """
     runtimes = info.get("Runtimes") or {}
     late = any((runtimes.get(name) or {}).get("path") != path for name, path in desired.paths.items())
     late = late or (bool(desired.default) and info.get("DefaultRuntime") != desired.default)
@@ -288,7 +306,7 @@ def lag(desired: Desired, info: Mapping[str, Any]) -> Lag:
 
 
 def health(instance: Instance, desired: Desired, restarted: bool) -> transaction.Http:
-    """Docker answers, and says what we wrote. A reload that fails only writes a line to the log, and ends well."""
+    """Require that Docker answers and reports what we wrote. A reload that fails logs a line and still ends with success."""
     require: list[transaction.Need] = [{"path": ["Runtimes", name, "path"], "equals": path} for name, path in desired.paths.items()]
     if desired.default:
         require.append({"path": ["DefaultRuntime"], "equals": desired.default})
@@ -300,7 +318,7 @@ def health(instance: Instance, desired: Desired, restarted: bool) -> transaction
 
 @dc.dataclass(frozen=True)
 class Cost:
-    """What a restart would end: these containers, by name. swarm: Docker refuses live-restore there."""
+    """The containers that a restart would end, by name. swarm: the host is in a Swarm, with which Docker refuses live-restore."""
 
     containers: tuple[str, ...] = ()
     swarm: bool = False
@@ -311,7 +329,10 @@ class Cost:
 
 
 def cost(obs: Observation, instance: Instance, after: json_text.JsonDocument, flags: config.Flags) -> Cost:
-    """The containers that a restart of this daemon ends: all that run, unless live-restore holds at its end and at its start."""
+    """List the containers that a restart of this daemon ends.
+
+    These are all that run, unless live-restore is on both at its end and at its start.
+    """
     info = config.info(obs, instance.socket)
     if not info.get("ContainersRunning") or config.survives(after.data, flags, info):
         return Cost()
@@ -320,7 +341,10 @@ def cost(obs: Observation, instance: Instance, after: json_text.JsonDocument, fl
 
 
 def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag: Lag, ended: Cost, health_: transaction.Http) -> Plan:
-    """The plan with what is done to the daemon: a reload where that is enough, a restart where nothing is lost by it or it is asked for."""
+    """Add a reload or a restart of the daemon to the plan.
+
+    A reload is used if it is enough. A restart is used if it ends no container, or if the policy forces it.
+    """
     if not (lag.reload or lag.restart) or policy.root != "/":
         return plan
     if not instance.unit:

@@ -65,30 +65,33 @@ def looks_into(obs: Observation, version: str) -> tuple[str, ...]:
 
 
 def looking(obs: Observation, readers: Iterable[consumers.Consumer]) -> tuple[consumers.Consumer, ...]:
-    """Return the readers of specs, Podman with the directories that its own files say."""
+    """Return the readers of specs. Podman has the directories that its own files set."""
     return tuple(dc.replace(r, directories=looks_into(obs, r.version)) if r.name == NAME else r for r in readers)
 
 
 def advice(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    """What a person should know of the Podman of this host, whoever else is configured on it."""
+    """Advise on the Podman of this host, whichever other engines are configured on it."""
     used = (policy.cdi_place,) if policy.cdi_place else policy.cdi_spec_dirs or CDI_DIRS
     return tuple(text for reader in consumers.podman(policy, obs) for text in list_advice(policy, obs, reader.version, used))
 
 
 def list_advice(policy: Policy, obs: Observation, version: str, used: tuple[str, ...]) -> tuple[str, ...]:
-    """Put together what the files of containers.conf give to say."""
+    """Collect the advice that the files of containers.conf give rise to."""
     hooks = directories.hooked(obs) if policy.cdi != "disabled" else ()
     return (*directories.advice(obs, version, used), *hooks, *directories.find_undefined_runtime(obs))
 
 
 def counts(policy: Policy, others: Iterable[Instance]) -> bool:
-    """Whether it is an engine of its own here. In the place of an engine that is only stopped or silent it counts by its name alone."""
+    """Tell whether Podman is an engine of its own here: `engines` names it, or no other engine can be managed.
+
+    If another engine is only stopped or silent, Podman counts by its name alone.
+    """
     found = tuple(others)
     return NAME in policy.engines or (all(i.refusal for i in found) and not refusals.open_ones(policy, found))
 
 
 def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
-    """The CDI spec is all there is to do, and that is the host's."""
+    """Return an empty plan: Podman needs the CDI spec alone, which belongs to the host."""
     return Plan()
 
 

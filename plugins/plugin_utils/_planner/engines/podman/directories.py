@@ -37,7 +37,10 @@ DROP_INS = "/etc/containers/containers.conf.d/*.conf"
 
 @dc.dataclass(frozen=True)
 class Directories:
-    """names: as the last file says it that says anything. where: that file, and the line."""
+    """The value of a key that lists directories.
+
+    names: as set by the last file that has the key. where: that file and the line.
+    """
 
     names: tuple[str, ...]
     where: str
@@ -48,7 +51,10 @@ def questions() -> list[queries.Question]:
 
 
 def configured(obs: Observation, version: str) -> Directories | None:
-    """What the host's files say; None where Podman does not read that, they say nothing, or it is not known what they add up to."""
+    """Return what the host's files set.
+
+    None if Podman does not read the key, if no file sets it, or if the sum of the files is unknown.
+    """
     release = versions.parse(version)
     if release is None or release.release < READ_SINCE:
         return None
@@ -61,7 +67,10 @@ def last(obs: Observation, key: tuple[str, str]) -> Directories | None:
 
 
 def said(obs: Observation, key: tuple[str, str]) -> Iterator[Directories]:
-    """What each file says in its turn; without names where that is not known: a list that adds to another, a file that is broken."""
+    """Yield what each file sets, in order.
+
+    The names are empty if they are unknown: in a list that adds to another, or in a broken file.
+    """
     for file in list_files(obs):
         try:
             yield from of_file(file, key)
@@ -70,7 +79,7 @@ def said(obs: Observation, key: tuple[str, str]) -> Iterator[Directories]:
 
 
 def list_files(obs: Observation) -> list[File]:
-    """List those of the host, in the order in which Podman reads them."""
+    """List the files of the host, in the order in which Podman reads them."""
     found = [*(obs.file(path, KEEP) for path in FILES), *sorted(obs.glob(DROP_INS, KEEP), key=lambda f: f.path)]
     return [file for file in found if file.exists]
 
@@ -85,7 +94,10 @@ def of_file(file: File, key: tuple[str, str]) -> Iterator[Directories]:
 
 
 def advice(obs: Observation, version: str, used: Sequence[str]) -> tuple[str, ...]:
-    """used: the directories in which the host's specs are."""
+    """Advise if Podman looks for CDI specs only in other directories.
+
+    used: the directories of the host's specs.
+    """
     found = configured(obs, version)
     if found is None or set(used) & set(host_paths.clean_directories(found.names)):
         return ()
@@ -94,7 +106,7 @@ def advice(obs: Observation, version: str, used: Sequence[str]) -> tuple[str, ..
 
 
 def hooked(obs: Observation) -> tuple[str, ...]:
-    """NVIDIA's hook in a directory that only Podman's own setting names: it would inject GPUs besides the CDI spec."""
+    """Warn of NVIDIA's hook in a directory that only Podman's own setting names: it would inject GPUs besides the CDI spec."""
     found = last(obs, HOOKS)
     names = host_paths.opened_directories(found.names) if found else ()
     paths = [f"{name}/{hook_files.NAME}" for name in names if name not in hook_files.USUAL]
@@ -109,7 +121,7 @@ def hooked(obs: Observation) -> tuple[str, ...]:
 
 
 def find_undefined_runtime(obs: Observation) -> tuple[str, ...]:
-    """Tell of a default runtime whose name nothing defines: Podman starts no container at all (makeRuntime in libpod)."""
+    """Warn of a default runtime whose name is not defined: Podman starts no container at all (makeRuntime in libpod)."""
     name, where, defined = "", "", set(BUILT_IN)
     for file in list_files(obs):
         try:
