@@ -56,7 +56,7 @@ TYPE_INDEX = re.compile(r"(?:gpu|mig)\d+(?::\d+)?")
 
 
 def unexplained(spec: Spec) -> tuple[str, ...]:
-    """What in a spec the tool never writes, as a person finds it."""
+    """List what in a spec the tool never writes, as a person finds it."""
     every = (spec.edits, *(d.edits for d in spec.devices))
     groups = {node.gid for edits in every for node in edits.device_nodes}
     places = _places(every)
@@ -78,7 +78,7 @@ def _of_edits(edits: Edits) -> Iterator[str]:
 
 
 def _strange(node: DeviceNode) -> str:
-    """Which attribute of a node is not as the tool writes it."""
+    """Name the attribute of a node that is not as the tool writes it. '' if all are."""
     strange = {
         "uid": node.uid is not None,
         "type": node.type not in ("", "c"),
@@ -93,7 +93,7 @@ def _below_a_root(host: str, place: str) -> bool:
 
 
 def _of_groups(edits: Edits, groups: set[int | None]) -> Iterator[str]:
-    """Those that the tool adds are of nodes of the same spec."""
+    """Yield the groups that the tool did not add. It adds only those of nodes of the same spec."""
     yield from (f"the group {gid}" for gid in edits.additional_gids if gid not in groups)
 
 
@@ -105,7 +105,10 @@ def of_toolkit(hook: Hook) -> bool:
 
 
 def _of_arguments(edits: Edits, places: Mapping[str, frozenset[str]]) -> Iterator[str]:
-    """Words behind a command of the tool's own that it would not write for this spec: each is of something that the spec has."""
+    """Yield arguments of the tool's own hooks that it would not write for this spec.
+
+    Each argument that the tool writes is of something in the spec.
+    """
     for hook in filter(of_toolkit, edits.hooks):
         command, *words = hook.args[2:] if hook.args[1:2] == ("hook",) else hook.args[1:]
         for flag, value in _pairs(words) if command in FLAGS else ():
@@ -114,7 +117,7 @@ def _of_arguments(edits: Edits, places: Mapping[str, frozenset[str]]) -> Iterato
 
 
 def _pairs(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Flags with their values, in the two forms that its command line has."""
+    """Yield flags with their values, in the two forms of the tool's command line."""
     left = list(words)
     while left:
         flag, equals, value = left.pop(0).partition("=")
@@ -130,7 +133,10 @@ def _is_of_spec(flag: str, value: str, places: Mapping[str, frozenset[str]]) -> 
 
 
 def _places(every: tuple[Edits, ...]) -> Mapping[str, frozenset[str]]:
-    """What the values of flags are taken from: folders of libraries (internal/discover/ldconfig.go) and of device nodes."""
+    """Return the values that flags can have.
+
+    These are folders of libraries (internal/discover/ldconfig.go) and of device nodes.
+    """
     mounts = [mount for edits in every for mount in edits.mounts]
     libraries = [path for m in mounts for path in (m.host_path, m.container_path) if SHARED.fullmatch(posixpath.basename(path))]
     nodes = [node.path for edits in every for node in edits.device_nodes]
@@ -142,7 +148,10 @@ def _places(every: tuple[Edits, ...]) -> Mapping[str, frozenset[str]]:
 
 
 def of_driver(mount: Mount) -> bool:
-    """A file of the driver, read-only, at the place it has on the host or below another root, or in the folder that loaders look in."""
+    """Tell whether a mount is a file of the driver, read-only.
+
+    It is in its place on the host or below another root, or in the folder that loaders look in.
+    """
     if mount == VOID_MOUNT:
         return True
     place, name = mount.container_path, posixpath.basename(mount.container_path)
@@ -156,7 +165,10 @@ def of_driver(mount: Mount) -> bool:
 
 
 def lost(found: Spec, own: Spec) -> tuple[str, ...]:
-    """Names of devices that containers could not ask for any more: for GPUs that the new spec names otherwise, or for none."""
+    """List the names of devices that containers could not ask for any more.
+
+    They belong to GPUs with other names in the new spec, or to no GPU.
+    """
     given = {d.name for d in own.devices}
     here = {n.path for d in own.devices for n in d.edits.device_nodes}
     nodes = {d.name: _gpus(d.edits.device_nodes) for d in found.devices if d.name not in given}
@@ -164,7 +176,7 @@ def lost(found: Spec, own: Spec) -> tuple[str, ...]:
 
 
 def chosen(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that someone has chosen: an index and a UUID are what each generator writes, as far as consumers and NVML let it."""
+    """Return the names that a person has chosen. Each generator writes an index and a UUID, as far as consumers and NVML allow it."""
     return tuple(name for name in names if not USUAL_NAME.fullmatch(name))
 
 

@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 @dc.dataclass(frozen=True)
 class Generator:
-    """A distribution's own generator of the spec. setting: what switches it, in the distribution's configuration."""
+    """A distribution's own generator of the spec. setting: its switch in the distribution's configuration."""
 
     title: str
     output: str
@@ -45,7 +45,7 @@ GENERATORS = {"nixos": Generator("NixOS", "/var/run/cdi/nvidia-container-toolkit
 
 
 def find(obs: Observation) -> Generator | None:
-    """Return the distribution's generator where its file is there."""
+    """Return the distribution's generator if its file exists. None otherwise."""
     found = GENERATORS.get(str((obs.host.get("os_release") or {}).get("ID")))
     return found if found and obs.file(found.output, file_places.SPEC_VERSION).exists else None
 

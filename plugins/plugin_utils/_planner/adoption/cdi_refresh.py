@@ -65,7 +65,10 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class Refresh:
-    """nvidia-cdi-refresh, or what the distribution has in its place, as it stands. masked: it cannot start; output: the file it writes."""
+    """The state of nvidia-cdi-refresh, or of what the distribution has in its place.
+
+    masked: it cannot start. output: the file that it writes.
+    """
 
     present: bool
     enabled: bool
@@ -102,9 +105,11 @@ def is_mask(file: File) -> bool:
 def cdi_owner(
     policy: Policy, obs: Observation, cap: str, read_by_all: tuple[str, ...] | None = None
 ) -> tuple[Literal["collection", "toolkit", "none"], Reason]:
-    """One owner of the host's CDI spec. The toolkit only where what its units write is there and every consumer accepts it.
+    """Choose the one owner of the host's CDI spec.
 
-    read_by_all: the directories that each engine of the host looks into; None where they have not been asked.
+    The toolkit is chosen only if its units have written a spec that every consumer accepts.
+
+    read_by_all: the directories that each engine of the host looks into. None if the engines have not been asked.
     """
     found = refresh(policy, obs)
     against = objection(policy, found, cap, read_by_all)
@@ -126,7 +131,7 @@ def cdi_owner(
 
 
 def objection(policy: Policy, found: Refresh, cap: str, read_by_all: tuple[str, ...] | None = None) -> str:
-    """Why nvidia-cdi-refresh cannot be the owner; '' when it can."""
+    """Return the reason why nvidia-cdi-refresh cannot be the owner. '' if it can."""
     directory = posixpath.dirname(found.output)
     if policy.root != "/" and not (found.generator and policy.cdi_owner == "toolkit"):
         return "nothing runs in another root directory, so no other tool would write the spec"
@@ -200,7 +205,7 @@ def mask(obs: Observation, path: str, why: str) -> Plan:
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    """The masks go, and the units are as they were. They take over from the next boot on."""
+    """Plan to remove the masks and to enable the units again. They take over from the next boot on."""
     masked = [path for path in MASKS.values() if is_mask(obs.file(path))]
     # Without a journal: systemctl masks by a link, and an empty file is from here where the rest of us is as well.
     lost = bool(masked) and not originals.journal_is_there(obs) and decision_file.was_here(obs)

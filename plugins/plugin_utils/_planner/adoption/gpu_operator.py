@@ -57,9 +57,10 @@ KUBELET_QUESTIONS = (
 
 @dc.dataclass(frozen=True)
 class State:
-    """absent: no trace. live: it works. unknown: there are traces, and no proof that it is gone. dead: there is. why: what shows it.
+    """The state of the GPU Operator's toolkit on a host.
 
-    traces: what is there of it, as paths.
+    absent: there is no trace of it. live: it works. dead: it is proven to be gone.
+    unknown: there are traces, and no proof that it is gone. why: the evidence. traces: what is there of it, as paths.
     """
 
     fate: Literal["absent", "live", "unknown", "dead"]
@@ -76,12 +77,12 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def is_its(program: str) -> bool:
-    """Whether a handler's program is one that the toolkit container installs."""
+    """Tell whether a handler's program is one that the toolkit container installs."""
     return posixpath.basename(program).startswith(low_level.PROGRAM) and installed(program)
 
 
 def installed(program: str) -> bool:
-    """Whether a program is where the toolkit container puts all of its own: always in a directory called toolkit."""
+    """Tell whether a program is in the toolkit container's own place: always a directory called toolkit."""
     return posixpath.basename(posixpath.dirname(program)) == "toolkit"
 
 
@@ -93,7 +94,10 @@ def its_handlers(instance: Instance) -> dict[str, str]:
 
 
 def state(policy: Policy, obs: Observation, instances: Iterable[Instance], files: tuple[str, ...] = ()) -> State:
-    """What is known of it on this host. Asks for more only where there is a trace of it. files: configurations that it wrote."""
+    """Judge the state of the toolkit on this host. Raise NeedMore for more evidence only if there is a trace of it.
+
+    files: configurations that it wrote.
+    """
     found = tuple(instances)
     unseen = [question for question in questions(policy) if not obs.asked(question)]
     if unseen:
@@ -121,12 +125,12 @@ def state(policy: Policy, obs: Observation, instances: Iterable[Instance], files
 
 
 def gone(policy: Policy, obs: Observation, instance: Instance, path: str) -> bool:
-    """Whether what it left for this engine in this file may be taken over."""
+    """Tell whether the toolkit's part of this file may be taken over for this engine."""
     return state(policy, obs, [instance], (path,)).fate == "dead"
 
 
 def _evidence(obs: Observation, instances: tuple[Instance, ...]) -> list[queries.Question]:
-    """What the proof needs beyond a normal look."""
+    """List the questions that the proof needs beyond a normal look."""
     pods = [sandboxes.question(i) for i in instances if sandboxes.serves(i)]
     first = [*KUBELET_QUESTIONS, queries.processes(PROCESSES), *pods]
     if not all(obs.asked(q) for q in KUBELET_QUESTIONS):
@@ -150,7 +154,7 @@ def _root(obs: Observation) -> str:
 
 
 def _kept_pods(obs: Observation) -> queries.Question:
-    """What the kubelet keeps of its pods outlives a boot, as the list of the engine's sandboxes may not."""
+    """Ask for the kubelet's files of its pods. They outlive a boot, which the engine's list of sandboxes may not."""
     root = _root(obs)
     return queries.paths(f"pods below {root}", [f"{root}/pods", f"{root}/pods/*/containers/{CONTAINER}"])
 
@@ -173,12 +177,12 @@ def _pods(obs: Observation, instance: Instance) -> Mapping[str, Any]:
 
 
 def _kubelet_possible(policy: Policy, obs: Observation) -> bool:
-    """Whether there is one, running or not: one that was stopped brings the pod back when it starts."""
+    """Tell whether there is a kubelet, running or not. A stopped one brings the pod back when it starts."""
     return kubelet.find(policy, obs).expected or bool(obs.unit(kubelet.UNIT)) or known.distribution(obs) != ""
 
 
 def _doubt_of_kubelet(obs: Observation) -> str:
-    """Why the kubelet may still bring it back, as far as the host alone shows that."""
+    """Return the reason why the kubelet may still bring the toolkit back, as far as the host alone shows it. '' for none."""
     if cgroup_driver.process(obs) is None and processes.called(obs, "kubelet"):
         return "the kubelet that runs here could not be verified"
     if cgroup_driver.process(obs) is None and not known.with_kubelet(obs):
@@ -193,7 +197,7 @@ def _doubt_of_kubelet(obs: Observation) -> str:
 
 
 def _doubt_of_pods(obs: Observation, instances: tuple[Instance, ...]) -> str:
-    """Why it is not known which pods are here."""
+    """Return the reason why the pods of this host are unknown. '' for none."""
     asked = [i for i in instances if sandboxes.serves(i)]
     silent = next((i.engine for i in asked if "error" in _pods(obs, i)), "")
     if silent or not asked:
@@ -208,7 +212,7 @@ def _doubt_of_pods(obs: Observation, instances: tuple[Instance, ...]) -> str:
 
 
 def leave_alone(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
-    """The instances, with a refusal for each that a toolkit configures which works, or of which nothing proves that it is gone."""
+    """Return the instances, with a refusal for each that a toolkit configures that works or is not proven to be gone."""
     found = state(policy, obs, instances)
     if not found.counts_as_live:
         return instances
@@ -216,7 +220,10 @@ def leave_alone(policy: Policy, obs: Observation, instances: tuple[Instance, ...
 
 
 def as_result(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> dict[str, Any]:
-    """What is here of it. installed: it works, and engines have its handlers. cleaned: neither."""
+    """Return the toolkit's part of the result.
+
+    installed: it works, and engines have its handlers. cleaned: it is gone, and no engine has its handlers.
+    """
     found = state(policy, obs, instances)
     handlers = {name: program for i in instances for name, program in its_handlers(i).items()}
     installed, cleaned = found.fate == "live" and bool(handlers), found.fate in ("absent", "dead") and not handlers
@@ -224,7 +231,10 @@ def as_result(policy: Policy, obs: Observation, instances: tuple[Instance, ...])
 
 
 def _concerns(policy: Policy, instance: Instance, found: State, instances: tuple[Instance, ...]) -> bool:
-    """One that works writes for the kubelet's engine, whatever is in its files now; of an unproven one only what it has written counts."""
+    """Tell whether the toolkit concerns this instance.
+
+    A toolkit that works writes for the kubelet's engine, whatever the files contain now. For an unproven one only what it wrote counts.
+    """
     if instance.refusal:
         return False
     wanted = {handler.name for handler in policy.handlers}
@@ -255,7 +265,7 @@ def refusal(obs: Observation, instance: Instance, found: State) -> Refusal:
 
 
 def returned(obs: Observation) -> str:
-    """A drop-in of its name that this collection has removed and that is there again, '' where none is."""
+    """Return a drop-in of its name that this collection removed and that exists again. '' if there is none."""
     for kept in originals.kept(obs) if obs.asked(owned_file.ORIGINALS) else ():
         if kept.existed and kept.after is None and kept.now is not None and DROP_IN.fullmatch(posixpath.basename(kept.path)):
             return kept.path
@@ -263,7 +273,7 @@ def returned(obs: Observation) -> str:
 
 
 def leftovers(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> tuple[Leftover, ...]:
-    """What of it is on the host, next to its files in an engine's configuration, which the engine's own planner judges."""
+    """List what of the toolkit is on the host, except in an engine's configuration, which the engine's own planner judges."""
     found = state(policy, obs, instances)
     if found.counts_as_live:
         concerned = [i for i in instances if its_handlers(i) or "GPU Operator" in i.refusal.what]

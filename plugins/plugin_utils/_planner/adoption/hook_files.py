@@ -34,7 +34,7 @@ def questions() -> list[queries.Question]:
 
 
 def program(data: Any) -> str:
-    """The program of a hook file of one of these forms, '' for any other file."""
+    """Return the program of a hook file of one of these forms. '' for any other file."""
     if not isinstance(data, Mapping):
         return ""
     hook = data.get("hook")
@@ -55,7 +55,7 @@ def _newer(data: Mapping[str, Any], found: str) -> bool:
 
 
 def _older(data: Mapping[str, Any]) -> bool:
-    """Hooks 0.1.0: `stage` and `stages` are the same there."""
+    """Tell whether this is a file of hooks 0.1.0, in which `stage` and `stages` mean the same."""
     rest = {k: v for k, v in data.items() if k != "hook"}
     stages = rest.pop("stage", rest.pop("stages", None))
     rest.pop("annotations", None)
@@ -67,7 +67,7 @@ def tool(found: str) -> str:
 
 
 def live(record: HostDecision, found: str) -> bool:
-    """Whether it is the file of a GPU Operator that counts as working here."""
+    """Tell whether it is the file of a GPU Operator that counts as working here."""
     return tool(found) == gpu_operator.TOOL and any("GPU Operator" in sentence for _key, sentence in record.refused)
 
 
@@ -85,6 +85,6 @@ def kept(path: str, found: str) -> Leftover:
 
 
 def scripts(obs: Observation) -> Plan:
-    """What lies in the directory of the oldest hooks."""
+    """List as leftovers what lies in the directory of the oldest hooks."""
     there = [path for path in SCRIPTS if obs.raw(queries.file(path, content=False)).get("exists")]
     return Plan(leftovers=tuple(Leftover("nvidia-container-runtime-hook", path, (), False, "kept", NOBODY, f"rm {path}") for path in there))

@@ -34,15 +34,18 @@ Entry = Mapping[Path, Any]  # a handler's properties, each by its path below the
 
 
 def runs_nvidia(program: object) -> bool:
-    """Whether a handler's program is the NVIDIA runtime as packages install it; below a `toolkit` directory it is the GPU Operator's."""
+    """Tell whether a handler's program is the NVIDIA runtime as packages install it.
+
+    A program below a `toolkit` directory is the GPU Operator's.
+    """
     name = str(program or "")
     return posixpath.basename(name).startswith(low_level.PROGRAM) and not gpu_operator.is_its(name)
 
 
 def mode_note(options: Mapping[str, object], after: Mapping[str, object]) -> str:
-    """What becomes of programs that set the runtime's mode by their name, whatever its configuration says: the end of a sentence.
+    """Return the end of a sentence about programs that set the runtime's mode by their name, whatever its configuration contains.
 
-    options, after: the programs of handlers, by the handler's name. One that nobody wants afterwards is not spoken of.
+    options, after: the programs of handlers, by the handler's name. A handler that is not wanted afterwards is left out.
     """
     named = {str(options[name]): str(after[name]) for name in sorted(set(options) & set(after)) if low_level.sets_mode(options[name])}
     return "".join(
@@ -53,15 +56,17 @@ def mode_note(options: Mapping[str, object], after: Mapping[str, object]) -> str
 
 
 def candidates(default: str) -> tuple[str, ...]:
-    """The handlers that it would copy, in its order."""
+    """Return the handlers that the tool would copy, in its order."""
     first = (default,) if default and not default.startswith(PASSED_OVER) else ()
     return tuple(dict.fromkeys((*first, *CANDIDATES)))
 
 
 def unexplained(entry: Entry, copied_from: Iterable[Entry], elsewhere: Collection[Path] = ()) -> tuple[Path, ...]:
-    """The properties of its handler that no candidate explains, by the candidate that explains most; () where one explains all.
+    """Return the properties of the tool's handler that no candidate explains, by the candidate that explains most. () if one explains all.
 
-    Only without any candidate it writes the type and properties that are zero, and no options. elsewhere: what other files say of it.
+    Only without any candidate the tool writes the type and properties that are zero, and no options.
+
+    elsewhere: the properties that other files set.
     """
     made_up: Entry = {("runtime_type",): RUNC_TYPE}
     every = [_differing(entry, candidate) for candidate in tuple(copied_from) or (made_up,)]
@@ -77,7 +82,10 @@ def _differing(entry: Entry, candidate: Entry) -> tuple[Path, ...]:
 
 
 def same(path: Path, one: Any, other: Any) -> bool:
-    """Whether two values of a handler's property mean the same: one that is zero, or what the engine takes anyway, is as good as none."""
+    """Tell whether two values of a handler's property mean the same.
+
+    A value that is zero, or that is the engine's default, means the same as none.
+    """
     return one == other or (_is_nothing(path, one) and _is_nothing(path, other))
 
 
@@ -86,9 +94,9 @@ def _is_nothing(path: Path, value: Any) -> bool:
 
 
 def wrote(text: str, data: Mapping[str, Any], table: Path) -> str:
-    """Why a drop-in with this CRI table is not of its making, '' where it may be.
+    """Return the reason why the tool cannot have made a drop-in with this CRI table. '' if it may have.
 
-    It writes the version and that table, nothing else, and no comment.
+    The tool writes the version and that table, nothing else, and no comment.
     """
     plugins = data.get("plugins")
     others = sorted(set(data) - {"version", "plugins"}) or sorted(set(plugins if isinstance(plugins, Mapping) else ()) - {table[1]})
@@ -99,6 +107,9 @@ def wrote(text: str, data: Mapping[str, Any], table: Path) -> str:
 
 
 def commented(text: str) -> int | None:
-    """The line of the first comment, behind a value or on a line of its own: the tool writes none, for any engine."""
+    """Return the line of the first comment, behind a value or on a line of its own. None if there is none.
+
+    The tool writes no comment for any engine.
+    """
     at = toml.first_comment(text)
     return None if at is None else text.count("\n", 0, at) + 1

@@ -35,7 +35,10 @@ Table = Mapping[str, Any]
 
 @dc.dataclass(frozen=True)
 class Judged:
-    """The tool's part of one file: its handlers, the default that it sets ('' for none), and the keys that its rules do not explain."""
+    """The tool's part of one file.
+
+    handlers: its handlers. default: the default that it sets ('' for none). unexplained: the keys that its rules do not explain.
+    """
 
     handlers: Mapping[str, Table]
     default: str
@@ -43,7 +46,7 @@ class Judged:
 
 
 def is_of_tool(name: str, text: str, handlers: Mapping[str, Table]) -> bool:
-    """Whether a drop-in is the tool's by its name, or under any other name by how it is written and what it is for."""
+    """Tell whether a drop-in is the tool's, by its name, or under any other name by its form and purpose."""
     nvidia = any(low_level.nvidias(table.get("runtime_path")) for table in handlers.values() if isinstance(table, Mapping))
     return bool(NAMES.fullmatch(name)) or (text.startswith(WRITER) and nvidia)
 
@@ -53,9 +56,11 @@ def is_of_operator(handlers: Mapping[str, Table]) -> bool:
 
 
 def judge(data: Table, candidates: Iterable[Table], programs: Iterable[str], handlers_written: int = 1) -> Judged:
-    """A drop-in, whole. candidates: tables that the tool may have copied from. programs: those that may stand there.
+    """Judge a whole drop-in.
 
-    handlers_written: how many the tool writes; it writes nothing that was in the file before. The GPU Operator's toolkit writes three.
+    candidates: tables that the tool may have copied from. programs: those that the tool may have written.
+    handlers_written: the number of handlers that the tool writes. The GPU Operator's toolkit writes three.
+    The tool keeps nothing that was in the file before.
     """
     runtime = _table(_table(data, "crio"), "runtime")
     handlers = _table(runtime, "runtimes")
@@ -71,13 +76,13 @@ def judge(data: Table, candidates: Iterable[Table], programs: Iterable[str], han
 
 
 def unexplained(table: Any, candidates: Iterable[Table], programs: Iterable[str]) -> tuple[str, ...]:
-    """The keys of one handler that the tool did not write: against the candidate that explains most. () where it wrote it all."""
+    """Return the keys of one handler that the tool did not write, by the candidate that explains most. () if the tool wrote all."""
     if not isinstance(table, Mapping):
         return ("",)
     right = {"runtime_path": table.get("runtime_path") in tuple(programs), "runtime_type": table.get("runtime_type") == "oci"}
     wrong = [key for key, is_right in right.items() if not is_right]
     copied = _said(table)
-    # Nobody sends what is not known here: stand-ins of different keys and values can be the same text, and the new file would lack the key.
+    # Unknown keys are not sent: stand-ins of different keys and values can be the same text, and the new file would lack the key.
     wrong += [key for key in copied if key not in crio_places.HANDLER_FIELDS]
     copied = {key: value for key, value in copied.items() if key in crio_places.HANDLER_FIELDS}
     if not copied:
@@ -88,7 +93,7 @@ def unexplained(table: Any, candidates: Iterable[Table], programs: Iterable[str]
 
 
 def _said(table: Table) -> dict[str, Any]:
-    """What is copied, without what says nothing: CRI-O prints every property, set or not."""
+    """Return the copied properties without the empty ones: CRI-O prints every property, set or not."""
     return {k: v for k, v in table.items() if k not in SET and v not in ("", False, [], {}, None) and FILLED_IN.get(k) != v}
 
 

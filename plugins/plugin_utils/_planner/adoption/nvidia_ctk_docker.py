@@ -22,7 +22,10 @@ Values = Mapping[str, Any]
 
 
 def found(path: str, data: Values, before: Values | None, names: Collection[str], *, never: bool, packaged: bool) -> tuple[Leftover, ...]:
-    """before: what the file said before this collection's first change; None where it has made none."""
+    """List as leftovers the runtimes that the tool wrote.
+
+    before: the content of the file before this collection's first change. None if this collection has made none.
+    """
     entries = data.get("runtimes") or {}
     then = before if before is not None else data
     of_tool = [n for n in names if is_of_tool(entries.get(n)) and is_of_tool((then.get("runtimes") or {}).get(n))]

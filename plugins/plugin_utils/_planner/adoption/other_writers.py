@@ -22,7 +22,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
-    """What other writers have to stop doing, and what is worth knowing about them."""
+    """Plan what other writers have to stop doing, and advise on them."""
     if record.skipped:
         return Plan()
     parts = [Plan(advice=(*operator_advice(obs), *kubespray_advice(obs)))]

@@ -35,7 +35,7 @@ BRING = "Reinstall the program (gpufleet_packages: present installs NVIDIA's), o
 
 @dc.dataclass(frozen=True)
 class MissingProgram:
-    """A handler in force, and its program, which is not on the host."""
+    """A handler in force whose program is not on the host."""
 
     engine: str
     handler: str
@@ -82,7 +82,7 @@ def failing(it: MissingProgram) -> str:
 
 
 def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: Iterable[Decision]) -> Plan:
-    """Said first, before all that a run changes: in the words of what fails now."""
+    """Report handlers that fail now, before all that a run changes."""
     decisions = tuple(decisions)
     becoming = {d.engine: d.handler for d in decisions if d.default}
     wanted = {(d.engine, handler.name): handler.binary for d in decisions if d.handler for handler in policy.handlers}
@@ -168,11 +168,11 @@ def _bring(policy: Policy, obs: Observation, program: str) -> str:
 def kept(
     policy: Policy, obs: Observation, now: Mapping[str, object], mine: Mapping[str, object], written: Collection[str] = ()
 ) -> dict[str, str]:
-    """The programs of handlers that stay as they are where nobody chose one, by the handler's name.
+    """Return the programs of handlers that stay as they are if the policy does not choose one, by the handler's name.
 
-    now: the programs that the files of others give; mine: those in our own drop-in; written: handlers that nobody had before us.
-    One that is on the host is never exchanged for one that is not. And the module of one engine, which decides no mode, leaves a program
-    that sets the runtime's mode by its name.
+    now: the programs that the files of others give. mine: those in our own drop-in. written: handlers that did not exist before us.
+    A program that is on the host is never exchanged for one that is not. The module of one engine decides no mode.
+    So it keeps a program that sets the runtime's mode by its name.
     """
     found = {}
     for handler in policy.handlers:
@@ -191,7 +191,7 @@ def _works_alone(policy: Policy, obs: Observation, wanted: str, program: str) ->
 
 
 def _mode(obs: Observation, wanted: str, program: str, existed: bool) -> bool:
-    """Whether a program sets the mode, and someone else named it: in a file that is there, or in one that was taken over."""
+    """Tell whether a program sets the mode, and another owner named it, in a file that exists or in one that was taken over."""
     known = existed or (obs.asked(owned_file.ORIGINALS) and any(_named(o, program) for o in owned_file.originals(obs).values()))
     return sets_mode(wanted, program) and known and (obs.exists(program) or not obs.exists(wanted))
 
@@ -209,7 +209,7 @@ def with_kept(policy: Policy, staying: Mapping[str, str]) -> Policy:
 
 
 def said(policy: Policy, staying: Mapping[str, str]) -> tuple[str, ...]:
-    """Why a handler runs another program than the usual one."""
+    """Explain each handler that runs another program than the usual one."""
     usual = {h.name: h.binary for h in policy.handlers}
     why = {
         name: "it sets the mode of the NVIDIA runtime" if sets_mode(usual[name], program) else f"{usual[name]} is not on this host"

@@ -31,6 +31,6 @@ STEP = "gpufleet_injection, gpufleet_isolation and gpufleet_cdi_spec_dirs decide
 
 
 def changed(path: str, differences: Iterable[Difference]) -> tuple[Leftover, ...]:
-    """Of a file that this collection has not written to yet."""
+    """List as a leftover the keys that another owner changed, in a file that this collection has not written to yet."""
     chosen = tuple(d.key for d in differences if d.before is not None and d.before not in DEFAULTS.get(d.key, (d.before,)))
     return (Leftover(TOOL, path, chosen, True, "adopted", WHY, STEP),) if chosen else ()

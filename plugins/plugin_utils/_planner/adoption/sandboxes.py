@@ -21,22 +21,25 @@ OPERATOR = "nvidia-container-toolkit-daemonset"
 
 
 def nvidias(instance: Instance) -> tuple[str, ...]:
-    """The handlers in force that run one of NVIDIA's programs, wherever that lies."""
+    """Return the handlers in force that run one of NVIDIA's programs, in any directory."""
     return tuple(sorted(name for name, program in instance.handlers.items() if posixpath.basename(program).startswith(low_level.PROGRAM)))
 
 
 def question(instance: Instance) -> queries.Question:
-    """One for all that adoption wants to know of an engine's pods."""
+    """Ask one question for all that adoption needs to know of an engine's pods."""
     return queries.sandboxes(instance.socket, nvidias(instance), (OPERATOR,), traits.of(instance.engine).pod_note)
 
 
 def serves(instance: Instance) -> bool:
-    """Whether it can be asked about pods at all."""
+    """Tell whether the engine can be asked about pods."""
     return instance.running and instance.cri and traits.of(instance.engine).kubernetes and bool(instance.socket)
 
 
 def in_use(obs: Observation, instance: Instance, names: Iterable[str]) -> Mapping[str, int]:
-    """Those of the handlers that pods use, with the number of the pods. Raises QueryFailed where the engine does not say."""
+    """Return the handlers that pods use, with the number of pods.
+
+    Raise QueryFailed if the engine gives no answer, NeedMore if it was not asked.
+    """
     if not serves(instance):
         return {}
     asked = question(instance)

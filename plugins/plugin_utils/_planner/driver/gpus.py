@@ -44,7 +44,10 @@ BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 @dc.dataclass(frozen=True)
 class DeviceFile:
-    """A device node under /dev. host: where it is on the host, where that is not the same path (a driver container's /dev)."""
+    """A device node under /dev.
+
+    host: its path on the host, if that is another one (a driver container's /dev).
+    """
 
     path: str
     rdev: tuple[int, int] | None
@@ -55,7 +58,7 @@ class DeviceFile:
 
 @dc.dataclass(frozen=True)
 class Paths:
-    """Where this policy's procfs and sysfs describe GPUs."""
+    """The files in which this policy's procfs and sysfs describe GPUs."""
 
     proc_version: str
     information: str
@@ -91,7 +94,7 @@ def paths(policy: Policy) -> Paths:
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """All that parse() and the CDI generator read, in one look."""
+    """List all that parse() and the CDI generator read, in one look."""
     p = paths(policy)
     return [
         queries.file(p.proc_version, keep=WHOLE),
@@ -113,12 +116,12 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def beneath(root: str, path: str) -> str:
-    """A path of the driver's own tree as the host sees it: driver containers have it in /run/nvidia/driver, for example."""
+    """Return a path of the driver's own tree as the host sees it. Driver containers have that tree in /run/nvidia/driver, for example."""
     return root.rstrip("/") + path
 
 
 def dev_root(policy: Policy) -> str:
-    """A driver container has its own /dev unless someone says otherwise."""
+    """Return the root of /dev. A driver container has its own /dev unless the policy sets another one."""
     return policy.cdi_dev_root or policy.cdi_driver_root
 
 
@@ -131,9 +134,9 @@ def library_globs(driver_root: str) -> tuple[str, ...]:
 
 
 def parse(policy: Policy, obs: Observation) -> Driver:
-    """The state of the driver, with the sentence that says why, and what helps."""
+    """Judge the state of the driver, with the reason and the remedy."""
     inside = outer_host.kind(policy, obs)
-    # What a container has of kernel modules is loaded by nobody.
+    # A container's kernel modules are never loaded.
     disk = mismatch.NO_MODULES if inside else mismatch.modules(obs)
     return outer_host.with_remedy(judged(policy, obs, disk), inside)
 
@@ -199,9 +202,9 @@ def not_loaded(buses: list[str], held: dict[str, str], disk: mismatch.Modules) -
 def with_module(
     version: str, where: str, gpus: tuple[Gpu, ...], usable: list[str], user: dict[str, str], taken: list[str], lost: list[str]
 ) -> Driver:
-    """The module is loaded, its files are whole, and the libraries are of its version: does it serve the GPUs?
+    """Judge whether the driver serves the GPUs. The module is loaded, its files are whole, and the libraries have its version.
 
-    taken: what is said of each GPU that another driver has; lost: the GPUs that this one should serve and does not.
+    taken: a sentence for each GPU that another driver has. lost: the GPUs that this driver should serve and does not.
     """
     if not gpus and usable:
         text = f"The NVIDIA module {version} is loaded, but does not drive GPU {usable[0]}; the kernel log says why"
@@ -215,7 +218,7 @@ def with_module(
 
 
 def pci_gpus(obs: Observation, p: Paths) -> list[str]:
-    """Bus ids of all NVIDIA GPUs, with or without a driver."""
+    """List the bus ids of all NVIDIA GPUs, with or without a driver."""
     vendors = {f.path.rsplit("/", 2)[1] for f in obs.glob(p.pci_vendor) if text(f).lower() == NVIDIA_VENDOR}
     classes = {f.path.rsplit("/", 2)[1] for f in obs.glob(p.pci_class) if text(f).lower().startswith(GPU_CLASSES)}
     return sorted(vendors & classes)
@@ -264,7 +267,7 @@ def loaded(obs: Observation, p: Paths) -> bool:
 
 
 def module_version(obs: Observation, p: Paths) -> tuple[str, str]:
-    """Version of the loaded kernel module and the file that shows it."""
+    """Return the version of the loaded kernel module, and the file that shows it. The version is '' if no file does."""
     for path in (p.module_version, p.proc_version):
         first = text(obs.file(path)).split("\n")[0]
         found = VERSION.search(first)
@@ -274,7 +277,7 @@ def module_version(obs: Observation, p: Paths) -> tuple[str, str]:
 
 
 def read_gpus(obs: Observation, p: Paths) -> tuple[tuple[Gpu, ...], str]:
-    """The GPUs in NVML's order, which is that of the bus, and a complaint about the first file that is not whole."""
+    """Return the GPUs in NVML's order, which is that of the bus, and a complaint about the first file that is not whole ('' for none)."""
     found: list[tuple[str, int, str, str]] = []
     complaint = ""
     for f in obs.glob(p.information):
@@ -292,24 +295,27 @@ def read_gpus(obs: Observation, p: Paths) -> tuple[tuple[Gpu, ...], str]:
 
 
 def excluded(obs: Observation, p: Paths) -> set[str]:
-    """Bus ids of the GPUs that the driver keeps away from everybody by its options (NVreg_ExcludedGpus)."""
+    """Return the bus ids of the GPUs that the driver withholds from all programs by its options (NVreg_ExcludedGpus)."""
     every = (fields(text(f)) for f in obs.glob(p.information))
     return {facts.get("Bus Location", "").lower() for facts in every if facts.get("GPU Excluded", "No").lower() == "yes"}
 
 
 def known(uuid: str) -> str:
-    """The driver writes question marks until the GPU has been initialised for the first time."""
+    """Return the UUID. '' if it is unknown: the driver writes question marks until the GPU has been initialised for the first time."""
     return uuid if uuid.startswith("GPU-") and "?" not in uuid else ""
 
 
 def fields(content: str) -> dict[str, str]:
-    """Lines `key: value` as the driver writes them, with tabs between."""
+    """Parse lines `key: value` as the driver writes them, with tabs between."""
     pairs = (line.split(":", 1) for line in content.splitlines() if ":" in line)
     return {key.strip(): value.strip() for key, value in pairs}
 
 
 def user_space(obs: Observation, driver_root: str) -> dict[str, str]:
-    """Library file -> version, for what the loader would take: the target of `.so.1`, else whatever carries a version."""
+    """Return library file -> version for the libraries that the loader would take.
+
+    These are the targets of `.so.1`, otherwise all that carry a version.
+    """
     files = [f for pattern in library_globs(driver_root) for f in obs.listed(pattern) if f.exists and f.type != "link"]
     linked = {f.real: version_of(f.real) for f in files if f.path.endswith(".so.1") and version_of(f.real)}
     return linked or {f.path: version_of(f.path) for f in files if version_of(f.path)}
@@ -321,20 +327,20 @@ def version_of(path: str) -> str:
 
 
 def nodes(obs: Observation, dev_root: str = "/") -> dict[str, DeviceFile]:
-    """Path in a container -> device node, of the character devices of the driver."""
+    """Return path in a container -> device node, for the driver's character devices."""
     files = (f for pattern in dev_globs(dev_root) for f in obs.listed(pattern) if f.exists and f.type == "char")
     inside = ((f.path.removeprefix(dev_root.rstrip("/")), f) for f in files)
     return {path: DeviceFile(path, f.rdev, f.mode, "" if f.path == path else f.path, f.gid) for path, f in inside}
 
 
 def channels(nodes: Iterable[str]) -> tuple[str, ...]:
-    """The nodes of IMEX channels among these, by number."""
+    """Return the nodes of IMEX channels among these, sorted by number."""
     found = ((CHANNEL.fullmatch(path), path) for path in nodes)
     return tuple(path for _number, path in sorted((int(match[1]), path) for match, path in found if match))
 
 
 def switches(nodes: Iterable[str]) -> tuple[str, ...]:
-    """The nodes of NVSwitches among these."""
+    """Return the nodes of NVSwitches among these."""
     return tuple(sorted(path for path in nodes if SWITCH.fullmatch(path)))
 
 
@@ -345,17 +351,20 @@ def majors(policy: Policy, obs: Observation) -> dict[str, int]:
 
 
 def mig_files(policy: Policy, obs: Observation) -> tuple[File, ...]:
-    """The capability files of the driver for the MIG instances that exist: GPU instances, and compute instances within them."""
+    """Return the driver's capability files for the MIG instances that exist: GPU instances, and compute instances within them."""
     return tuple(f for pattern in paths(policy).mig for f in obs.glob(pattern))
 
 
 def mig_instances(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    """The paths of those files."""
+    """Return the paths of the capability files."""
     return tuple(f.path for f in mig_files(policy, obs))
 
 
 def migs(policy: Policy, obs: Observation) -> Mapping[int, int]:
-    """How many MIG devices each GPU has: compute instances, by the driver's capability files, which count GPUs by minor."""
+    """Count the MIG devices of each GPU, by minor.
+
+    A MIG device is a compute instance. The driver's capability files count GPUs by minor.
+    """
     found = (OF_GPU.search(path) for path in mig_instances(policy, obs) if "/ci" in path)
     return collections.Counter(int(minor[1]) for minor in found if minor)
 

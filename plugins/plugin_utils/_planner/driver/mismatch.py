@@ -36,7 +36,10 @@ RELOAD = "modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia && modprobe nv
 
 @dc.dataclass(frozen=True)
 class Modules:
-    """The kernel modules on disk: version -> file where the version is known, for the running kernel; and the kernels that have one."""
+    """The kernel modules on disk.
+
+    built: version -> file, for the running kernel, if the version is known. kernels: the kernels that have a module.
+    """
 
     kernel: str  # "" in a tree, where none runs
     built: Mapping[str, str]
@@ -48,7 +51,10 @@ NO_MODULES = Modules("", {}, frozenset())
 
 @dc.dataclass(frozen=True)
 class Mismatch:
-    """broken: containers cannot work now. text: what is so, remedy: what to do. Both empty when there is nothing to say."""
+    """A mismatch of module and libraries.
+
+    broken: containers cannot work now. text: the finding. remedy: the next step. Both are empty if there is no mismatch.
+    """
 
     broken: bool = False
     text: str = ""
@@ -75,7 +81,10 @@ def modules(obs: Observation) -> Modules:
 
 
 def compare(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Mismatch:
-    """loaded: the module's version as `where` shows it; libraries: file -> version. The decision table, row by row."""
+    """Apply the decision table, row by row.
+
+    loaded: the module's version as `where` shows it. libraries: file -> version.
+    """
     versions = sorted(set(libraries.values()))
     if not versions:
         return Mismatch()
@@ -94,7 +103,7 @@ def compare(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules
 
 
 def apart(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Mismatch:
-    """Loaded module and libraries differ: what a reboot would bring decides what to do."""
+    """Return the mismatch of a loaded module and other libraries. The module that a reboot would load decides the remedy."""
     library, version = sorted(libraries.items())[0]
     text = f"kernel module {loaded} ({where}) and user-space driver {version} ({library}) do not match"
     if version in disk.built:
@@ -112,7 +121,7 @@ def apart(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) 
 
 
 def missing(disk: Modules) -> Mismatch:
-    """For a module that is not loaded: whether there is one for the running kernel at all."""
+    """Return the mismatch for a module that is not loaded: the running kernel may have none on disk."""
     if lacks_module(disk):
         return Mismatch(True, no_module(disk), rebuild(disk, ""))
     return Mismatch()

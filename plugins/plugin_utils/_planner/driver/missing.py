@@ -22,14 +22,17 @@ XID = "See the kernel log (dmesg | grep -i xid)"
 
 
 def unserved(policy: Policy, obs: Observation, driver: Driver) -> list[str]:
-    """The NVIDIA GPUs on PCI that the driver has to serve and does not. Those of another driver, and those that it excludes, are none."""
+    """List the NVIDIA GPUs on PCI that the driver has to serve and does not.
+
+    GPUs of another driver, and those that the driver excludes, do not count.
+    """
     p = gpus.paths(policy)
     told = {g.bus_id for g in driver.gpus} | set(gpus.held_by_others(obs, p)) | gpus.excluded(obs, p)
     return [bus for bus in gpus.pci_gpus(obs, p) if bus not in told]
 
 
 def stray(policy: Policy, obs: Observation, driver: Driver) -> list[str]:
-    """The device nodes of GPUs that the driver does not have."""
+    """List the device nodes of GPUs that the driver does not have."""
     minors = {g.minor for g in driver.gpus}
     found = ((NODE.fullmatch(path), path) for path in gpus.nodes(obs, gpus.dev_root(policy)))
     return sorted(path for match, path in found if match and int(match.group(1)) not in minors)
@@ -57,7 +60,10 @@ def require_gone(policy: Policy, obs: Observation, driver: Driver, where: str, n
 
 
 def require_bus(policy: Policy, obs: Observation, lost: str) -> None:
-    """A host whose PCI bus cannot be seen says of no GPU that it is gone. Every kernel that the driver runs on shows that directory."""
+    """Raise PlanError if the host's PCI bus cannot be seen: it cannot show that a GPU is gone.
+
+    Every kernel that the driver runs on shows that directory.
+    """
     bus = gpus.paths(policy).pci_vendor.rpartition("/*/")[0]
     if gpus.pci_seen(obs, gpus.paths(policy)) or obs.raw(queries.file(bus, content=False)).get("exists"):
         return

@@ -31,7 +31,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def kind(policy: Policy, obs: Observation) -> str:
-    """Name the kind of container that this host is, as systemd has it; '' for any other host."""
+    """Return the kind of container that this host is, as systemd has it. '' for any other host."""
     if not _may_be(policy):
         return ""
     file = obs.file(MARK, WHOLE)
@@ -40,12 +40,18 @@ def kind(policy: Policy, obs: Observation) -> str:
 
 
 def _may_be(policy: Policy) -> bool:
-    """Whoever gives another procfs knows better what describes the GPUs. A tree has this mark if it is the root of such a container."""
+    """Tell whether this host may be a container.
+
+    With another procfs, its provider knows better what describes the GPUs. A tree has this mark if it is the root of such a container.
+    """
     return policy.proc_root == "/proc"
 
 
 def with_remedy(driver: Driver, name: str) -> Driver:
-    """Give the driver with what helps inside such a container. name: its kind, '' for a host that is none."""
+    """Add to the driver what helps inside such a container.
+
+    name: the container's kind. '' for any other host.
+    """
     if not name or driver.state not in ("not-loaded", "broken"):
         return driver
     first = "Load the driver there" if driver.state == "not-loaded" else "Have the driver work there, with libraries of its version here"
@@ -53,7 +59,7 @@ def with_remedy(driver: Driver, name: str) -> Driver:
 
 
 def hook_advice(name: str) -> str:
-    """Say what the prestart hook lacks: it changes device rules, which an unprivileged container may not (libnvidia-container#154)."""
+    """Advise on the prestart hook: it changes device rules, which an unprivileged container may not (libnvidia-container#154)."""
     return (
         f"This host is a container ({name}), and the prestart hook may not change device rules in an unprivileged one (failed to add "
         f"device rules). Leave gpufleet_injection and gpufleet_cdi at auto, or set nvidia-container-cli.no-cgroups = true and {GIVE}"

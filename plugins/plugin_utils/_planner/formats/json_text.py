@@ -35,7 +35,7 @@ Path = tuple[str, ...]
 
 @dc.dataclass(frozen=True)
 class Token:
-    """One value with its place. members: of an object, in their order."""
+    """A value with its place. members: those of an object, in order."""
 
     start: int
     end: int
@@ -58,7 +58,7 @@ class Member:
 
 @dc.dataclass(frozen=True)
 class Splice:
-    """One stretch of the original text, and what stands there afterwards."""
+    """A stretch of the original text, and the text that replaces it."""
 
     start: int
     end: int
@@ -67,7 +67,7 @@ class Splice:
 
 @dc.dataclass(frozen=True)
 class JsonDocument:
-    """A file with one object in it. root is None where there is no file, or nothing in it."""
+    """A file that contains one object. root: None if the file does not exist or is empty."""
 
     path: str
     text: str
@@ -173,7 +173,10 @@ class _Reader:
 
 
 def parse(text: str, path: str) -> JsonDocument:
-    """Strict, as the programs that read it: no comments, no comma at the end, nothing twice, nothing behind the object."""
+    """Parse a text as strictly as the programs that read it. Raise PlanError for any other text.
+
+    No comments, no comma at the end, no key twice, and nothing behind the object.
+    """
     try:
         json_bounds.require(text)
     except json_bounds.TooLarge as error:
@@ -199,7 +202,7 @@ def line_at(text: str, at: int) -> int:
 
 
 def member(doc: JsonDocument, path: Path) -> Member | None:
-    """The member at a path of keys, None when there is none."""
+    """Return the member at a path of keys. None if there is none."""
     node, found = doc.root, None
     for key in path:
         found = next((m for m in (node.members if node else ()) if m.key == key), None)
@@ -223,7 +226,10 @@ def line_of(doc: JsonDocument, path: Path) -> int | None:
 
 
 def merge(doc: JsonDocument, wanted: Mapping[str, Any]) -> tuple[JsonDocument, tuple[Splice, ...]]:
-    """The document with these keys: tables are merged, everything else is set. And what was done to the text."""
+    """Return the document with these keys, and what was done to the text. Tables are merged, everything else is set.
+
+    Raise PlanError if the change would alter other keys.
+    """
     if doc.root is None:
         after = _fresh(wanted, doc)
         splices: tuple[Splice, ...] = (Splice(0, len(doc.text), after),)
@@ -237,7 +243,7 @@ def merge(doc: JsonDocument, wanted: Mapping[str, Any]) -> tuple[JsonDocument, t
 
 
 def granted(data: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The value of a document and our keys."""
+    """Return the data of a document together with our keys."""
     found = dict(data)
     for key, value in wanted.items():
         old = found.get(key)
@@ -253,7 +259,7 @@ def spliced(text: str, splices: Sequence[Splice]) -> str:
 
 @dc.dataclass(frozen=True)
 class _Style:
-    """How the members of one object are written. indent is '' for an object in one line."""
+    """The form of the members of one object. indent: '' for an object in one line."""
 
     newline: str
     indent: str
@@ -281,7 +287,7 @@ class _Style:
 
 
 def _merged(doc: JsonDocument, node: Token, wanted: Mapping[str, Any], style: _Style) -> list[Splice]:
-    """The splices that give an object these members."""
+    """Return the splices that give an object these members."""
     present = {m.key: m.node for m in node.members}
     found: list[Splice] = []
     for key, value in wanted.items():
@@ -309,7 +315,7 @@ def _inserted(doc: JsonDocument, node: Token, new: Mapping[str, Any], style: _St
 
 
 def _rendered(value: Any, style: _Style) -> str:
-    """A value that stands behind a key of this style."""
+    """Write a value behind a key of this style."""
     if not isinstance(value, (Mapping, list, tuple)) or not value:
         return json.dumps(dict(value) if isinstance(value, Mapping) else value, ensure_ascii=False)
     if isinstance(value, Mapping):
@@ -327,7 +333,7 @@ def _rendered(value: Any, style: _Style) -> str:
 
 
 def _outermost(text: str) -> _Style:
-    """Of a file that shows no style of its own; the object stands behind no key."""
+    """Return the style for a file that shows none of its own. The outermost object has no key before it."""
     return _Style("\r\n" if "\r\n" in text else "\n", "", "  ", ": ", " ")
 
 
@@ -337,7 +343,7 @@ def _fresh(wanted: Mapping[str, Any], doc: JsonDocument) -> str:
 
 
 def removed(doc: JsonDocument, path: Path) -> JsonDocument:
-    """The document without this member. What an insertion in front of others has written is taken out to the byte."""
+    """Return the document without this member. An insertion in front of others is taken out to the byte."""
     parent = member(doc, path[:-1])
     node = parent.node if parent else doc.root
     gone = member(doc, path)
@@ -359,7 +365,7 @@ def removed(doc: JsonDocument, path: Path) -> JsonDocument:
 
 
 def edits(text: str, splices: Sequence[Splice]) -> list[transaction.Line]:
-    """The splices as the transaction's line edits. A line that is not different afterwards is in none of them."""
+    """Return the splices as the transaction's line edits. A line that stays equal is in none of them."""
     lines = _lines(text)
     starts = [0]
     for line in lines:
@@ -387,7 +393,7 @@ def _edit(lines: list[str], starts: list[int], low: int, high: int, together: li
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends, as the executor counts them: only \\n ends one."""
+    r"""Return the lines with their ends, as the executor counts them: only \n ends one."""
     parts = text.split("\n")
     return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 

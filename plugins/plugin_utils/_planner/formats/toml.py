@@ -62,7 +62,7 @@ __all__ = [
 
 
 def edits(doc: TomlDocument) -> list[transaction.Line]:
-    """What turns the original into this document, as the transaction's line edits."""
+    """Return the transaction's line edits that turn the original into this document."""
     found: list[transaction.Line] = []
     at, new = 0, ""
     for origin, line in [*zip(doc.origin, doc.lines, strict=True), (len(doc.original), "")]:
@@ -80,7 +80,7 @@ def edits(doc: TomlDocument) -> list[transaction.Line]:
 
 
 def written(path: str, head: str, values: Sequence[tuple[Path, Any]]) -> TomlDocument:
-    """A document of this collection alone: its head, then each table with its keys, in the order in which they are given."""
+    """Build a document of this collection alone: the head, then each table with its keys, in the order in which they are given."""
     tables: dict[Path, list[str]] = {}
     for where, value in values:
         tables.setdefault(where[:-1], []).append(f"{key(where[-1])} = {dumps(value)}\n")
@@ -92,13 +92,16 @@ def written(path: str, head: str, values: Sequence[tuple[Path, Any]]) -> TomlDoc
 
 
 def set_value(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
-    """The document with this key set; nothing else differs."""
+    """Return the document with this key set. Nothing else differs."""
     changed = _set(doc, path, value)
     return changed if changed is doc else _proven(doc, changed, path)
 
 
 def set_values(doc: TomlDocument, values: Sequence[tuple[Path, Any]]) -> TomlDocument:
-    """The same for several keys, proven once; where that fails, one after the other, so the refusal names the key."""
+    """Return the document with several keys set, proven once.
+
+    If that fails, the keys are set one after the other, so that the refusal names the key.
+    """
     changed = doc
     for path, value in values:
         changed = _set(changed, path, value)
@@ -111,7 +114,7 @@ def set_values(doc: TomlDocument, values: Sequence[tuple[Path, Any]]) -> TomlDoc
 
 
 def _set(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
-    """The text with this key set, and what it should mean; not proven yet."""
+    """Return the text with this key set, and the data that it should have. The text is not proven yet."""
     missing = object()
     old = lookup(doc.data, path, missing)
     if old is not missing and type(old) is type(value) and old == value:
@@ -141,7 +144,7 @@ def set_tree(doc: TomlDocument, path: Path, values: Mapping[str, Any]) -> TomlDo
 
 
 def remove(doc: TomlDocument, path: Path) -> TomlDocument:
-    """The document without this key, or without this table and all below it."""
+    """Return the document without this key, or without this table and all below it."""
     missing = object()
     if lookup(doc.data, path, missing) is missing:
         return doc
@@ -157,14 +160,17 @@ def remove(doc: TomlDocument, path: Path) -> TomlDocument:
 
 
 def own_headers(doc: TomlDocument) -> Mapping[Path, bool]:
-    """The tables that have a header line, and whether anything stands under it."""
+    """Return each table that has a header line, and whether it has keys of its own."""
     places = toml_scanner.scan(doc.clean)
     full = {pair.table for pair in places.pairs}
     return {table.path: table.path in full for table in places.tables if not table.array}
 
 
 def remove_header(doc: TomlDocument, path: Path) -> TomlDocument:
-    """The document without the header of a table that has no key of its own; tables below it stay. One with a comment stays as well."""
+    """Return the document without the header of a table that has no key of its own.
+
+    Tables below it stay. A header with a comment stays as well.
+    """
     if own_headers(doc).get(path, True):
         return doc
     places = toml_scanner.scan(doc.clean)
@@ -175,7 +181,7 @@ def remove_header(doc: TomlDocument, path: Path) -> TomlDocument:
 
 
 def append(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
-    """The document with one more element in this array, which is made when it is not there."""
+    """Return the document with one more element in this array. The array is made if it does not exist."""
     old = lookup(doc.data, path)
     if old is None:
         return set_value(doc, path, [value])
@@ -197,7 +203,7 @@ def append(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
 
 
 def discard(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
-    """The document without this element of an array; an array that is empty then goes as well."""
+    """Return the document without this element of an array. An array that becomes empty goes as well."""
     old = lookup(doc.data, path)
     if not isinstance(old, list) or value not in old:
         return doc
@@ -215,7 +221,10 @@ def discard(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
 
 
 def _along(data: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The data with the tables along a path copied, and the last of these tables; all others are the same ones, which nobody changes."""
+    """Return the data with the tables along a path copied, and the last of these tables.
+
+    All other tables are shared, and stay unchanged.
+    """
     top = dict(data)
     here = top
     for name in path:
@@ -225,7 +234,7 @@ def _along(data: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], dict[st
 
 
 def _proven(before: TomlDocument, after: TomlDocument, path: Path) -> TomlDocument:
-    """The text read again has to mean what it should."""
+    """Return the document if its text, read again, has the wanted data. Raise TomlError otherwise."""
     try:
         data = loads(after.clean, after.path)
     except TomlError as exc:
@@ -236,7 +245,7 @@ def _proven(before: TomlDocument, after: TomlDocument, path: Path) -> TomlDocume
 
 
 def _pruned(data: Any) -> Any:
-    """Without empty tables: a table that only its own removed content had implied is gone with it."""
+    """Return the data without empty tables: a table that only its removed content had implied goes with that content."""
     if not isinstance(data, Mapping):
         return data
     inner = {k: _pruned(v) for k, v in data.items()}

@@ -36,7 +36,7 @@ class TomlError(PlanError):
 
 @dc.dataclass(frozen=True)
 class TomlDocument:
-    """A parsed file. `origin` gives for each line which line of the original it is, -1 for lines of this collection."""
+    """A parsed file. `origin` maps each line to its line in the original, -1 for lines of this collection."""
 
     path: str
     lines: tuple[str, ...]
@@ -53,12 +53,12 @@ class TomlDocument:
 
     @functools.cached_property
     def starts(self) -> tuple[int, ...]:
-        """Where each line begins, and where the text ends."""
+        """Return the place at which each line begins, and the end of the text."""
         return (0, *itertools.accumulate(len(line) for line in self.lines))
 
     @functools.cached_property
     def clean(self) -> str:
-        """The text as it is parsed; places in it are places in the lines."""
+        """Return the text as it is parsed. Places in it are places in the lines."""
         return "".join(self.lines)
 
     @property
@@ -77,7 +77,7 @@ def parse(text: str, path: str) -> TomlDocument:
 
 
 def loads(text: str, path: str) -> dict[str, Any]:
-    """The data of a TOML text."""
+    """Return the data of a TOML text. Raise TomlError if it is not TOML."""
     toml_limits.require(text, path)
     try:
         import tomllib  # noqa: PLC0415  in Python since 3.11
@@ -125,14 +125,14 @@ def lookup(data: Mapping[str, Any], path: Path, default: Any = None) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """With tables and arrays of its own. copy.deepcopy, which has more kinds of values to think of, takes ten times as long."""
+    """Return a copy with tables and arrays of its own. copy.deepcopy, which handles more kinds of values, takes ten times as long."""
     if isinstance(value, dict):
         return {name: copied(inner) for name, inner in value.items()}
     return [copied(inner) for inner in value] if isinstance(value, list) else value
 
 
 def line_of(doc: TomlDocument, path: Path) -> int | None:
-    """The line (from 1) on which this key or table is first named."""
+    """Return the line (from 1) on which this key or table is first named. None if it is not named."""
     places = toml_scanner.scan(doc.clean)
     starts = [t.start for t in places.tables if t.path[: len(path)] == path]
     starts += [p.start for p in places.pairs if p.path[: len(path)] == path]
@@ -140,7 +140,7 @@ def line_of(doc: TomlDocument, path: Path) -> int | None:
 
 
 def dumps(value: Any) -> str:
-    """A value as TOML on one line."""
+    """Write a value as TOML on one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -159,17 +159,17 @@ def key(name: str) -> str:
 
 
 def dotted(path: Path) -> str:
-    """A path as a person reads it."""
+    """Write a path as a person reads it."""
     return ".".join(key(p) for p in path)
 
 
 def split(text: str) -> tuple[str, ...]:
-    """Lines with their ends, as TOML (and the transaction) counts them: only a line feed ends one."""
+    """Return the lines with their ends, as TOML (and the transaction) counts them: only a line feed ends one."""
     return tuple(_LINE.findall(text))
 
 
 def line_at(doc: TomlDocument, at: int) -> int:
-    """The line that a place stands on. Behind the last line end there is one more line, an empty one."""
+    """Return the line of a place. Behind the last line end there is one more line, an empty one."""
     last = len(doc.lines) - (0 if not doc.lines or doc.lines[-1].endswith("\n") else 1)
     return min(bisect.bisect_right(doc.starts, at) - 1, last)
 

@@ -18,7 +18,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 
 def read(file: File, path: str = "") -> toml.TomlDocument:
-    """The document; PlanError where the file is not TOML. path: what it is called in messages, where that is not its own."""
+    """Read the document. Raise PlanError if the file is not TOML.
+
+    path: its name in messages, if that is not its own path.
+    """
     path = path or file.path
     if file.fault:
         raise file_places.fault(path, str(file.fault.get("code")), int(file.fault.get("line") or 1), "TOML")
@@ -26,7 +29,7 @@ def read(file: File, path: str = "") -> toml.TomlDocument:
 
 
 def printed(text: str, answer: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """The data of a configuration that an engine prints or answers with; `path` is what that is called in messages."""
+    """Return the data of a configuration that an engine prints or answers with. `path` is its name in messages."""
     withheld = tuple(answer.get("withheld") or ())
     file = File(path, True, "file", text, fault=answer.get("fault"), withheld=withheld)
     return with_hidden(read(file).data, file)
@@ -34,9 +37,9 @@ def printed(text: str, answer: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 @dc.dataclass(frozen=True)
 class Hidden:
-    """A value that the node has not sent: it can be compared by its tag, and copied where it is.
+    """A value that the node has not sent. It can be compared by its tag, and copied in place.
 
-    path, sha256, span: where it stands, and in which file. text: what stands for it in the text that was sent.
+    path, sha256, span: its file, and its place in that file. text: what stands for it in the text that was sent.
     """
 
     tag: str
@@ -50,7 +53,7 @@ class Hidden:
 
 
 def with_hidden(data: Mapping[str, Any], file: File) -> dict[str, Any]:
-    """The data of a file, with a Hidden in the place of each value that was withheld."""
+    """Return the data of a file, with a Hidden for each value that was withheld."""
     result: dict[str, Any] = toml.copied(dict(data))
     text = (file.content or "").encode("utf-8", "surrogateescape")
     for entry in file.withheld:
@@ -65,7 +68,10 @@ def with_hidden(data: Mapping[str, Any], file: File) -> dict[str, Any]:
 
 
 def edit(path: str, expect: str | None, after: toml.TomlDocument) -> transaction.Edit:
-    """The change of a file that is there. result: what the planner's text has to be when the node makes it from what it has shown."""
+    """Build the change of a file that exists.
+
+    result: the checksum of the planner's text, which the node has to get from what it has shown.
+    """
     result = hashlib.sha256(after.text.encode("utf-8", "surrogateescape")).hexdigest()
     change: transaction.Edit = {"path": path, "op": "edit", "expect": expect, "edits": toml.edits(after), "result": result}
     if after.keep:
@@ -74,7 +80,7 @@ def edit(path: str, expect: str | None, after: toml.TomlDocument) -> transaction
 
 
 def dumps(value: Any) -> str:
-    """A value as TOML on one line, with what stands for it in the node's text where it is hidden."""
+    """Write a value as TOML on one line. A hidden value is written as in the node's text."""
     if isinstance(value, Hidden):
         return value.text
     if isinstance(value, Mapping):
@@ -83,14 +89,14 @@ def dumps(value: Any) -> str:
 
 
 def hidden(value: Any) -> list[Hidden]:
-    """All hidden values in a table, in their order."""
+    """Return all hidden values in a table, in order."""
     if isinstance(value, Mapping):
         return [found for inner in value.values() for found in hidden(inner)]
     return [value] if isinstance(value, Hidden) else []
 
 
 def written(path: str, expect: str | None, text: str, copied: list[Hidden], keep: Mapping[str, Any]) -> transaction.Write:
-    """The change that writes our text, in which hidden values stand as they do in the files that they are copied from."""
+    """Build the change that writes our text. Hidden values in it are as in the files that they are copied from."""
     change: transaction.Write = {"path": path, "op": "write", "content": text, "mode": "0644", "expect": expect}
     references: list[transaction.Reference] = []
     at = 0

@@ -38,7 +38,7 @@ class TooMuch(PlanError):
 
 
 def require(text: str, path: str) -> None:
-    """The error with file, line and limit for what is too much."""
+    """Raise TooMuch, with file, line and limit, for a text beyond a limit."""
     if len(text) > SIZE:
         raise TooMuch(f"this has {len(text)} characters, but at most {SIZE} are read", where=path, next="Make it smaller")
     many = sum(map(text.count, "\n,[{\\"))

@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.t
 
 
 def insert(doc: TomlDocument, places: toml_scanner.Statements, path: Path, value: Any) -> TomlDocument:
-    """A new key: next to its siblings, however they are written; else in a new table next to its relatives."""
+    """Insert a new key next to its siblings, in their form, otherwise in a new table next to its relatives."""
     container = path[:-1]
     for size in range(len(container), 0, -1):
         ancestor = container[:size]
@@ -79,7 +79,7 @@ def _insert_table(doc: TomlDocument, places: toml_scanner.Statements, container:
 
 
 def _header(places: toml_scanner.Statements, container: Path) -> str:
-    """The new header's key, its first parts written as the file writes them."""
+    """Return the new header's key, with its first parts written as the file writes them."""
     for size in range(len(container), 0, -1):
         for table in places.tables:
             if table.path[:size] == container[:size]:
@@ -99,7 +99,7 @@ def _header_indent(doc: TomlDocument, places: toml_scanner.Statements, container
 
 
 def _nesting(doc: TomlDocument, places: toml_scanner.Statements) -> str:
-    """By how much this file indents a table below its parent's header."""
+    """Return the indent by which this file moves a table to the right of its parent's header. '' if it does not."""
     indents = {t.path: indent_of(doc.lines[line_at(doc, t.start)]) for t in places.tables}
     for path, indent in indents.items():
         above = indents.get(path[:-1])
@@ -109,7 +109,7 @@ def _nesting(doc: TomlDocument, places: toml_scanner.Statements) -> str:
 
 
 def _step(doc: TomlDocument, places: toml_scanner.Statements) -> str:
-    """By how much this file indents keys below their header."""
+    """Return the indent by which this file moves keys to the right of their header. '' if it does not."""
     headers = {t.path: indent_of(doc.lines[line_at(doc, t.start)]) for t in places.tables}
     found = ""
     for pair in places.pairs:
@@ -125,7 +125,7 @@ def _spaced(doc: TomlDocument, places: toml_scanner.Statements) -> bool:
 
 
 def _after_family(doc: TomlDocument, places: toml_scanner.Statements, container: Path) -> int:
-    """Behind the last line that belongs to the nearest relatives of this table."""
+    """Return the line behind the last one that belongs to the nearest relatives of this table."""
     ends: list[tuple[Path, int]] = [(t.path, t.start) for t in places.tables]
     ends += [(p.path, p.value[1]) for p in places.pairs if p.inline is None]
     for size in range(len(container), 0, -1):
@@ -136,7 +136,7 @@ def _after_family(doc: TomlDocument, places: toml_scanner.Statements, container:
 
 
 def _after_comments(doc: TomlDocument, at: int) -> int:
-    """Comments right under a table's last key belong to it, unless a header follows them."""
+    """Return the line behind the comments here. Comments right under a table's last key belong to it, unless a header follows them."""
     end = at
     while end < len(doc.lines) and doc.lines[end].lstrip().startswith("#"):
         end += 1
@@ -144,7 +144,7 @@ def _after_comments(doc: TomlDocument, at: int) -> int:
 
 
 def _top(doc: TomlDocument) -> int:
-    """Where a first top-level key goes: behind the comment that opens the file."""
+    """Return the line for a first top-level key: behind the comment that opens the file."""
     end = 0
     while end < len(doc.lines) and doc.lines[end].lstrip().startswith("#"):
         end += 1
@@ -152,7 +152,7 @@ def _top(doc: TomlDocument) -> int:
 
 
 def regions(doc: TomlDocument, places: toml_scanner.Statements, path: Path) -> list[tuple[int, int]]:
-    """The lines that make up a key or a table and all below it."""
+    """Return the line ranges of a key, or of a table and all below it."""
     gone = [t for t in places.tables if t.path[: len(path)] == path]
     if any(t.array for t in gone) or any(t.array and t.path == path[: len(t.path)] for t in places.tables):
         raise refusal(doc, path, "it is inside an array of tables")

@@ -26,7 +26,7 @@ _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", "e": "\x1b", 
 
 @dc.dataclass(frozen=True)
 class Table:
-    """A header line. `raw` are the key's parts as they are written, quotes included."""
+    """A header line. `raw` has the key's parts as they are written, quotes included."""
 
     path: Path
     raw: Path
@@ -36,7 +36,7 @@ class Table:
 
 @dc.dataclass(frozen=True)
 class Pair:
-    """A key and its value. `table` is the header it stands under, `inline` the inline table it stands in, if any."""
+    """A key and its value. `table` is the header above it. `inline` is the inline table that contains it, if any."""
 
     path: Path
     table: Path
@@ -71,7 +71,7 @@ def _blank(text: str, at: int) -> int:
 
 
 def _space(text: str, at: int) -> int:
-    """Past blanks, line ends and comments, as they may stand inside arrays."""
+    """Skip blanks, line ends and comments, as arrays may contain them. Return the place behind them."""
     while at < len(text):
         if text[at] in " \t\r\n":
             at += 1
@@ -100,7 +100,7 @@ def _string(text: str, at: int) -> int:
 
 
 def _key(text: str, at: int) -> tuple[Path, int]:
-    """The raw parts of a (dotted) key."""
+    """Read the raw parts of a (dotted) key. Return them and the place behind them."""
     raw: list[str] = []
     while True:
         at = _blank(text, at)
@@ -114,7 +114,7 @@ def _key(text: str, at: int) -> tuple[Path, int]:
 
 
 def elements(text: str, at: int) -> tuple[list[tuple[int, int]], int]:
-    """The spans of an array's elements, and where the array ends; `at` is its opening bracket."""
+    """Return the spans of an array's elements, and the end of the array. `at` is its opening bracket."""
     spans: list[tuple[int, int]] = []
     at = _space(text, at + 1)
     while text[at] != "]":
@@ -127,7 +127,7 @@ def elements(text: str, at: int) -> tuple[list[tuple[int, int]], int]:
 
 
 def _value(text: str, at: int, pairs: list[Pair], path: Path, table: Path) -> int:
-    """Where the value that begins here ends; pairs of inline tables are noted on the way."""
+    """Return the end of the value that begins here. Pairs of inline tables are added to `pairs` on the way."""
     if text[at] in "\"'":
         return _string(text, at)
     if text[at] == "[":
@@ -154,13 +154,13 @@ def _inline(text: str, at: int, pairs: list[Pair], path: Path, table: Path) -> i
 
 
 def first_comment(text: str) -> int | None:
-    """Where the first comment of a valid TOML text begins; a # within a string begins none."""
+    """Return the place of the first comment of a valid TOML text. None if there is none: a # within a string does not begin one."""
     return next((found.start() for found in _STRING_OR_COMMENT.finditer(text) if found.group() == "#"), None)
 
 
 @functools.lru_cache(maxsize=8)  # of the same text many places are asked for
 def scan(text: str) -> Statements:
-    """All headers and pairs of a valid TOML text, in the order in which they stand."""
+    """Return all headers and pairs of a valid TOML text, in order."""
     tables: list[Table] = []
     pairs: list[Pair] = []
     table: Path = ()

@@ -25,7 +25,7 @@ ANY = "*"  # any key at this place of a path
 
 
 def check(doc: toml.TomlDocument, shapes: Mapping[Path, str], why: str, withheld: Iterable[Mapping[str, Any]] = ()) -> None:
-    """Raise for the first value whose type is not the one that the engine's program has for it. withheld: values that were not sent."""
+    """Raise for the first value that has another type than the engine's program expects. withheld: values that were not sent."""
     kinds = {tuple(entry["path"]): str(entry["kind"]) for entry in withheld}
     for pattern, wanted in shapes.items():
         for path, value in found(doc.data, pattern):
@@ -43,7 +43,10 @@ def check(doc: toml.TomlDocument, shapes: Mapping[Path, str], why: str, withheld
 
 
 def check_encoding(doc: toml.TomlDocument, why: str) -> None:
-    """The node says where a byte is no UTF-8; in a text that came as it is, it is a lone surrogate."""
+    """Raise PlanError for a text that is not UTF-8.
+
+    The node reports the line of a wrong byte. In a text that came as it is, such a byte is a lone surrogate.
+    """
     if doc.foreign_bytes:
         raise PlanError("this is not UTF-8", where=doc.path, line=doc.foreign_bytes, why=why, next="Save the file as UTF-8")
     for number, line in enumerate(doc.lines, 1):
@@ -52,7 +55,7 @@ def check_encoding(doc: toml.TomlDocument, why: str) -> None:
 
 
 def found(data: Any, pattern: Path) -> list[tuple[Path, Any]]:
-    """All values at places that a pattern names. What lies in something that is not a table is for that something's own row."""
+    """Return all values, with their places, that match a pattern. A value in something that is not a table is for another row."""
     places: list[tuple[Path, Any]] = [((), data)]
     for name in pattern:
         tables = [(at, value) for at, value in places if isinstance(value, (dict, Mapping))]  # a dict is found out much faster
@@ -69,7 +72,7 @@ def fits(value: Any, wanted: str) -> bool:
 
 
 def kind(value: Any) -> str:
-    """A value's type as a person says it."""
+    """Return a value's type in words for a person."""
     if isinstance(value, list) and value and all(isinstance(v, Mapping) for v in value):
         return "an array of tables"
     names = ((bool, "true or false"), (str, "a string"), ((int, float), "a number"), (Mapping, "a table"), (list, "an array"))

@@ -38,7 +38,7 @@ Path = tuple[str | int, ...]
 
 
 class YamlError(ValueError):
-    """A text that is not YAML, or is more than is read. line: from 1, None where it is not known."""
+    """A text that is not YAML, or that is beyond a bound. line: from 1, None if it is not known."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
         super().__init__(f"line {line}: {problem}" if line else problem)
@@ -99,7 +99,7 @@ def _require_size(text: str | bytes) -> None:
 
 
 def _refused(error: Exception, text: str | bytes, deepest: int) -> YamlError:
-    """Say by line what PyYAML says. Its own limit of nesting, which some releases of libyaml have, is told as ours."""
+    """Make the error, with its line, from PyYAML's. Its own limit of nesting, which some releases of libyaml have, is reported as ours."""
     mark, position = getattr(error, "problem_mark", None), getattr(error, "position", None)
     newline = b"\n" if isinstance(text, bytes) else "\n"
     line = mark.line + 1 if mark else text[:position].count(newline) + 1 if isinstance(position, int) else None  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def _line(event: Any) -> int:
 
 @dc.dataclass
 class _Frame:
-    """A table or a list that is being read. size: its values, with those that aliases repeat."""
+    """A table or a list that is being read. size: the number of its values, with those that aliases repeat."""
 
     value: dict[Any, Any] | list[Any]
     path: Path = ()
@@ -170,7 +170,7 @@ class _Scalars(yaml.resolver.Resolver, yaml.constructor.SafeConstructor):
 
 
 class _Builder:
-    """Values from events. Each is counted where it is added, with what aliases bring along, before anything is copied."""
+    """A builder of values from events. It counts each value when it is added, with what aliases bring along, before anything is copied."""
 
     def __init__(self, lines: bool) -> None:
         self.scalars = _Scalars()

@@ -38,7 +38,7 @@ ALL_GIDS = versions.Version(0, 7)  # of CDI, the first with additionalGids
 
 @dc.dataclass(frozen=True)
 class Look:
-    """One look at a host, and what would be done there. plan: None where it was refused."""
+    """A look at a host, with what would be done there. plan: None if it was refused."""
 
     policy: Policy
     obs: Observation
@@ -50,7 +50,7 @@ class Look:
 
 
 def views(look: Look) -> list[Host]:
-    """The host as each of the engines sees it that this collection manages there; none where it manages none."""
+    """Return the host as seen by each engine that this collection manages there. Empty if it manages none."""
     chosen = {decision.instance: decision for decision in look.record.decisions}
     shared, programs = states(look), {TOOLKIT: toolkit(look), DRIVER: driver(look.driver)}
     return [
@@ -64,7 +64,10 @@ def views(look: Look) -> list[Host]:
 
 
 def toolkit(look: Look) -> tuple[Version | None, ...]:
-    """The releases that are there after the plan: of the packages, else the program's own word; None for one that is not known."""
+    """Return the releases of the toolkit after the plan, from the packages, otherwise from the program itself.
+
+    None stands for an unknown release. Empty if the toolkit is not on the host.
+    """
     coming = {d.path: d.after for d in look.plan.whole.differences if d.what == "package"} if look.plan else {}
     try:
         there = {name: coming.get(name) or look.obs.package(name) for name in OF_TOOLKIT}
@@ -84,7 +87,7 @@ def driver(found: Driver) -> tuple[Version | None, ...]:
 
 
 def states(look: Look) -> dict[State, bool | None]:
-    """What is so of the host as a whole."""
+    """Return the states of the host as a whole. None for a state that is unknown."""
     names = modules(look.obs)
     refreshed = look.record.cdi_owner == "toolkit"
     return {
@@ -102,7 +105,7 @@ def states(look: Look) -> dict[State, bool | None]:
 
 
 def modules(obs: Observation) -> list[str]:
-    """The kernel modules of the driver on disk, of the running kernel where one of them is for it."""
+    """List the driver's kernel modules on disk, only those of the running kernel if it has one."""
     question = mismatch.questions()[0]
     listed = [str(f.get("path")) for f in obs.attempt(question).get("files") or ()] if obs.asked(question) else []
     installed = [path for path in listed if path.startswith("/lib/modules/")]
@@ -119,7 +122,7 @@ def old_reader(look: Look) -> bool | None:
 
 
 def stale(look: Look) -> bool:
-    """Whether a spec that is stale now is left so. A plan that writes it, or has its owner write it, names it."""
+    """Tell whether the plan leaves a stale spec. A plan that writes the spec, or has its owner write it, names it."""
     left = {verdict.path for verdict in look.freshness if verdict.state == "stale"}
     if look.plan is None:
         return bool(left)
@@ -134,7 +137,10 @@ def drop_in_stays(look: Look) -> bool | None:
 
 
 def adds_repository(look: Look) -> bool:
-    """That of NVIDIA, with its key: also out of an archive, which takes the place of an address."""
+    """Tell whether the plan adds NVIDIA's repository with NVIDIA's key.
+
+    The repository can also come out of an archive, which takes the place of an address.
+    """
     policy = look.policy
     own_key = repository.plain(policy.toolkit_key_fingerprint) not in ("", repository.FINGERPRINT)
     if look.plan is None or (own_key if policy.bundle_file else policy.toolkit_repository != repository.NVIDIA):
@@ -143,7 +149,7 @@ def adds_repository(look: Look) -> bool:
 
 
 def of_files(look: Look, instance: Instance) -> dict[State, bool | None]:
-    """Of the engine's own files, where their versions differ from one to the other."""
+    """Return the states of the engine's own files, if their versions can differ from one file to the next."""
     if not traits.of(instance.engine).file_versions:
         return {}
     version = versions.parse(instance.version)

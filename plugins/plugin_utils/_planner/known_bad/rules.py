@@ -59,7 +59,7 @@ WORDS: Mapping[State, str] = {
 
 @dc.dataclass(frozen=True)
 class Release:
-    """A program is there in a release from `first` on and before `fixed`; without one of them there is no such bound."""
+    """A condition that a program is in a release from `first` on and before `fixed`. An empty bound does not count."""
 
     of: str
     first: str = ""
@@ -81,7 +81,7 @@ class Release:
 
 @dc.dataclass(frozen=True)
 class Is:
-    """Something that is so on the host, or will be."""
+    """A condition that a state of the host is true, or will be."""
 
     state: State
 
@@ -95,7 +95,10 @@ Condition = Release | Is
 
 @dc.dataclass(frozen=True)
 class Row:
-    """One combination. what: what goes wrong, a sentence without a stop; way: the way round; stops: whether it ends a run by default."""
+    """A combination that is known to be bad.
+
+    what: the failure, a sentence without a full stop. way: the workaround. stops: whether the row ends a run by default.
+    """
 
     id: str
     what: str
@@ -107,10 +110,10 @@ class Row:
 
 @dc.dataclass(frozen=True)
 class Host:
-    """What rows are held against, as the host will be after the plan. One engine's view of it.
+    """One engine's view of the host as it will be after the plan. Rows are compared with it.
 
-    programs: the releases of each program that is there, None for one that is not known; a program that is missing is not on the host.
-    states: what is so; None where that is not known. A state that is missing is not so.
+    programs: the releases of each program on the host, None for an unknown one. A program that is missing here is not on the host.
+    states: None for an unknown state. A state that is missing here is false.
     """
 
     programs: Mapping[str, Sequence[Version | None]] = dc.field(default_factory=dict)
@@ -119,7 +122,7 @@ class Host:
 
 @dc.dataclass(frozen=True)
 class Judged:
-    """The rows that apply, and those that may: each with what would have to be known."""
+    """The rows that apply, and the open rows, each with the facts that are missing."""
 
     found: tuple[Row, ...] = ()
     open: tuple[tuple[Row, tuple[str, ...]], ...] = ()
@@ -133,7 +136,10 @@ def holds(condition: Condition, host: Host) -> bool | None:
 
 
 def judge(rows: Iterable[Row], hosts: Sequence[Host]) -> Judged:
-    """hosts: the views of one host, one for each engine. A row that applies to one of them applies."""
+    """Judge the rows. A row that applies to one of the views applies.
+
+    hosts: the views of one host, one for each engine.
+    """
     found, unclear = [], []
     for row in rows:
         verdicts = [lacking for lacking in (unmet(row, host) for host in hosts) if lacking is not None]
@@ -145,7 +151,7 @@ def judge(rows: Iterable[Row], hosts: Sequence[Host]) -> Judged:
 
 
 def unmet(row: Row, host: Host) -> tuple[Condition, ...] | None:
-    """The conditions of which nothing is known; () where all of them hold, None where one does not."""
+    """Return the conditions that are unknown. () if all hold, None if one does not hold."""
     lacking = []
     for condition in row.when:
         held = holds(condition, host)

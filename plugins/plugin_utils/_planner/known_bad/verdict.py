@@ -25,7 +25,7 @@ PAGE = "docs/known-bad.md"
 
 
 class Stopped(PlanError):
-    """A plan that the table, too, has a word on. judged: what it says."""
+    """The refusal of a plan. judged: the table's verdict on that plan."""
 
     def __init__(self, judged: Judged, what: str, *, where: str = "", why: str = "", next: str = "", line: int | None = None) -> None:
         super().__init__(what, where=where, why=why, next=next, line=line)
@@ -43,7 +43,7 @@ def stopping(policy: Policy, judged: Judged) -> list[Row]:
 
 
 def with_advice(policy: Policy, judged: Judged, plan: Plan) -> Plan:
-    """A plan with what the table says of it. Raises where a row stops it."""
+    """Add the table's sentences to a plan. Raise PlanError if a row stops it."""
     stops = stopping(policy, judged)
     if stops and changes(plan):
         raise refusal(judged, stops)
@@ -67,7 +67,7 @@ def refusal(judged: Judged, stops: Sequence[Row]) -> Stopped:
 
 
 def explained(policy: Policy, judged: Judged, error: PlanError) -> PlanError:
-    """A plan that was refused anyway: the error with the rows that say more of it."""
+    """Return the error of a refused plan, with the rows of the table that explain it."""
     stops = stopping(policy, judged)
     known = "; ".join(f"known to be bad: {row.what} ({row.id}, {row.links[0]})" for row in stops)
     why = "; ".join(filter(None, [error.why, known]))
@@ -79,16 +79,16 @@ def sentence(row: Row) -> str:
 
 
 def not_known(judged: Judged) -> tuple[str, ...]:
-    """One sentence for all rows that could not be judged."""
+    """Return one sentence for all rows that could not be judged. Empty if there are none."""
     if not judged.open:
         return ()
     lacking = " and ".join(dict.fromkeys(word for _row, words in judged.open for word in words))
-    # Without their number, which differs from host to host where nothing else does: `known_bad` of the result has it.
+    # The number of rows is left out, since it would be the only difference between hosts: `known_bad` of the result has it.
     return (f"Rows of {PAGE} could not be judged on this host, since {lacking} is not known",)
 
 
 def plain(judged: Judged) -> list[dict[str, Any]]:
-    """As a result reports it. applies: null where it is not known."""
+    """Return the rows as a result reports them. applies: null if that is unknown."""
     found = [(row, True, ()) for row in judged.found]
     unclear = [(row, None, words) for row, words in judged.open]
     return [

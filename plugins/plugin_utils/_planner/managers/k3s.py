@@ -20,7 +20,7 @@ LOG = "../../containerd/containerd.log"  # nodeConfig.Containerd.Log in k3s, pkg
 
 
 def not_imported(title: str, units: str) -> str:
-    """What to do with a release that reads no drop-ins."""
+    """Return the next step for a release that reads no drop-ins."""
     return (
         f"Update {title} to a release whose generated file imports such a directory (from spring 2026 on) and run again. Without that, "
         f"install the toolkit's packages and restart {units}: {title} finds the NVIDIA runtime at its start and adds the handler nvidia by "

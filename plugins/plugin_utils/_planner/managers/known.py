@@ -36,17 +36,20 @@ DAEMON = "containerd"  # the name that the daemon's program has, or is started w
 
 
 def of_name(name: str) -> Manager:
-    """By the name in a result. What else may stand there (a tool that wrote CRI-O's files) changes nothing about whose file it is."""
+    """Return the manager by its name in a result. PACKAGE for any other name, such as a tool that wrote CRI-O's files.
+
+    Such a tool does not change whose file it is.
+    """
     return next((m for m in MANAGERS if m.name == name), PACKAGE)
 
 
 def place(name: str) -> Place:
-    """Where our part goes; of one that is left alone, where it may be from before: in the package's place."""
+    """Return the place of our part. For a manager that is left alone, return the package's: our part may be there from before."""
     return of_name(name).place or package.PLACE
 
 
 def served() -> list[Manager]:
-    """The managers other than the package that are served."""
+    """List the managers that are served, except the package."""
     return [m for m in MANAGERS if m.place is not None and m is not PACKAGE]
 
 
@@ -62,22 +65,22 @@ def unit_names() -> list[str]:
 
 
 def own_engine_units() -> list[str]:
-    """What starts a containerd of its own."""
+    """List the units that start a containerd of their own."""
     return [unit for m in MANAGERS if m.own_engine for unit in m.units]
 
 
 def server_units() -> list[str]:
-    """What takes a part of its cluster's API with it when it restarts."""
+    """List the units whose restart takes a part of the cluster's API down."""
     return [unit for m in MANAGERS for unit in m.servers]
 
 
 def restart(unit: str, why: str) -> Restart:
-    """The restart of a daemon's unit. A server's ends when its API serves again, which takes longer."""
+    """Build the restart of a daemon's unit. A server gets more time: its restart ends when its API serves again."""
     return Restart(unit, "restart", why, SERVER_TIMEOUT) if unit in server_units() else Restart(unit, "restart", why)
 
 
 def executables() -> list[str]:
-    """The names of files that a containerd may run from."""
+    """List the names of files that a containerd may run from."""
     return [DAEMON, *(m.place.executable for m in MANAGERS if m.place and m.place.executable)]
 
 
@@ -85,9 +88,10 @@ def executables() -> list[str]:
 
 
 def program(process: Mapping[str, Any]) -> tuple[str, bool] | None:
-    """The path by which a containerd's program is run, and whether it is the very file of the process; None of any other process.
+    """Return the path by which a containerd's program is run, and whether this is the very file of the process.
 
-    Where several programs are one file (k3s), each has a link to it next to the file, and is known by the name that it was started with.
+    None for any other process. If several programs are one file (k3s), each has a link to it next to the file.
+    Such a program is known by the name that it was started with.
     """
     called, exe = processes.program(process), str(process.get("exe") or "")
     if called == DAEMON:
@@ -97,7 +101,7 @@ def program(process: Mapping[str, Any]) -> tuple[str, bool] | None:
 
 
 def of_process(obs: Observation, process: Mapping[str, Any], config: str) -> Manager:
-    """The system that started this daemon, by its config, its program, its unit, or the host it runs on."""
+    """Return the system that started this daemon, by its configuration, its program, its unit, or the host."""
     places = (config, str(process.get("exe") or ""))
     for manager in MANAGERS:
         if any(p.startswith(h) for p in places for h in manager.homes) or process.get("unit") in manager.units:
@@ -106,12 +110,15 @@ def of_process(obs: Observation, process: Mapping[str, Any], config: str) -> Man
 
 
 def main_file(manager: Manager, config: str) -> str:
-    """The file that is read and edited for a daemon with this configuration: what its manager makes that from, where it is a template."""
+    """Return the file that is read and edited for a daemon with this configuration.
+
+    If the manager makes the configuration from a template, this is the template.
+    """
     return manager.config if manager.place and manager.place.filled_in else config
 
 
 def filled_in(config: str) -> Mapping[str, str]:
-    """What its manager puts in for values of this file when it makes the daemon's configuration from it."""
+    """Return the values that the manager fills into this file when it makes the daemon's configuration from it."""
     manager = of_config(config)
     return manager.place.filled_in if manager and manager.place else {}
 
@@ -136,19 +143,22 @@ def shown_line(found: Confinement) -> Keep:
 
 
 def of_config(config: str) -> Manager | None:
-    """The system below whose directories this configuration lies; where its data directory was moved, by how the path ends."""
+    """Return the system below whose directories this configuration lies. None if there is none.
+
+    If the data directory was moved, the end of the path decides.
+    """
     found = next((m for m in MANAGERS if config and (config == m.config or any(config.startswith(h) for h in m.homes))), None)
     moved = [m for m in MANAGERS if m.ends and config.endswith(m.ends)]
     return found or max(moved, key=lambda m: len(m.ends), default=None)
 
 
 def of_boot(obs: Observation, usual: bool) -> Manager | None:
-    """Who writes the usual configuration of a bare tree when it boots, by the file of its unit."""
+    """Return the system that writes the usual configuration of a bare tree when it boots, by the file of its unit. None if none does."""
     return next((m for m in MANAGERS if usual and m.boot and _written(obs, m.boot.unit)), None)
 
 
 def of_host(obs: Observation) -> Manager:
-    """Who renders the configuration of the plain containerd of the host."""
+    """Return the system that renders the configuration of the host's plain containerd. PACKAGE if none does."""
     ids = obs.host.get("os_release") or {}
     for manager in MANAGERS:
         if not manager.own_engine and (ids.get("ID") in manager.os_ids or any(obs.unit(u) for u in manager.units)):
@@ -157,18 +167,18 @@ def of_host(obs: Observation) -> Manager:
 
 
 def image(obs: Observation) -> Manager | None:
-    """Who writes the files of the whole host, whichever engine it has."""
+    """Return the system that writes the files of the whole host, whichever engine it has. None if none does."""
     name = (obs.host.get("os_release") or {}).get("ID")
     return next((m for m in MANAGERS if not m.homes and name in m.os_ids), None)
 
 
 def present(obs: Observation) -> list[Manager]:
-    """Systems with a containerd of their own that are on this host, running or not."""
+    """List the systems with a containerd of their own that are on this host, running or not."""
     return [m for m in MANAGERS if m.own_engine and (any(obs.unit(u) for u in m.units) or _written(obs, m.config))]
 
 
 def with_template(obs: Observation) -> list[Manager]:
-    """Systems that have a person's template for their configuration, which they may not have rendered yet."""
+    """List the systems with a person's template for their configuration, which they may not have rendered yet. Can raise NeedMore."""
     names = [(m, m.place.detection.templates.values()) for m in MANAGERS if m.config and m.place and m.place.detection]
     rows = [(m, posixpath.join(posixpath.dirname(m.config), name)) for m, own in names for name in own]
     unasked = [q for q in (queries.file(path, content=False) for _m, path in rows) if not obs.asked(q)]
@@ -179,12 +189,15 @@ def with_template(obs: Observation) -> list[Manager]:
 
 
 def _written(obs: Observation, config: str) -> bool:
-    """By a question for nothing else: that a file's content could not be read does not tell that it is there."""
+    """Tell whether the file exists, by a question for that alone: a file whose content could not be read may still exist."""
     return bool(config and obs.raw(queries.file(config, content=False)).get("exists"))
 
 
 def unit(obs: Observation, manager: Manager) -> str:
-    """The unit that starts the daemon, one that is active at first; '' where systemd knows none, or the manager is left alone."""
+    """Return the unit that starts the daemon, an active one first.
+
+    '' if systemd knows none, or if the manager is left alone.
+    """
     there = [u for u in (manager.place.units if manager.place else ()) if obs.unit(u)]
     return next((u for u in there if obs.unit(u).get("ActiveState") == "active"), there[0] if there else "")
 
@@ -193,12 +206,12 @@ def unit(obs: Observation, manager: Manager) -> str:
 
 
 def with_kubernetes() -> list[str]:
-    """Names of those that come with it."""
+    """List the names of the systems that come with Kubernetes."""
     return [m.name for m in MANAGERS if m.kubernetes]
 
 
 def distribution(obs: Observation) -> str:
-    """A Kubernetes whose kubelet is a part of another program."""
+    """Return the title of a Kubernetes on this host whose kubelet is a part of another program. '' if there is none."""
     return next((m.title for m in MANAGERS if m.own_engine and any(obs.unit(u) for u in m.units)), "")
 
 
@@ -207,6 +220,6 @@ def kubelet_units() -> list[str]:
 
 
 def with_kubelet(obs: Observation) -> tuple[Manager, str] | None:
-    """A manager in whose program a kubelet runs now, and its unit."""
+    """Return a manager in whose program a kubelet runs now, and its unit. None if there is none."""
     found = ((m, unit) for m in MANAGERS if m.place and m.place.kubelet for unit in m.place.kubelet_units or m.place.units)
     return next(((m, unit) for m, unit in found if obs.unit(unit).get("ActiveState") == "active"), None)

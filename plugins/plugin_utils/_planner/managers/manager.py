@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 @dc.dataclass(frozen=True)
 class Detection:
-    """A manager that looks for programs when it starts, and adds a handler for each that it finds."""
+    """The way in which a manager looks for programs when it starts. It adds a handler for each that it finds."""
 
     programs: Mapping[str, str]  # handler -> the program that it is added for
     first: tuple[str, ...]  # directories that are looked at before those in the PATH of its service
@@ -26,7 +26,10 @@ class Detection:
 
 @dc.dataclass(frozen=True)
 class Confinement:
-    """A file that says whether the daemon sees the host's programs: the line by which it does not, and what is to be done then."""
+    """A file that shows whether the daemon sees the host's programs.
+
+    line: the line of a daemon that does not see them. refusal: the refusal for such a daemon.
+    """
 
     file: str
     line: str
@@ -35,9 +38,9 @@ class Confinement:
 
 @dc.dataclass(frozen=True)
 class Place:
-    """Where our part of a configuration goes, and what runs the daemon. The defaults are those of a distribution's package.
+    """The place of our part of a configuration, and the units that run the daemon. Defaults are those of a distribution's package.
 
-    What a release reads is shown by the `imports` of its main file, never by its version.
+    The `imports` of a release's main file show what it reads, its version never does.
     """
 
     units: tuple[str, ...]  # of the daemon, or of the program that starts it: what is restarted
@@ -63,7 +66,10 @@ class Place:
 
 @dc.dataclass(frozen=True)
 class Boot:
-    """What a manager makes the configuration of at each boot. It is looked at, to say what the next boot brings, and never changed."""
+    """The sources from which a manager makes its configuration at each boot.
+
+    The planner looks at them to report what the next boot brings, and never changes them.
+    """
 
     unit: str  # the file of its unit, which shows in a bare tree as well that it is there
     directory: str  # of files that a person may put there ...
@@ -77,7 +83,7 @@ class Boot:
 
 @dc.dataclass(frozen=True)
 class OperatorToolkit:
-    """What the GPU Operator's toolkit has to be set to for a manager's containerd. The defaults are those of a distribution's package."""
+    """The settings that the GPU Operator's toolkit needs for a manager's containerd. Defaults are those of a distribution's package."""
 
     config: str = ""  # the file that it may write; empty: the one that was found
     writes: bool = True  # False: the manager finds its programs by itself, so it needs no file of this containerd
@@ -87,9 +93,9 @@ class OperatorToolkit:
 
 @dc.dataclass(frozen=True)
 class Manager:
-    """A system that renders a configuration. It is recognised by where its files are, its units, or the operating system's id.
+    """A system that renders a configuration. Its files, its units or the operating system's id identify it.
 
-    place: None where it is recognised and left alone; `instead` then says what to do.
+    place: None if the manager is recognized and left alone. `instead` then is the next step.
     """
 
     name: str

@@ -23,6 +23,9 @@ TEMPLATES: Mapping[int, str] = {2: "config.toml.tmpl", 3: "config-v3.toml.tmpl"}
 
 
 def detection(name: str, *environment: str) -> Detection:
-    """environment: the files that the unit reads, as its installation writes it."""
+    """Describe how this distribution detects programs.
+
+    environment: the files that the unit reads, as its installation writes it.
+    """
     settings, variable = f"/etc/rancher/{name}/config.yaml", f"{name.upper()}_CONFIG_FILE"  # ConfigFlag in pkg/cli/cmds/config.go
     return Detection(PROGRAMS, FIRST, environment, settings, variable, "default-runtime", TEMPLATES)

@@ -87,7 +87,10 @@ OF_HANDLERS = tuple((*names, "containerd", "runtimes", "*", "**") for names in T
 
 
 def keep(handlers: Iterable[Handler] = ()) -> file_places.Keep:
-    """What of containerd's files may travel; the values that a playbook gives for its handlers do, since it has them."""
+    """List what of containerd's files may travel.
+
+    This includes the values that a playbook gives for its handlers, since the playbook has them.
+    """
     return _keep(json.dumps([[handler.name, handler.binary, dict(handler.options)] for handler in handlers]))
 
 

@@ -91,13 +91,13 @@ FAULTS: Mapping[str, str] = {
 
 
 def keep(form: str, places: Places, comments: Iterable[str] = ()) -> Keep:
-    """The list as the node reads it."""
+    """Return the list as the node reads it."""
     listed = [[list(path), shape] for path, shape in places.items()]
     return {"format": form, "places": listed, **({"comments": list(comments)} if comments else {})}
 
 
 def given(places: Places, values: Mapping[Path, Any]) -> dict[Path, Any]:
-    """These places, and those of values that the asker itself has given: they are no news to it."""
+    """Return these places, with those of values that the asker itself has given, and therefore knows."""
     plain = [(list(path), shape) for path, shape in places.items()]
     more = {path: ["is", value] for path, value in values.items() if not _travels(plain, path, value)}
     return {**more, **places}
@@ -109,22 +109,22 @@ def _travels(places: list[tuple[list[str], Any]], path: Path, value: Any) -> boo
 
 
 def shown(text: str, wanted: Keep) -> str:
-    """Our text as the node would show it."""
+    """Return our text as the node would show it."""
     return str(projector.project(text.encode("utf-8", "surrogateescape"), wanted).data, "utf-8", "surrogateescape")
 
 
 def hidden(value: Any) -> bool:
-    """Whether a value of a listed place is the node's placeholder: one of another form stands there."""
+    """Tell whether a value of a listed place is the node's placeholder, because the real value has another form."""
     return value == [1] if isinstance(value, list) else isinstance(value, str) and value != "" and not value.strip(" ")
 
 
 def stand_in(value: Any) -> bool:
-    """Whether this is what stands for a whole value under a key that is not shown: its type is not that of the value, and says nothing."""
+    """Tell whether this stands for a whole value under a key that is not shown. Its type is not that of the value."""
     return hidden(value) or value in ("", []) or (value == 1 and not isinstance(value, bool))
 
 
 def fault(path: str, code: str, line: int, form: str) -> PlanError:
-    """The error for a file of which nothing was sent, since it is not of its format."""
+    """Make the error for a file that was not sent because it does not have its format."""
     if code == "utf-16":
         return PlanError(f"this is UTF-16, but {form} must be UTF-8", where=path, line=1, next="Save the file as UTF-8")
     why = FAULTS.get(code, "the scanner on the node reports no more details")
@@ -132,7 +132,7 @@ def fault(path: str, code: str, line: int, form: str) -> PlanError:
 
 
 def require_shown(path: str, withheld: Iterable[Mapping[str, Any]], without: Iterable[Path] = ()) -> None:
-    """A value that counts here and that the node did not send, having another form than such values have."""
+    """Raise PlanError for a value that counts here and was not sent because it has another form than such values have."""
     unlisted = [(list(place), "key") for place in without]
     for entry in withheld:
         if selection.listed(unlisted, entry["path"]) is None:

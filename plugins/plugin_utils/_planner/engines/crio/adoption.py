@@ -137,7 +137,7 @@ def _comment(file: File) -> tuple[str, ...]:
 
 
 def _is_back(policy: Policy, obs: Observation, file: File) -> tuple[str, str] | None:
-    """Return (why, next) if a file that was taken over exists again. None otherwise.
+    """Return (why, next) if a file that was taken over exists again. None otherwise, and if gpufleet_adopt is never.
 
     Something writes it at each boot or run, and two writers would overwrite each other's work forever.
     """
@@ -149,7 +149,7 @@ def _is_back(policy: Policy, obs: Observation, file: File) -> tuple[str, str] | 
 
 
 def _linked(policy: Policy, file: File) -> tuple[str, str] | None:
-    """Return (why, next) if the file is a symbolic link. None otherwise.
+    """Return (why, next) if the file is a symbolic link. None otherwise, and if gpufleet_adopt is never.
 
     A takeover would remove the link's target, and CRI-O does not start if its directory has a link to nothing.
     """

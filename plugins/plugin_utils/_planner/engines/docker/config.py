@@ -68,7 +68,10 @@ def named(policy: Policy) -> bool:
 
 
 def keep(handlers: Iterable[Handler] = ()) -> file_places.Keep:
-    """List what of daemon.json may travel. This includes the values that a playbook gives for its handlers, since the playbook has them."""
+    """List what of daemon.json may travel.
+
+    This includes the values that a playbook gives for its handlers, since the playbook has them.
+    """
     values: dict[tuple[str, ...], Any] = {}
     for handler in handlers:
         values.update({("runtimes", handler.name, key): value for key, value in {"path": handler.binary, **handler.options}.items()})
