@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What `nvidia-ctk cdi generate` wrote under any name, and whether a spec is nothing but that.
+"""Judge whether a spec, under any name, is what `nvidia-ctk cdi generate` writes and nothing else.
 
-Everything in such a spec is of the driver: device nodes of NVIDIA's, files that the driver brings, hooks of the toolkit's own program, two
-variables (nvidia-container-toolkit, pkg/nvcdi). What is none of these someone has written by hand, and counts on it. Paths in containers
-are those of the host, or of the driver's root. Since 1.19 it records of a node what the host's has, and its group, never a user.
+All in such a spec is of the driver: device nodes of NVIDIA's, files that the driver brings, hooks of the toolkit's own program, two
+variables (nvidia-container-toolkit, pkg/nvcdi). Anything else was written by a person, who counts on it. Paths in containers are those of
+the host, or of the driver's root. Since 1.19 the tool records for a node what the host's node has, and its group, never a user.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REFRESH = "nvidia-cdi-refresh"
 PROGRAMS = ("nvidia-cdi-hook", "nvidia-ctk")
 STAGES = ("createContainer", "createRuntime")
 COMMAND = re.compile(r"[a-z]+(?:-[a-z]+)*")  # of its own program; there are more of them with each release
-# The flags that each command is written with (internal/discover/hooks.go); of commands that are not here nobody knows which.
+# The flags that each command is written with (internal/discover/hooks.go); those of other commands are unknown.
 FLAGS: Mapping[str, frozenset[str]] = {
     "create-symlinks": frozenset(("--link",)),
     "chmod": frozenset(("--mode", "--path")),

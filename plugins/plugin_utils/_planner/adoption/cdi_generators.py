@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Generators of CDI specs beside this collection and the toolkit's nvidia-cdi-refresh (cdi_refresh).
 
-A distribution may have one of its own, as NixOS, which then owns the spec. A unit that runs `nvidia-ctk cdi generate` at boot, as in
+A distribution may have one of its own, as NixOS has, which then owns the spec. A unit that runs `nvidia-ctk cdi generate` at boot, as in
 Universal Blue's images or a person's, writes over this collection's spec, or writes the same devices once more. Each is part of its
-owner's system, so it is named and stays. Of a unit's file nothing travels but these words.
+owner's system, so it is named and stays. Of a unit's file only these words travel.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ def questions() -> list[queries.Question]:
 
 
 def advice(obs: Observation, but: str) -> tuple[str, ...]:
-    """Name the units but this one that are enabled, are not masked and generate a spec. Their files are asked for where there are any."""
+    """Advise on the other units that generate a spec, are enabled, and are not masked.
+
+    but: the unit to leave out. Raise NeedMore for the files of such units.
+    """
     found = [entry for entry in obs.raw(UNITS).get("files") or () if posixpath.basename(str(entry["path"])) != but]
     wanted = {posixpath.basename(str(entry["path"])) for entry in found if _is_link(entry)}
     files: dict[str, str] = {}

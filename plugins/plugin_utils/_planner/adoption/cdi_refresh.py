@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The toolkit's nvidia-cdi-refresh: whether it or this collection owns the host's CDI spec, and how its units are masked and given back.
 
-A distribution may have a generator of its own in its place (cdi_generators), which is never stopped from here.
+A distribution may have a generator of its own in its place (cdi_generators). This module never stops that one.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Refresh:
     enabled: bool
     masked: bool
     output: str
-    version: str  # cdiVersion of its file, '' when there is none
+    version: str  # cdiVersion of its file, '' if there is none
     generator: cdi_generators.Generator | None = None
 
     @property
@@ -178,7 +178,7 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     )
     masks = merge([mask(obs, path, why) for path in MASKS.values()])
     planned = merge([stops, masks])
-    # Where the masks are there already, nothing was left by others: this run may have installed the package itself, a stage earlier.
+    # If the masks exist already, nothing was left by others: this run may have installed the package itself, a stage earlier.
     if not found.present or masks.empty:
         return planned
     unit = next((path for path in UNIT_FILES if obs.exists(path)), UNIT_FILES[0])
@@ -207,7 +207,7 @@ def mask(obs: Observation, path: str, why: str) -> Plan:
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """Plan to remove the masks and to enable the units again. They take over from the next boot on."""
     masked = [path for path in MASKS.values() if is_mask(obs.file(path))]
-    # Without a journal: systemctl masks by a link, and an empty file is from here where the rest of us is as well.
+    # Without a journal: systemctl masks by a link, and an empty file is ours if the rest of us is here as well.
     lost = bool(masked) and not originals.journal_is_there(obs) and decision_file.was_here(obs)
     own = [path for path in masked if path in owned_file.originals(obs) or (lost and obs.file(path).type == "file")]
     if not own:
@@ -217,7 +217,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     if policy.root != "/":
         return back
     unit_dir = posixpath.dirname(next((p for p in UNIT_FILES if obs.exists(p)), UNIT_FILES[0]))
-    # Where the units came with our installation they were disabled at once. This is what `systemctl enable` does, less its daemon-reload.
+    # If the units came with our installation, they were disabled at once. This is what `systemctl enable` does, less its daemon-reload.
     links: tuple[transaction.Command, ...] = tuple(
         {"argv": ["ln", "-sfn", f"{unit_dir}/{u}", link], "timeout": 10, "why": f"enable {u} again"}
         for u, link in LINKS.items()

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The GPU Operator's toolkit container: whether it works on a host, and what it left there where it does not.
+"""The GPU Operator's toolkit container: whether it works on a host, and what it left there if it does not.
 
-While it works we write nothing for an engine that it configures: at every start of its pod it installs its programs again,
+While it works we write nothing for an engine that it configures. At every start of its pod it installs its programs again,
 writes its handlers and restarts the engine (nvidia-container-toolkit, cmd/nvidia-ctk-installer), so two writers would never come to rest.
-That it is gone needs proof. `/run/nvidia` is empty after a boot until the pod starts, so nothing there proves anything; and
-`/run/nvidia/validations/toolkit-ready` is the word of the operator's validator, which writes it with `toolkit.enabled=false` as well: all
+That it is gone needs proof. `/run/nvidia` is empty after a boot until the pod starts, so nothing there proves anything.
+`/run/nvidia/validations/toolkit-ready` comes from the operator's validator, which writes it with `toolkit.enabled=false` as well: all
 that it runs is nvidia-smi (gpu-operator, cmd/nvidia-validator).
 """
 
@@ -34,7 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 TOOL = "gpu-operator"
-HANDLERS = ("nvidia", "nvidia-cdi", "nvidia-legacy")  # and the configured name, where that is another
+HANDLERS = ("nvidia", "nvidia-cdi", "nvidia-legacy")  # and the configured name, if that is another
 DIRECTORY = "/usr/local/nvidia/toolkit"  # ROOT=/usr/local/nvidia; `toolkit.installDir` of the ClusterPolicy puts it elsewhere
 PID_FILE = "/run/nvidia/toolkit/toolkit.pid"
 MARKS = (DIRECTORY, PID_FILE)
@@ -59,8 +59,8 @@ KUBELET_QUESTIONS = (
 class State:
     """The state of the GPU Operator's toolkit on a host.
 
-    absent: there is no trace of it. live: it works. dead: it is proven to be gone.
-    unknown: there are traces, and no proof that it is gone. why: the evidence. traces: what is there of it, as paths.
+    fate: absent (no trace of it), live (it works), dead (it is proven to be gone), unknown (there are traces and no such proof).
+    why: the evidence. traces: what is there of it, as paths.
     """
 
     fate: Literal["absent", "live", "unknown", "dead"]

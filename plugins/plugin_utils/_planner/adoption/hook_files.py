@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hook files of NVIDIA's that others left: by which program and which form they are known, and where they lie.
+"""Hook files of NVIDIA's that others left: the programs and forms that identify them, and their places.
 
 - toolkit packages up to 1.13, as RPMs: `/usr/bin/nvidia-container-toolkit` (oci-nvidia-hook.json in nvidia-container-toolkit);
 - `nvidia-ctk runtime configure --config-mode=hook` and the GPU Operator with CDI off: the hook's own program;
@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 
 PROGRAMS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit")
 NAME = "oci-nvidia-hook.json"
-# Podman reads it, and CRI-O where its hooks_dir names it.
+# Podman reads it, and so does CRI-O if its hooks_dir names it.
 ADMINS = "/etc/containers/oci/hooks.d"
 USUAL = ("/usr/share/containers/oci/hooks.d", ADMINS)
 # Scripts for the Docker of RHEL 7 (nvidia-container-runtime-hook 1.3 and 1.4): no engine that is served here runs them.

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What `nvidia-ctk runtime configure` 1.13 to 1.20 writes: how its handlers come about, and how its files look.
+"""The output of `nvidia-ctk runtime configure` 1.13 to 1.20: how its handlers come about, and the form of its files.
 
-Up to 1.17 it edits the main file in place. From 1.18 on it writes a drop-in: the whole CRI table of the main file (or of what the engine
-prints), for containerd 1.x replaces that table as a whole, with a handler that is a copy of another one; and an `imports` line.
+Up to 1.17 it edits the main file in place. From 1.18 on it writes a drop-in and an `imports` line. The drop-in has the whole CRI table
+of the main file (or of the engine's own output), since containerd 1.x replaces that table as a whole. The table has one more handler,
+which is a copy of another one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ DROP_IN = "99-nvidia.toml"
 # The drop-in of 1.18.0, in a directory that containerd never reads (nvidia-container-toolkit issue 1404).
 MISPLACED = "/etc/containerd/config.d/99-nvidia.toml"
 RUNC_TYPE = "io.containerd.runc.v2"
-CANDIDATES = ("runc", "crun")  # after the default handler, which it passes over where its name begins so:
+CANDIDATES = ("runc", "crun")  # after the default handler, which it passes over if its name begins so:
 PASSED_OVER = "nvidia"
 NOTHING: tuple[Any, ...] = ("", 0, False, [])
 DEFAULT_VALUES: Mapping[tuple[str, ...], Any] = {("sandboxer",): "podsandbox", ("sandbox_mode",): "podsandbox"}

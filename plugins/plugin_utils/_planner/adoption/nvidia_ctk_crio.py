@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What `nvidia-ctk runtime configure --runtime=crio` writes, release by release, and whether a file is exactly that.
+"""The output of `nvidia-ctk runtime configure --runtime=crio`, release by release, and whether a file is exactly that.
 
-The tool copies the table of one handler (the default one of its source, else runc, else crun; pkg/config/engine/crio in
-nvidia-container-toolkit) and sets the program and the type. Where its source has none of them it writes those two keys alone. Its source
-is the main file, or with --config-source=command what CRI-O prints, in which defaults are filled in. Up to 1.17 it edits the main file.
+The tool copies the table of one handler and sets the program and the type. It takes the default handler of its source, otherwise runc,
+otherwise crun (pkg/config/engine/crio in nvidia-container-toolkit). If its source has none of them it writes those two keys alone. Its
+source is the main file, or with --config-source=command CRI-O's own output, in which defaults are filled in. Up to 1.17 it edits the
+main file.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 TOOL, OPERATOR = "nvidia-ctk", gpu_operator.TOOL
 NAMES = re.compile(r"99-nvidia\.(?:conf|toml)")
 UNREAD = "/etc/crio/conf.d/99-nvidia.toml"  # of 1.18.0 to 1.19.0, in a directory that CRI-O never reads
-WRITER = "\n[crio]\n"  # how go-toml, which it writes with, begins a file: nobody writes that by hand
+WRITER = "\n[crio]\n"  # how go-toml, which it writes with, begins a file: no person writes that by hand
 RUNTIME = ("crio", "runtime")
 RUNTIMES = (*RUNTIME, "runtimes")
 DEFAULT = (*RUNTIME, "default_runtime")
-FILLED_IN = {"monitor_cgroup": "system.slice"}  # what CRI-O itself says where no file does (pkg/config, TranslateMonitorFields)
+FILLED_IN = {"monitor_cgroup": "system.slice"}  # what CRI-O itself sets if no file does (pkg/config, TranslateMonitorFields)
 SET = ("runtime_path", "runtime_type")  # the two keys that are the tool's own
 
 Path = tuple[str, ...]

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What NVIDIA's own tools wrote into Docker's daemon.json: the runtime is taken over where it stands, and nothing is removed.
+"""Find what NVIDIA's own tools wrote into Docker's daemon.json. The runtime is taken over in place, and nothing is removed.
 
-`nvidia-ctk runtime configure` replaces the runtime's entry by path and `args` (pkg/config/engine/docker); the package nvidia-docker2 had a
+`nvidia-ctk runtime configure` replaces the runtime's entry by path and `args` (pkg/config/engine/docker). The package nvidia-docker2 had a
 daemon.json of its own with path and `runtimeArgs`. Both write the program's bare name.
 """
 

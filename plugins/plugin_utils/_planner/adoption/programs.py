@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Handlers whose program is gone: every pod or container that names one fails, and nothing says so before.
+"""Handlers whose program is gone: every pod or container that names one fails, without any sign before.
 
-They stay behind where the packages were removed, where a GPU Operator was and its directory was cleaned, where an image was built on
-another host.
+They stay behind after packages were removed, after a GPU Operator's directory was cleaned, and in an image that was built on another
+host.
 """
 
 from __future__ import annotations
@@ -63,14 +63,17 @@ def gone(obs: Observation, instances: Iterable[Instance]) -> tuple[MissingProgra
 
 
 def judged(instance: Instance) -> Iterable[str]:
-    """Name the handlers whose programs are looked for. An engine that runs only with its default one's program has that."""
+    """Name the handlers whose programs are looked for: NVIDIA's, and the default one unless the engine itself has checked it.
+
+    An engine that runs only with its default handler's program has that program.
+    """
     proven = instance.running and traits.of(instance.engine).checks_default
     default = [instance.default_handler] if instance.handlers.get(instance.default_handler) and not proven else []
     return dict.fromkeys([*sandboxes.nvidias(instance), *default])
 
 
 def failing(it: MissingProgram) -> str:
-    """Say what fails, in the engine's words."""
+    """Write a sentence on what fails, in the engine's words."""
     if not traits.of(it.engine).kubernetes:
         if it.default:
             runs = f"the default runtime, {it.handler}, runs {it.program}, which does not exist"
@@ -156,7 +159,7 @@ def _stays(obs: Observation, program: str) -> bool:
 
 
 def _bring(policy: Policy, obs: Observation, program: str) -> str:
-    """Say how a program comes to the host."""
+    """Write a sentence on how a program comes to the host."""
     if policy.root != "/":
         return BRING_THERE
     return (base_package.reinstall(obs) if program == RUNTIME_BINARY else "") or BRING

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values of NVIDIA's config.toml that someone set, by `nvidia-ctk config --set` or by hand, and that the host's decision changes.
+"""Values of NVIDIA's config.toml that another owner set, by `nvidia-ctk config --set` or by hand, and that the host's decision changes.
 
-The packages write the defaults into the file at each installation, so only another value than these says that someone chose it
+The packages write the defaults into the file at each installation, so only another value than these shows a choice
 (nvidia-container-toolkit, api/config/v1).
 """
 

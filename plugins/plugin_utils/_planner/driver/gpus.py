@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The GPUs and the driver of one host, as the everyday look sees them: procfs, sysfs and /dev, so a sick GPU cannot hang it."""
+"""Read the GPUs and the driver of one host in the everyday look: procfs, sysfs and /dev alone, so a sick GPU cannot hang it."""
 
 from __future__ import annotations
 
@@ -225,12 +225,12 @@ def pci_gpus(obs: Observation, p: Paths) -> list[str]:
 
 
 def pci_seen(obs: Observation, p: Paths) -> bool:
-    """Tell whether any PCI device is shown, of whatever vendor."""
+    """Tell whether any PCI device is shown, of any vendor."""
     return bool(obs.glob(p.pci_vendor))
 
 
 def held_by_others(obs: Observation, p: Paths) -> dict[str, str]:
-    """Give bus id -> the other kernel driver that has the device."""
+    """Return bus id -> the other kernel driver that has the device."""
     entries = ((str(entry["name"]), name) for name in FOREIGN_DRIVERS for entry in obs.directory(f"{p.drivers}/{name}"))
     held = {bus: name for bus, name in entries if BUS_ID.fullmatch(bus)}
     listed = {f.path.split("/")[-2].lower() for f in obs.glob(p.information)}
@@ -238,7 +238,7 @@ def held_by_others(obs: Observation, p: Paths) -> dict[str, str]:
 
 
 def bound(obs: Observation, p: Paths, buses: list[str]) -> dict[str, str]:
-    """Give bus id -> the kernel driver of each of these that has one other than NVIDIA's, by the device's own link."""
+    """Return bus id -> kernel driver, for each of these devices whose own link shows another driver than NVIDIA's."""
     links = {bus: queries.file(f"{p.pci_vendor.partition('*')[0]}{bus}/driver", content=False) for bus in buses}
     unasked = [question for question in links.values() if not obs.asked(question)]
     if unasked:
@@ -248,7 +248,7 @@ def bound(obs: Observation, p: Paths, buses: list[str]) -> dict[str, str]:
 
 
 def usable(obs: Observation, p: Paths) -> list[str]:
-    """Give the bus ids of the NVIDIA GPUs that no other kernel driver has."""
+    """Return the bus ids of the NVIDIA GPUs that no other kernel driver has."""
     held = held_by_others(obs, p)
     return [bus for bus in pci_gpus(obs, p) if bus not in held]
 
@@ -345,7 +345,7 @@ def switches(nodes: Iterable[str]) -> tuple[str, ...]:
 
 
 def majors(policy: Policy, obs: Observation) -> dict[str, int]:
-    """Name -> major of the character devices that the kernel knows now. Only 195 is fixed, the others may change at every boot."""
+    """Return name -> major of the character devices that the kernel knows now. Only 195 is fixed, the others may change at every boot."""
     lines = (line.split() for line in text(obs.file(paths(policy).devices)).split("Block devices:")[0].splitlines())
     return {words[1]: major for words in lines if len(words) == 2 and (major := read_whole(words[0])) is not None}
 

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The three versions of a driver: of the loaded kernel module, of the libraries, and of the module that the next boot loads.
 
-They come from one package set and have to be equal. After an upgrade without a reboot they are not, NVML answers error 18, and every
-container with a GPU fails with "Driver/library version mismatch". This says which files differ, and what mends it. Nothing is run for it:
-the version in a module file is found only by reading it whole, but DKMS keeps each build in a folder named after version and kernel.
+They come from one package set and have to be equal. After an upgrade without a reboot they differ: NVML answers error 18, and every
+container with a GPU fails with "Driver/library version mismatch". This module names the files that differ, and the remedy. It runs no
+program: the version in a module file is found only by reading it whole, but DKMS keeps each build in a folder named after version and
+kernel.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Modules:
     built: version -> file, for the running kernel, if the version is known. kernels: the kernels that have a module.
     """
 
-    kernel: str  # "" in a tree, where none runs
+    kernel: str  # "" in a tree, in which none runs
     built: Mapping[str, str]
     kernels: frozenset[str]
 

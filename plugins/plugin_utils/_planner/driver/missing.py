@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPUs that a host had: gone, or off the bus. One is gone where neither PCI nor a device node has it any more.
+"""GPUs that a host had: gone, or off the bus. A GPU is gone if neither PCI nor a device node has it any more.
 
 A GPU that has fallen off the bus (Xid 79) stays a PCI device, or at least keeps its device node, until the host boots without it.
 """
@@ -39,7 +39,7 @@ def stray(policy: Policy, obs: Observation, driver: Driver) -> list[str]:
 
 
 def require_gone(policy: Policy, obs: Observation, driver: Driver, where: str, names: Iterable[str]) -> None:
-    """Raise PlanError where a GPU of these devices may be there. where: the file that names them."""
+    """Raise PlanError if a GPU of these devices may be there. where: the file that names them."""
     lost = f"{where} would lose {', '.join(names)}"
     require_bus(policy, obs, lost)
     buses = unserved(policy, obs, driver)

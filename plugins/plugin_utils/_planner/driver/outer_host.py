@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A host that is itself a system container (LXC, Incus, systemd-nspawn): kernel, driver and device nodes are those of the host outside.
 
-Nothing inside loads a module or makes a node there, so what helps elsewhere does not help here.
+Inside it no module can be loaded and no node can be made, so it needs another remedy than other hosts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
 
-# systemd writes there in which kind of container it was started (systemd.io/CONTAINER_INTERFACE). WSL, which says so as well, is none.
+# systemd writes its kind of container there (systemd.io/CONTAINER_INTERFACE). WSL has this file as well, and does not count.
 MARK = "/run/systemd/container"
 NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 NOT_COUNTED = ("wsl",)

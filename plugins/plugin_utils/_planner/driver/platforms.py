@@ -41,7 +41,7 @@ def questions(tegra_family: str) -> list[queries.Question]:
 
 
 def without_pci(obs: Observation, tegra_family: str) -> Driver | None:
-    """Describe a platform whose GPU is no PCI device; None where nothing shows one.
+    """Describe a platform whose GPU is not a PCI device. None if nothing shows one.
 
     A Jetson of JetPack 6 and newer has the module nvidia loaded, which then lists no GPU below /proc.
     """

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read JSON that a host, a registry, a cluster or a person has written, within bounds of our own.
 
-A megabyte of brackets takes fifty megabytes as values, a number of a million digits takes some releases of Python seconds, and brackets in
-brackets take a frame of the stack each. All of it is counted before Python's reader sees the text.
+A megabyte of brackets takes fifty megabytes as values. A number of a million digits takes some releases of Python seconds. Each bracket
+within brackets takes a frame of the stack. All of it is counted before Python's reader sees the text.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """JSON as text: read with places, changed by inserting and replacing tokens, so every other byte stays as it is.
 
-A serialiser would sort keys, lose the indentation and pass numbers through a float. New members go in front of the present ones: so no
-line that is there already gets another comma.
+A serialiser would sort keys, lose the indentation and pass numbers through a float. New members go in front of the present ones, so no
+line that exists already gets another comma.
 """
 
 from __future__ import annotations

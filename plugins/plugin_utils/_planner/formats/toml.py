@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""TOML with an eye for the lines: read a file, change a key, and say which lines that takes.
+"""TOML with an eye for the lines: read a file, change a key, and return the lines that this takes.
 
 Everything around the changed lines stays as it is, comments, order, indentation, line ends and a byte order mark included. Each change is
-proven by parsing the result: had it any other effect than the one asked for, it is refused with file and line.
+proven by parsing the result: if it has any other effect than the wanted one, it is refused with file and line.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _set(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
 
 
 def set_tree(doc: TomlDocument, path: Path, values: Mapping[str, Any]) -> TomlDocument:
-    """Set all keys of a mapping; inner mappings become tables."""
+    """Set all keys of a mapping. Inner mappings become tables."""
     plain = {k: v for k, v in values.items() if not isinstance(v, Mapping)}
     for name, value in plain.items():
         doc = set_value(doc, (*path, name), value)

@@ -68,7 +68,10 @@ class TomlDocument:
 
 @functools.lru_cache(maxsize=64)
 def parse(text: str, path: str) -> TomlDocument:
-    """Read a file's text; `path` is for messages. A plan reads the same file many times; a document is never changed, only followed."""
+    """Read a file's text. `path` is its name in messages.
+
+    A plan reads the same file many times. A document is never changed: each change makes a new one.
+    """
     bom = text.startswith(BOM)
     body = text[1:] if bom else text
     data = loads(body, path)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a configuration may be at most, judged before it is parsed: parsers take the square of a key's parts, and a frame for each bracket.
+"""Limit a configuration before it is parsed: parsers take the square of a key's parts, and a frame for each bracket.
 
-Real configurations stay far below: containerd's longest keys have eight parts, and nobody nests more than five tables in one value.
+Real configurations stay far below: containerd's longest keys have eight parts, and values have at most five tables within each other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a new key of a TOML text goes, and which lines an old one takes: next to its siblings, written as the file writes them."""
+"""Find the place of a new key in a TOML text, and the lines of an old one: next to its siblings, in the form that the file uses."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def replace_span(doc: TomlDocument, span: tuple[int, int], new: str) -> TomlDocu
 
 
 def splice(doc: TomlDocument, changes: list[tuple[int, int, tuple[str, ...]]]) -> TomlDocument:
-    """Replace line ranges; new lines get the file's own line end."""
+    """Replace line ranges. New lines get the file's own line end."""
     lines, origin = list(doc.lines), list(doc.origin)
     for start, end, new in sorted(changes, reverse=True):
         texts = [t for n in new for t in split(n if n.endswith("\n") else n + doc.newline)]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the keys of a TOML text stand, so one of them can be changed and every other character stays.
+"""Find the places of keys in a TOML text, so that one key can be changed and every other character stays.
 
 The text has been parsed by a real parser before: the scanner only finds places in text that is known to be valid.
 """

@@ -25,7 +25,10 @@ ANY = "*"  # any key at this place of a path
 
 
 def check(doc: toml.TomlDocument, shapes: Mapping[Path, str], why: str, withheld: Iterable[Mapping[str, Any]] = ()) -> None:
-    """Raise for the first value that has another type than the engine's program expects. withheld: values that were not sent."""
+    """Raise PlanError for the first value that has another type than the engine's program expects.
+
+    withheld: values that were not sent.
+    """
     kinds = {tuple(entry["path"]): str(entry["kind"]) for entry in withheld}
     for pattern, wanted in shapes.items():
         for path, value in found(doc.data, pattern):

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read YAML that a host, a cluster or a person has written, within bounds of our own.
 
-PyYAML gives events (`[` begins, a scalar, an alias); this file counts them and builds the values. So every bound holds before a value is
-made, and in the same way with every release of PyYAML and libyaml. YAML has more ways to be large than to look large: aliases of aliases,
+PyYAML gives events (`[` begins, a scalar, an alias). This file counts them and builds the values. So every bound holds before a value is
+made, and in the same way with every release of PyYAML and libyaml. A small YAML text can be large as values: aliases of aliases,
 merge keys (`<<`) of merge keys, a value within itself, numbers of a million digits, brackets without end.
 """
 
@@ -151,7 +151,7 @@ class _Scalars(yaml.resolver.Resolver, yaml.constructor.SafeConstructor):
         yaml.constructor.SafeConstructor.__init__(self)
 
     def meaning(self, event: Any) -> Any:
-        """Return the value of a scalar, _Merge for `<<`. Raises YamlError where its tag and its text don't fit."""
+        """Return the value of a scalar, _Merge for `<<`. Raise YamlError if its tag and its text do not fit."""
         line, text = _line(event), event.value
         given = event.tag if event.tag not in (None, "!") else None
         if len(text) > LONGEST_NUMBER and (given in _NUMBERS or (not given and event.implicit[0] and _NUMERIC.fullmatch(text))):
@@ -251,7 +251,7 @@ class _Builder:
             raise TooLarge(f"it has more than {MOST} values, of which aliases repeat many", line)
 
     def add(self, value: Any, size: int, line: int) -> None:
-        """Put a value, or a key, where it belongs. size: what it counts, 0 for one whose parts are still to come."""
+        """Put a value, or a key, in its place. size: the values that it counts as, 0 for one whose parts are still to come."""
         if not self.stack:
             self.root = value
             self.note((), line)

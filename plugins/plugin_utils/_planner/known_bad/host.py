@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the rows of the table are held against: a host as one look saw it, and as a plan would leave it.
+"""The host that the rows of the table are compared with: as one look saw it, and as a plan would leave it.
 
-Where there is no plan, since it was refused, the host is judged as it is.
+If the plan was refused, the host is judged as it is.
 """
 
 from __future__ import annotations

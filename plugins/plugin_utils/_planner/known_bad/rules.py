@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a row of the table of known-bad combinations is, and whether one applies to a host: yes, no, or not known.
+"""The form of a row of the table of known-bad combinations, and whether one applies to a host: yes, no, or not known.
 
-A row holds where all of its conditions do. One that does not hold settles it, whatever the others are; one that is not known leaves the row
-open, and then it is said so: what could not be seen is neither good nor bad.
+A row applies if all of its conditions hold. If one does not hold, the row does not apply, whatever the others are. Otherwise an unknown
+condition leaves the row open, and the result reports it so: a state that could not be seen is neither good nor bad.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TITLES: Mapping[str, str] = {
     **{name: engine.title for name, engine in traits.TRAITS.items()},
 }
 
-# What a row may ask of a host besides versions, with the words in which the documentation says it.
+# What a row may ask of a host besides versions, in the documentation's words.
 State = Literal[
     "drop-in-above-root",
     "config-version-3",

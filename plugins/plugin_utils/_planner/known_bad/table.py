@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table of known-bad combinations. A row is a range of releases, what else has to be so, what then goes wrong, and the way round.
+"""The table of known-bad combinations. A row has a range of releases, further conditions, the failure, and the workaround.
 
-A range begins with the first release that has the fault and ends before the first without it, as upstream's tags have it. Rows that stop a
-run are those by which containers lose their GPUs, or an engine does not start, or a file that somebody counts on is not read; the rest is
-said. docs/known-bad.md is written from this.
+A range begins with the first release that has the fault and ends before the first without it, as upstream's tags have it. A row stops a
+run if containers lose their GPUs, or an engine does not start, or a file that its owner counts on is not read. Other rows only give
+advice. docs/known-bad.md is written from this.
 """
 
 from __future__ import annotations

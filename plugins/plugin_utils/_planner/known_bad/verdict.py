@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What becomes of a host by the table: a plan that would change it is refused, or a sentence is said, as `known_bad` has it.
+"""Apply the table to a host: a plan that would change it is refused, or gets a sentence of advice, depending on `known_bad`.
 
-A host where nothing is to be changed is never refused: it works as well as it did, and a run that fails there would mend nothing. What this
-collection records of a host is no change of it: the host's own upgrade of an engine leads to another record, and to nothing else.
+A host on which nothing is to be changed is never refused: it works as well as it did, and a run that fails there would repair nothing.
+This collection's record of a host does not count as a change: an upgrade of an engine by the host itself leads to another record alone.
 """
 
 from __future__ import annotations

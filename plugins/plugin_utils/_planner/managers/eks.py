@@ -4,9 +4,9 @@
 """EKS: nodeadm renders the configuration of the plain containerd at each boot, so nodes are replaced and not converged.
 
 It writes /etc/containerd/config.toml from its own text, which imports nothing, and merges spec.containerd.config of the NodeConfig into it
-(nodeadm/internal/containerd/config.go): the one of the user data, and from October 2025 on those in /etc/eks/nodeadm.d, which count
-more. Where /usr/bin/nvidia-container-runtime is there, its handler `nvidia` stands in the place of runc (runtime_config_nvidia.go). A file
-there that does not decode ends nodeadm-run, and the node does not join; a field that it does not know is passed over (bridge/decode.go).
+(nodeadm/internal/containerd/config.go). The NodeConfig is that of the user data, and from October 2025 on those in /etc/eks/nodeadm.d,
+which take precedence. If /usr/bin/nvidia-container-runtime exists, its handler `nvidia` replaces runc (runtime_config_nvidia.go). If a file
+there does not decode, nodeadm-run ends and the node does not join. A field that it does not know is passed over (bridge/decode.go).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Flatcar: the configuration in its read-only /usr. A copy of it below /etc is as any other."""
+"""Flatcar: the configuration in its read-only /usr. A copy of it below /etc is a configuration like any other."""
 
 from __future__ import annotations
 

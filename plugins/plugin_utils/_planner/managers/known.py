@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every manager, and which of them a host shows. Each has its own file, and all that others know of one is its value."""
+"""List every manager, and find those that a host shows. Each manager has its own file, and other modules know only its value."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the planner asks of who renders a containerd's configuration: how it is recognised and, where it is served, where our part goes."""
+"""The description of a system that renders a containerd's configuration: how it is recognised and, if it is served, where our part goes."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ class Place:
     """
 
     units: tuple[str, ...]  # of the daemon, or of the program that starts it: what is restarted
-    drop_ins: tuple[str, ...] = ("conf.d",)  # directories next to the main file that are looked at; the first is made where none is read
+    drop_ins: tuple[str, ...] = ("conf.d",)  # directories next to the main file that are looked at; the first is made if none is read
     main_edited: bool = True  # False: the main file is rendered again at each start, so a drop-in has to be imported already
-    made_of: str = ""  # what of a person's goes into the main file, or into one that it imports, as a person reads it
-    not_imported: str = ""  # what to do where that file imports no such directory
+    made_of: str = ""  # the person's files that go into the main file, or into one that it imports, in words for a person
+    not_imported: str = ""  # the next step if that file imports no such directory
     executable: str = ""  # the file of the daemon if that is not containerd: one file with several programs, chosen by name
     dump: bool = True  # the daemon's program reads staged files and prints what it has read, before they are swapped
     kubelet: bool = False  # a kubelet runs inside the program of `units`, on the manager's socket
     never: tuple[tuple[tuple[str, ...], str], ...] = ()  # keys below the CRI table that are not written here, and what sets them instead
-    detection: Detection | None = None  # what it does by itself where none of our files is read
+    detection: Detection | None = None  # what it does by itself if none of our files is read
     takes_up: bool = False  # drop-ins are watched: a change restarts the daemon without us, which is waited for
     merges: str = ""  # name of a file, imported by the main one, into which a release that reads no drop-ins merges them by itself
     first_line: str = ""  # of a main file that the manager renders; one without it belongs to a person
     strict: bool = False  # the manager does not start with a drop-in of another version than the main file's, or of another one's tables
     filled_in: Mapping[str, str] = dc.field(default_factory=dict)  # the main file is a template: what the manager puts in for its values
     confined: Confinement | None = None  # how a release of it may be shut off from the host's programs
-    kubelet_units: tuple[str, ...] = ()  # of the kubelet, where `kubelet` is not within `units`
+    kubelet_units: tuple[str, ...] = ()  # of the kubelet, if it is not within `units`
     load_image: str = ""  # how a person brings an image there; empty: as with any containerd
     log: str = ""  # the file that the daemon's words go to, from the directory of its main file; empty: the journal of its unit
 
@@ -73,9 +73,9 @@ class Boot:
 
     unit: str  # the file of its unit, which shows in a bare tree as well that it is there
     directory: str  # of files that a person may put there ...
-    reads: str  # ... which a release reads whose unit says this
-    elsewhere: str  # where a person says the same in any release
-    program: str  # where it is installed, `handler` is the only handler and the default one; else runc is
+    reads: str  # ... which a release reads if its unit has this text
+    elsewhere: str  # where a person sets the same in any release
+    program: str  # if it is installed, `handler` is the only handler and the default one; otherwise runc is
     handler: str
     head: tuple[tuple[str, str], ...]  # the keys by which such a file is decoded at all, with their values
     fields: Mapping[str, frozenset[str]]  # the path of a table in it -> its keys
@@ -87,7 +87,7 @@ class OperatorToolkit:
 
     config: str = ""  # the file that it may write; empty: the one that was found
     writes: bool = True  # False: the manager finds its programs by itself, so it needs no file of this containerd
-    source: str = ""  # what it reads the configuration from, where that is not the file it writes
+    source: str = ""  # what it reads the configuration from, if that is not the file it writes
     why: str = ""
 
 
@@ -95,7 +95,7 @@ class OperatorToolkit:
 class Manager:
     """A system that renders a configuration. Its files, its units or the operating system's id identify it.
 
-    place: None if the manager is recognized and left alone. `instead` then is the next step.
+    place: None if the manager is recognised and left alone. `instead` then is the next step.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Manager:
     kubernetes: bool = True  # comes with Kubernetes
     cri: bool = True  # its containerd serves CRI
     separable: bool = False  # left alone, and still our part of the configuration can be separated from the rest, so it is taken back
-    sentence: str = ""  # why it is left alone, where that differs from the usual
+    sentence: str = ""  # why it is left alone, if that differs from the usual
     link: str = ""  # the owner's own page about GPUs
     place: Place | None = None
     boot: Boot | None = None

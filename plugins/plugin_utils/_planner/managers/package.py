@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The distribution's package, or a program next to a unit: a person writes the configuration. Where nobody else is known, it is this."""
+"""The distribution's package, or a program next to a unit: a person writes the configuration. It is the manager if no other is known."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What k3s and RKE2 have in common: k3s's code renders containerd's configuration in both (pkg/agent/containerd, pkg/agent/templates)."""
+"""The common part of k3s and RKE2: k3s's code renders containerd's configuration in both (pkg/agent/containerd, pkg/agent/templates)."""
 
 from __future__ import annotations
 

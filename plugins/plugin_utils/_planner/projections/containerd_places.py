@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where containerd's settings stand in its files, and which of them may leave a host."""
+"""The places of containerd's settings in its files, with those that may leave a host."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NAMES_OF_V1 = (
     "aufs", "bolt", "btrfs", "cgroups", "devmapper", "diff-service", "linux", "native", "opt", "overlayfs", "restart", "scheduler", "zfs",
 )  # fmt: skip
 # Tables of 1.x beside those of handlers, which become the handlers `default` and `untrusted`, and keys that can stop its CRI
-# (pkg/cri/config/config.go). Of a "key" it is known that it is there, and not what it says.
+# (pkg/cri/config/config.go). A "key" is known to exist, and its value is not known.
 DEFAULT_RUNTIME: Path = ("containerd", "default_runtime")
 UNTRUSTED_RUNTIME: Path = ("containerd", "untrusted_workload_runtime")
 OLDER_TABLES: Mapping[str, Path] = {"untrusted": UNTRUSTED_RUNTIME, "default": DEFAULT_RUNTIME}  # by the handler that each becomes
@@ -82,7 +82,7 @@ PLACES: Mapping[Path, str] = {
     (*V2_NAMES, "containerd", "default_runtime_name"): "name or variable",
     (*V2_NAMES, "containerd", "runtimes", "*", "runtime_type"): "name or variable",
 }
-# A handler's own properties count only where it is copied.
+# A handler's own properties count only if it is copied.
 OF_HANDLERS = tuple((*names, "containerd", "runtimes", "*", "**") for names in TABLES)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where CRI-O's settings stand in its files, and which of them may leave a host."""
+"""The places of CRI-O's settings in its files, with those that may leave a host."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ PLACES: Mapping[Path, str] = {
     **{("crio", "runtime", key): _FIELDS[(HANDLER_FIELDS[field],)] for key, field in GLOBAL_MONITOR.items()},
     **{(*HANDLERS, "*", key, *path[1:]): shape for key, go in HANDLER_FIELDS.items() for path, shape in _FIELDS.items() if path[0] == go},
 }
-# A handler's own properties count only where it is copied.
+# A handler's own properties count only if it is copied.
 OF_HANDLERS = ((*HANDLERS, "*", "**"),)
 
 

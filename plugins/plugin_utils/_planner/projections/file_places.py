@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is asked for of files, place by place with the shape of its value. Of everything else only the length leaves a host.
+"""List the parts of files that may leave a host, place by place with the shape of the value. Of everything else only the length travels.
 
-The node applies these lists (_node/projection/projector.py says what a place, a shape and a format are). A planner that needs one value
+The node applies these lists (_node/projection/projector.py explains places, shapes and formats). A planner that needs one value
 more adds a line here, or next to it: containerd's places are in containerd_places.py, CRI-O's in crio_places.py.
 """
 
@@ -19,11 +19,11 @@ Keep = Mapping[str, Any]
 Path = tuple[str, ...]
 Places = Mapping[Path, Any]
 
-# Files of the kernel, programs of this collection and the like: those that say nothing that others may not know.
+# Files of the kernel, programs of this collection and the like: files that contain nothing secret.
 WHOLE: Keep = {"format": "whole"}
 # Whether it is there.
 NOTHING: Keep = {"format": "flags"}
-# Of a file that carries our names: all of it where it carries our mark as well, and else that someone has written to it.
+# For a file that carries our names: all of it if it carries our mark as well, otherwise only that another owner has written to it.
 OWN_UNIT: Keep = {"format": "text", "patterns": [r"(?s)\A# Written by gpufleet\.nvidia\.\n.*"]}
 OWN_RECORD: Keep = {"format": "text", "patterns": [r'(?s)\A\{.*"writer": "gpufleet\.nvidia".*']}
 # Whether there is anything in it.
@@ -46,7 +46,7 @@ DAEMON_JSON: Places = {
     ("cdi-spec-dirs",): "paths", ("live-restore",): "bool", ("node-generic-resources",): "resources",
 }  # fmt: skip
 
-# Codes by which the node says what is wrong with a text; it never says the text's own words.
+# Codes by which the node reports what is wrong with a text; it never sends the text's own words.
 FAULTS: Mapping[str, str] = {
     "toml-line": "this line has more than one statement",
     "toml-key": "a key is missing here, or does not have the form of a TOML key",

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is asked for of the output of engines and processes, place by place with the shape of its value. Nothing else leaves a host.
+"""List the parts of the output of engines and processes that may leave a host, place by place with the shape of the value.
 
-The node applies these lists (_node/projection/selection.py says what a path and a shape are). A planner that needs one value more
-adds a line here; a test holds that what it reads of an answer is listed.
+Nothing else leaves a host. The node applies these lists (_node/projection/selection.py explains paths and shapes). A planner that needs
+one value more adds a line here. A test requires that each value that a planner reads of an answer is listed.
 """
 
 from __future__ import annotations

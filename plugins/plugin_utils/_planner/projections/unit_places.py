@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""List what may leave a host of a unit's files: how words are divided, listed flags with values of their shape, and listed variables.
+"""List what of a unit's files may leave a host: how words are divided, listed flags with values of their shape, and listed variables.
 
 Files of units and of their environment hold secrets, such as the password of a proxy. Everything that is not listed travels as FILLER,
-one for each byte, so that quotes, lines and words are where they are in the file.
+one for each byte, so quotes, lines and words keep their places in the file.
 """
 
 from __future__ import annotations

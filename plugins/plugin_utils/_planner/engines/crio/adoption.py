@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What nvidia-ctk left in CRI-O's configuration: which file goes, which one stays and why, and what a plan that takes one over needs."""
+"""Judge nvidia-ctk's files in CRI-O's configuration: which go, which stay and why, and what a plan that takes one over needs."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _free(obs: Observation, instance: Instance, layer: config.Layer) -> frozense
         return frozenset()
     try:
         return frozenset(layer.handlers) - set(sandboxes.in_use(obs, instance, layer.handlers))
-    except QueryFailed:  # it does not say, so pods may use any of them
+    except QueryFailed:  # no answer, so pods may use any of them
         return frozenset()
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading CRI-O's configuration: which files, in which order, and what they add up to; or what the daemon says that is in force."""
+"""Read CRI-O's configuration: its files, their order and their sum, or the settings that the daemon reports as in force."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ READ_FLAGS: Mapping[str, str] = {
     **dict.fromkeys((*CONFIG, *CONFIG_DIR, *HOOKS, *CDI), "path"), **dict.fromkeys(LISTEN, "address"), **dict.fromkeys(DEFAULT, "name"),
     **dict.fromkeys(SUBCOMMANDS, ""),
 }  # fmt: skip
-# Variables of its environment that CRI-O reads where the flag is not given.
+# Variables of its environment that CRI-O reads if the flag is not given.
 VARIABLES: Mapping[str, str] = {
     "CONTAINER_CONFIG": CONFIG[0], "CONTAINER_CONFIG_DIR": CONFIG_DIR[0], "CONTAINER_LISTEN": LISTEN[0],
     "CONTAINER_DEFAULT_RUNTIME": DEFAULT[0], "CONTAINER_HOOKS_DIR": HOOKS[0], "CONTAINER_CDI_SPEC_DIRS": CDI[0],
@@ -121,7 +121,7 @@ def process(obs: Observation) -> Mapping[str, Any]:
 
 
 def handle(obs: Observation) -> dict[str, int] | None:
-    """Return the pid and start ticks by which the node recognizes the daemon's process. None if none runs."""
+    """Return the pid and start ticks by which the node recognises the daemon's process. None if none runs."""
     found = process(obs)
     return {"pid": int(found["pid"]), "ticks": int(found.get("ticks") or 0)} if found else None
 
@@ -303,7 +303,7 @@ def in_force(policy: Policy, obs: Observation, where: Paths, binary: str, versio
 
 
 def outranked(force: Effective, given: Given) -> Effective:
-    """Put what the daemon's arguments set over what the files add up to."""
+    """Return the settings of the files with those of the daemon's arguments over them."""
     default, hooks, cdi = given.default or force.default, given.hooks_dirs or force.hooks_dirs, given.cdi_dirs or force.cdi_dirs
     return dc.replace(force, default=default, hooks_dirs=hooks, cdi_dirs=cdi)
 

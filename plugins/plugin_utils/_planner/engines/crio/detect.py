@@ -149,7 +149,7 @@ def packaged(obs: Observation) -> str:
 
 
 def has_unit(policy: Policy, obs: Observation) -> bool:
-    """Tell whether systemd knows its unit, which is there also where its program and its package are not seen."""
+    """Tell whether systemd knows CRI-O's unit. It may even if neither the program nor the package is seen."""
     return policy.root == "/" and bool(obs.unit(policy.service or releases.UNIT))
 
 

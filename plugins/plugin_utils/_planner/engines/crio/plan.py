@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of a plan for CRI-O: what our drop-in has to say, whether the daemon says it already, what a validation may show."""
+"""The parts of a plan for CRI-O: the content of our drop-in, whether the daemon applies it already, and what a validation may show."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def desired(
     if decision.default:
         default, unwanted = decision.handler, ()
     elif declared.default in names:
-        # Someone else's file makes it the default: taken back only when asked for.
+        # Another owner's file makes it the default: taken back only if asked for.
         default, unwanted = (crio_base.successor(declared, names), unwanted) if policy.set_as_default == "disabled" else ("", ())
     return Desired(handlers, default, unwanted, policy.cdi_spec_dirs, bases)
 
@@ -166,7 +166,7 @@ def check_shadow(where: config.Paths, layers: tuple[config.Layer, ...], desired:
 
 
 def check_arguments(where: config.Paths, desired: Desired) -> None:
-    """Refuse what an argument of the daemon would override, as nothing in a file outranks it."""
+    """Refuse what an argument of the daemon would override: no setting in a file takes precedence over it."""
     default, dirs, given = config.DEFAULT[0], config.CDI[0], where.given
     asked = {default: desired.default, dirs: ", ".join(desired.cdi_dirs)}
     set_by_flag = {default: given.default, dirs: ", ".join(given.cdi_dirs)}
@@ -352,7 +352,7 @@ def allowed(written: config.Layer | None, desired: Desired) -> list[str]:
 
     If all handlers are built-in, CRI-O prints them as comments. A new handler uncomments them.
     """
-    # One of our name that was someone else's is replaced: its lines go as well.
+    # A handler of our name from another owner is replaced: its lines go as well.
     named = [*desired.bases.values(), *desired.handlers.items(), *(written.handlers if written else {}).items()]
     lines = ["", "# ", r"(?:# )?default_runtime = .*"]
     for name, table in named:
@@ -378,7 +378,7 @@ def allowed_monitor(layers: tuple[config.Layer, ...]) -> list[str]:
 
 
 def allowed_value(key: str, value: Any) -> str:
-    if isinstance(value, toml_file.Hidden):  # an item of a list stands in a line of its own, whatever quotes are in it
+    if isinstance(value, toml_file.Hidden):  # an item of a list is on a line of its own, with any quotes in it
         return rf'(?:# )?(?:{re.escape(key)} = .*|\s*".*",?)'
     if isinstance(value, Mapping):
         pairs = ",".join(f"{toml.dumps(k)} = {toml.dumps(v)}" for k, v in sorted(value.items()))  # as its template prints a map

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What CRI-O is, as tables: what has which name, since which version a thing exists, what the default is."""
+"""Tables about CRI-O: its names, its defaults, and the version since which a thing exists."""
 
 from __future__ import annotations
 

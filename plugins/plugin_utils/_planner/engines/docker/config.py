@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is said to a Docker daemon, and what it says: the process, its flags, daemon.json, and /info over its socket."""
+"""The interfaces of a Docker daemon: the process, its flags, daemon.json, and /info over its socket."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SNAP_UNIT = "/etc/systemd/system/snap.docker.dockerd.service"  # snapd's, which 
 SURROGATE = re.compile("[\udc80-\udcff]")
 ADD_RUNTIME = "--add-runtime"
 RESOURCES, ADD_RESOURCE = ("node-generic-resources",), "--node-generic-resource"
-# Key in the file -> the flags that say the same. dockerd does not start when both do (findConfigurationConflicts in moby's
+# Key in the file -> the flags that set the same. dockerd does not start if both do (findConfigurationConflicts in moby's
 # daemon/config); `runtimes` is the exception, whose entries are put together from 18.09 on.
 FLAGS: Mapping[str, tuple[str, ...]] = {
     "default-runtime": ("--default-runtime",),
@@ -94,7 +94,10 @@ def places(policy: Policy, obs: Observation) -> Paths:
 
 
 def _config_by_flag(policy: Policy, obs: Observation, argv: Flags) -> str:
-    """Read the file that a flag names. If a unit of a daemon that does not run hides it, a host's report does without it."""
+    """Return the file that a flag names.
+
+    A unit may hide that file. If its daemon does not run, a host's report does without the file.
+    """
     given = (values(argv, "--config-file") or [""])[-1]
     if policy.root != "/":
         start.require_known(unit_start(policy, obs), given, "--config-file")
@@ -145,7 +148,7 @@ def _joined(argv: Iterable[object]) -> tuple[str, ...]:
 
 
 def flags_given(policy: Policy, obs: Observation) -> Flags:
-    """Read the arguments of the daemon that runs; of one that does not run, those that its unit starts it with."""
+    """Read the arguments of the running daemon. If none runs, read those with which its unit starts it."""
     daemon = process(obs) if policy.root == "/" else {}
     if daemon:
         return Flags(_joined(daemon.get("argv") or ()))

@@ -137,7 +137,7 @@ def runs(policy: Policy, obs: Observation, path: str, info: Mapping[str, Any]) -
 
 
 def read_runtimes(obs: Observation, path: str, info: Mapping[str, Any]) -> dict[str, str]:
-    """Read the runtimes and their programs: the daemon's own word, and of one that does not run what its file says."""
+    """Read the runtimes and their programs from the daemon, otherwise from its file. A hidden program is left out."""
     said = info.get("Runtimes") if info else setting(obs, path, "runtimes")
     entries = said if isinstance(said, Mapping) else {}
     found = {name: str(entry.get("path") or "") for name, entry in entries.items() if isinstance(entry, Mapping)}
@@ -168,7 +168,7 @@ def plain(version: str) -> str:
 def refused_elsewhere(policy: Policy, obs: Observation, daemon: Mapping[str, Any], *, installed: bool) -> tuple[str, str, Refusal] | None:
     """Refuse a Docker that is not the host's own.
 
-    Return (manager, configuration file, refusal), or None for the host's own Docker.
+    Return (manager, configuration file, refusal). None if the Docker is the host's own.
     """
     snapped = config.snapped(daemon) or (not daemon and any(config.snapped(p) for p in processes.called(obs, "dockerd")))
     if snapped or (not daemon and not installed and snap_is_there(policy, obs)):
@@ -358,7 +358,7 @@ def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.Js
     """
     # Arguments in addition to the program, empty ones too, are written by NVIDIA's tools.
     made = tuple(h for h in policy.handlers if json_text.lookup(doc, ("runtimes", h.name)) == {"path": h.binary, **h.options})
-    # Nobody can know who switched CDI on, and other containers may count on it.
+    # It is unknown who switched CDI on, and other containers may count on it.
     after = without_own(dc.replace(policy, handlers=made), doc, {"features": json_text.lookup(doc, ("features",)) or {}})
     if not file.exists or after.text == doc.text:
         return Plan(), doc

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find what keeps Docker from starting again, whatever is written: the next restart ends it, and the file from before does not help.
+"""Find what keeps Docker from starting again, whatever is written: the next restart fails, and the file from before does not help.
 
-A key that a flag sets as well (findConfigurationConflicts in moby's daemon/config): a reload does not take it either. And live-restore on a
-node of a Swarm (IsSwarmCompatible there), which a reload takes.
+One case is a key that a flag sets as well (findConfigurationConflicts in moby's daemon/config): a reload does not accept it either.
+The other is live-restore on a node of a Swarm (IsSwarmCompatible there), which a reload accepts.
 """
 
 from __future__ import annotations

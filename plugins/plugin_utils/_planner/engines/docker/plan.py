@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of a plan for Docker: what daemon.json has to say, what the daemon says already, and whether it takes a reload or a restart."""
+"""The parts of a plan for Docker: the content of daemon.json, what the daemon applies already, and its reload or restart."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Desired:
 
     tree: Mapping[str, Any]
     paths: Mapping[str, str]  # handler -> its program as the daemon reports it
-    default: str = ""  # "" = nobody minds
+    default: str = ""  # "" = any
     cdi: bool = False
     dirs: tuple[str, ...] = ()
 
@@ -127,7 +127,7 @@ def runtime(
     options = {k: v for k, v in handler.options.items() if present.get(k) != v}
     if isinstance(program, str) and same_program(program, handler.binary):
         return options, program
-    if program == posixpath.basename(handler.binary):  # nvidia-ctk's bare name, and a folder where dockerd would not find it
+    if program == posixpath.basename(handler.binary):  # nvidia-ctk's bare name, in a folder that dockerd does not search
         return {"path": handler.binary, **options}, handler.binary
     new_here = before is not None and handler.name not in (before.get("runtimes") or {})
     adopted = low_level.nvidias(program)
@@ -213,7 +213,7 @@ def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: config.F
 
 
 def wanted_dirs(policy: Policy, instance: Instance, doc: json_text.JsonDocument, flags: config.Flags) -> tuple[str, ...]:
-    """Return the value for cdi-spec-dirs. Empty before 25.0: that dockerd does not know the key, and does not start with it."""
+    """Return the value for cdi-spec-dirs. Empty before 25.0: an older dockerd does not know the key, and does not start with it."""
     if not policy.cdi_spec_dirs or series(instance) < CDI_SINCE:
         return ()
     given = tuple(config.by_flag(flags, "cdi-spec-dirs"))

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Podman: no daemon, no socket that has to be there, no configuration of this collection. It reads the CDI specs again for every command.
+"""Podman: no daemon, no required socket, no configuration of this collection. It reads the CDI specs again for every command.
 
-It counts as an engine of its own where no other engine on the host can be managed, or where `engines` names it. Elsewhere it is one more
+It counts as an engine of its own if no other engine on the host can be managed, or if `engines` names it. Otherwise it is one more
 reader of the spec that the others get (consumers.py).
 """
 
@@ -51,7 +51,7 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
 
 
 def refuse_old(version: str) -> Refusal:
-    """Say why a Podman that reads no CDI specs is left alone."""
+    """Refuse a Podman that reads no CDI specs."""
     return Refusal(
         f"Podman {version} reads no CDI specs, and gets GPUs in no other way from this collection",
         f"Upgrade it to Podman {traits.of(NAME).first_cdi} or newer, and run again",

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What containers.conf of the host says that GPUs depend on: where Podman looks for CDI specs and hook files, and which runtime it starts.
+"""Read the parts of the host's containers.conf that GPUs depend on: the directories of CDI specs and hook files, and the runtime.
 
-Nothing is written there. Hook files in the usual directories are the host's (resources/oci_hook.py); of those in others a person is told.
+Nothing is written there. Hook files in the usual directories belong to the host (resources/oci_hook.py). On hook files in other
+directories there is advice.
 
-An account's own containers.conf ($XDG_CONFIG_HOME/containers) is that person's, and is not read.
+An account's own containers.conf ($XDG_CONFIG_HOME/containers) belongs to that person, and is not read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
-# The key is in containers/common from 0.59 on, which is Podman 5.1; a Podman before 5.5 takes the usual directories whatever it says.
+# The key is in containers/common from 0.59 on, which is Podman 5.1; a Podman before 5.5 takes the usual directories in any case.
 READ_SINCE = (5, 5, 0)
 KEY = ("engine", "cdi_spec_dirs")
 HOOKS = ("engine", "hooks_dir")  # in every release; a rootless Podman runs none
@@ -94,7 +95,7 @@ def of_file(file: File, key: tuple[str, str]) -> Iterator[Directories]:
 
 
 def advice(obs: Observation, version: str, used: Sequence[str]) -> tuple[str, ...]:
-    """Advise if Podman looks for CDI specs only in other directories.
+    """Advise if Podman looks for CDI specs only in other directories. Empty otherwise.
 
     used: the directories of the host's specs.
     """
@@ -127,7 +128,7 @@ def find_undefined_runtime(obs: Observation) -> tuple[str, ...]:
         try:
             doc = toml_file.read(file)
         except PlanError:
-            return ()  # Podman does not start with it either, and says so
+            return ()  # Podman does not start with it either, and reports that
         engine = doc.data.get(RUNTIME[0])
         value, table = (engine.get(RUNTIME[1]), engine.get("runtimes")) if isinstance(engine, dict) else (None, None)
         defined |= set(table) if isinstance(table, dict) else set()
