@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which shape the objects of Kubernetes' API have, as far as something is read of them: a proxy before the API answers what it likes.
+"""Describe the shape of the objects of Kubernetes' API, as far as the planner reads them.
 
-A mapping of parts, (shape,) for a list of what has this shape, and TEXT. What is not there has every shape.
+A proxy before the API may answer anything. A mapping gives the shape of each part. (shape,) stands for a list
+whose items have this shape. TEXT stands for text. A part that an object does not have passes as any shape.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ OBJECT: Mapping[str, Any] = {
 
 
 def wrong_part(thing: Any) -> str:
-    """The path of the first part that is of another type, as `spec.taints`; '' for none."""
+    """Return the path of the first part that has another type than OBJECT gives it, as `spec.taints`.
+
+    Return '' if all parts fit, and `value` if the thing itself is not a mapping.
+    """
     return _wrong(thing, OBJECT, "") if isinstance(thing, Mapping) else "value"
 
 

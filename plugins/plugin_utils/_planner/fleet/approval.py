@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An approval as digests: which changes each class may have. Small enough to pass from job to job where these share no files."""
+"""Handle an approval as digests: which changes each class may have.
+
+It is small enough to pass between jobs that share no files.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,11 @@ Approved = Mapping[str, frozenset[str]]
 
 
 def parsed(value: Any) -> Approved | None:
-    """Class -> digests, None where nothing was approved this way. An empty one approves nothing."""
+    """Parse the setting into a mapping of class to digests. Return None if nothing was approved in this way.
+
+    An empty mapping approves nothing. Raise PlanError for a value of another form and for digests
+    of older releases.
+    """
     if value is None or value == "":
         return None
     given = _data(value)
@@ -36,7 +43,7 @@ def parsed(value: Any) -> Approved | None:
 
 
 def _refuse_older(given: Any) -> None:
-    """PlanError for digests of older releases, which said nothing of what is in files."""
+    """Raise PlanError for digests of older releases, which did not cover the content of files."""
     lists = [v for v in given.values() if isinstance(v, list | tuple)] if isinstance(given, Mapping) else []
     older = next((str(digest) for digests in lists for digest in digests if OLDER.fullmatch(str(digest))), "")
     if older:
@@ -45,7 +52,10 @@ def _refuse_older(given: Any) -> None:
 
 
 def _data(value: Any) -> Any:
-    """A dictionary, or the same as text, which is what a survey or `-e name=value` gives."""
+    """Return a dictionary as it is, and parse one that comes as JSON text. Return None for any other text.
+
+    A survey or `-e name=value` gives text.
+    """
     if not isinstance(value, str):
         return value
     try:
@@ -59,7 +69,7 @@ def _digests(value: Any) -> bool:
 
 
 def of(changes: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
-    """What to pass on, of (class, digest)."""
+    """Build the value to pass on, class -> sorted digests, from (class, digest) pairs."""
     found: dict[str, list[str]] = {}
     for text, digest in sorted(set(changes)):
         found.setdefault(text, []).append(digest)
@@ -67,7 +77,10 @@ def of(changes: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def refusal(approved: Approved | None, text: str, digest: str, result: Mapping[str, Any], host: str) -> str:
-    """Why a host of the class `text` is left out, '' where its change was approved. One that has nothing to do needs no approval."""
+    """Explain why a host of the class `text` is left out. Return '' if its change was approved.
+
+    A host that has nothing to do needs no approval.
+    """
     if approved is None or not digest or digest in approved.get(text, ()):
         return ""
     shown = names.few(change.summary(change.of(result, host)), 3, "; ")

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hold each transaction against the change that was approved for its host, where it is sent.
+"""Compare each transaction with the change that was approved for its host, at the task that sends it.
 
-What a rollout's first play has compared may be another thing when a wave comes to the host: variables may have changed, and so
-may the host. So the task that changes a host compares as well: its plan before the first transaction and after a conflict,
-and, once packages are installed and the host was planned again, what is left of it.
+The first play of a rollout has compared the plans as well. Before a wave comes to a host, variables
+or the host may change. So the task that changes a host compares again: its plan before the first
+transaction and after a conflict. Once packages are installed and the host was planned again, the
+task compares what is left of the plan.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ BY_RELEASE = "A plan knows the release that comes by gpufleet_toolkit_version or
 
 @dc.dataclass(frozen=True)
 class Approval:
-    """What one host may do. digest: of its change, `none` for nothing, '' where nothing has to be approved."""
+    """The change that one host may make.
+
+    digest: the digest of that change; `none` if nothing was to be done; '' if no approval is
+    needed.
+    """
 
     digest: str = ""
 
@@ -41,7 +46,7 @@ class Approval:
         return bool(self.digest)
 
     def refusal(self, planned: Planned, host: str) -> dict[str, Any]:
-        """Answer in the place of the host that this plan was not approved; {} where it was."""
+        """Return the answer of a host that refuses a plan that was not approved. Return {} if the plan was approved."""
         found = change.of({"planned": escape.every(planned, escape.line)}, host)
         digest = change.digest_of(found)
         if not self.binds or digest in (self.digest, change.UNCHANGED):
@@ -51,7 +56,10 @@ class Approval:
         return refused(said, "No file was changed")
 
     def unpredicted(self, planned: Planned, before: Planned, host: str) -> dict[str, Any]:
-        """The same of what is left to do after a first stage: each item of it has to be in the plan from before."""
+        """Return the same answer for what is left to do after a first stage.
+
+        Return {} if each item is in the plan from before.
+        """
         more = list(surplus(planned, before)) if self.binds else []
         if not more:
             return {}
@@ -63,7 +71,7 @@ ANY = Approval()
 
 
 def parsed(value: Any) -> Approval:
-    """Read the option. PlanError for what is no digest."""
+    """Parse the option into an Approval. Raise PlanError for anything but a digest, `none` or no value."""
     text = str(value or "")
     if text in ("", NONE) or DIGEST.fullmatch(text):
         return Approval(text)
@@ -74,7 +82,10 @@ def parsed(value: Any) -> Approval:
 
 
 def require_same(value: Any, of_rollout: Mapping[str, Any], host: str) -> None:
-    """Raise PlanError where the option is not what the plan of this rollout has for the host: another variable has taken its place."""
+    """Raise PlanError if the option differs from what the plan of this rollout has for the host.
+
+    Then another variable has taken the place of the rollout's own.
+    """
     wanted = str(((of_rollout.get("hosts") or {}).get(host) or {}).get("approved") or "")
     if wanted and str(value or "") != wanted:
         given = str(value or "")[: change.SHOWN]
@@ -89,7 +100,7 @@ def refused(message: str, state: str = "") -> dict[str, Any]:
 
 
 def surplus(planned: Planned, before: Planned) -> Iterator[Item]:
-    """Find what a plan does that the plan from before does not."""
+    """Yield what a plan does and the plan from before does not."""
     predicted = {json.dumps(item, sort_keys=True) for item in before.get("bound") or ()}
     keys: dict[str, list[Any]] = {}
     for difference in before.get("differences") or ():

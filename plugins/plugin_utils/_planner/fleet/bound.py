@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Say what the transactions of a plan do, item by item, as a value that equal hosts share: what an approval binds.
+"""Describe what the transactions of a plan do, item by item, as a value that equal hosts share.
 
-A file that this collection owns is its path, mode, owner and the digest of its content. An edit of another's file is the keys
-that it sets and the text that it inserts, without line numbers and digests of what was there. What belongs to one moment
-(processes, invocation ids, reasons) is left out; GPUs are named by position (canonical.py).
+An approval binds this value. A file that this collection owns is described by its path, mode, owner
+and the digest of its content. An edit of a file of another owner is described by the keys that it sets
+and the text that it inserts, without line numbers and digests of the former content. What belongs to
+one moment (processes, invocation ids, reasons) is left out. GPUs are named by position (canonical.py).
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ OWNER = "root"  # of each file that the executor makes
 
 
 def planned(policy: Policy, obs: Observation, plan: Plan, planner: Callable[[Policy, Observation], Plan]) -> Planned:
-    """Give what a plan does and shows. planner: what has made it; it makes the plan of the canonical host as well."""
+    """Return what a plan does (`bound`) and shows (`differences`, `restarts`). Return {} if it does nothing.
+
+    planner: the function that made the plan. It makes the plan of the canonical host as well.
+    """
     whole = plan.whole
     if whole.empty and not plan.acts:
         return NOTHING
@@ -42,7 +46,10 @@ def planned(policy: Policy, obs: Observation, plan: Plan, planner: Callable[[Pol
 
 
 def twin(policy: Policy, obs: Observation, known: canonical.Identities, planner: Callable[[Policy, Observation], Plan]) -> Plan:
-    """Plan the canonical host. Where that fails each content counts as it is, so that the host shares its change with no other."""
+    """Plan the canonical host. Return an empty plan if that fails.
+
+    Then each content counts as it is, so the host shares its change with no other host.
+    """
     try:
         return planner(canonical.policy_of(policy, known), canonical.observation_of(policy, obs, known)).whole
     except (PlanError, NeedMore):
@@ -50,7 +57,11 @@ def twin(policy: Policy, obs: Observation, known: canonical.Identities, planner:
 
 
 def of(whole: Plan, same: Plan, known: canonical.Identities, restart: str, root: str) -> Planned:
-    """same: the plan of the canonical host, in which a path, a unit and a word are what `known` makes of them here."""
+    """Return the items that are bound, the differences and the restarts of a plan.
+
+    same: the plan of the canonical host, whose paths, units and texts are those of this host with
+    `known` applied.
+    """
     items = [*within(root), *files(whole, same, known), *programs(whole, known), *units(whole, known, restart)]
     readable = known.readable()
     by_place = {(d.what, d.path, d.key): d for d in same.differences}
@@ -68,7 +79,7 @@ def ordered(items: Sequence[Item]) -> list[Item]:
 
 
 def within(root: str) -> Iterator[Item]:
-    """Name the tree in which all of it is done. A host that runs has none."""
+    """Yield the directory tree in which everything is done. Yield nothing for a running host."""
     if root != "/":
         yield {"do": WITHIN, "path": root}
 
@@ -86,7 +97,10 @@ def files(whole: Plan, same: Plan, known: canonical.Identities) -> Iterator[Item
 
 
 def of_change(path: str, change: transaction.Change, plan: Plan) -> Item:
-    """One change of a file. plan: that the change is from, which says what else is bound of it."""
+    """Describe one change of a file.
+
+    plan: the plan that has the change. Lasting contents and the keys of edits come from it.
+    """
     found: Item = {"do": change["op"], "path": path}
     if change.get("forget"):
         found["forget"] = True
@@ -103,7 +117,7 @@ def of_change(path: str, change: transaction.Change, plan: Plan) -> Item:
 
 
 def archived(change: transaction.Write) -> str:
-    """Give the digest of a file that comes from an archive of packages, '' for all others."""
+    """Return the digest of a file that comes from an archive of packages, '' for all other files."""
     return change["archived"]["sha256"] if "archived" in change else ""
 
 
@@ -133,7 +147,7 @@ def units(whole: Plan, known: canonical.Identities, restart: str) -> Iterator[It
 
 
 def lasting(value: Any) -> Any:
-    """Leave out what belongs to a moment."""
+    """Return the value without what belongs to a moment."""
     if isinstance(value, Mapping):
         return {key: lasting(of) for key, of in value.items() if key not in OF_A_MOMENT}
     return [lasting(of) for of in value] if isinstance(value, list) else value

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Describe a host's hardware by positions: what the same planner makes of that is what equal hosts share.
+"""Describe a host's hardware by positions, so that equal hosts get equal plans.
 
-An approval binds files that are made from hardware, and these name GPUs. So the planner runs a second time, on the same answers
-in which each identity of this host (a GPU's UUID, its PCI address, a MIG device's UUID, a major that the kernel handed out) is
-the position of its GPU or driver. The identities are the typed values that the planner itself reads, replaced in what it is
-given and never in what it makes. A text that only looks like an identity stays as it is.
+An approval binds files that are made from hardware, and these files name GPUs. So the planner runs
+a second time, on answers in which the position of a GPU or driver replaces each identity of this
+host: a GPU's UUID, its PCI address, a MIG device's UUID, a major that the kernel handed out. The
+identities are the typed values that the planner itself reads. They are replaced in the planner's
+input and never in its output. A text that only looks like an identity stays as it is.
 """
 
 from __future__ import annotations
@@ -43,36 +44,43 @@ LINKS, LINK = queries.directory(device_nodes.LINKS)["id"], re.compile(r"(\d{3}):
 
 @dc.dataclass(frozen=True)
 class Identities:
-    """What names the hardware of one host. names: an identity to its position, which has the form and the length of one."""
+    """The names of one host's hardware.
+
+    names: identity -> position, which has the form and the length of an identity. majors: major ->
+    canonical major.
+    """
 
     names: Mapping[str, str] = dc.field(default_factory=dict)
     majors: Mapping[int, int] = dc.field(default_factory=dict)
 
     def text(self, text: str) -> str:
-        """Replace the identities in a text of this host, in one pass however many it has."""
+        """Replace the identities in a text of this host, in one pass for any number of them."""
         return IDENTITY.sub(self._replaced, text) if self.names else text
 
     def _replaced(self, found: re.Match[str]) -> str:
-        """Give what stands for an identity. The domain of a PCI address may have more zeros than that of the name."""
+        """Return the replacement for an identity.
+
+        The domain of a PCI address may have more zeros than that of the name.
+        """
         word = found[0].lower()
         at = next((at for at in range(len(word.partition(":")[0]) if ":" in word else 1) if word[at:] in self._folded), None)
         return found[0] if at is None else found[0][:at] + self._folded[word[at:]]
 
     @functools.cached_property
     def _folded(self) -> Mapping[str, str]:
-        """The same by names in small letters: programs write PCI addresses in either."""
+        """The names in lower case, with their positions. Programs write PCI addresses in either case."""
         return {name.lower(): position for name, position in self.names.items()}
 
     def position(self, name: str) -> str:
-        """Give the position of what is called by a name of this host, the name itself for all else."""
+        """Return the position of the hardware with a name of this host. Return any other name as it is."""
         return self._folded.get(name.lower(), name)
 
     def readable(self) -> Identities:
-        """Give the positions as people read them: <GPU 0>, <GPU 0, MIG 1>."""
+        """Return the positions with the words that people read for them: <GPU 0>, <GPU 0, MIG 1>."""
         return Identities({position: words(position) for position in self.names.values()})
 
     def value(self, value: Any) -> Any:
-        """Replace them in all texts of a plain value, keys included."""
+        """Replace the identities in all texts of a plain value, keys included."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -87,7 +95,7 @@ POSITION = re.compile(
 
 
 def words(position: str) -> str:
-    """Name the hardware at a position."""
+    """Return the words for a position, as <GPU 0>. Return any other text as it is."""
     found = POSITION.fullmatch(position)
     if not found:
         return position
@@ -96,7 +104,10 @@ def words(position: str) -> str:
 
 
 def identities(policy: Policy, obs: Observation) -> Identities:
-    """Collect what the planner has read of this host's GPUs and majors; nothing where it has not asked, or cannot read the answers."""
+    """Collect what the planner has read of this host's GPUs and majors.
+
+    Return NONE if it has not asked for them, or cannot read the answers.
+    """
     if not all(obs.asked(question) for question in gpus.questions(policy)):
         return NONE
     try:
@@ -117,7 +128,7 @@ def identities(policy: Policy, obs: Observation) -> Identities:
 
 
 def gpus_of(policy: Policy, obs: Observation) -> dict[str, list[str]]:
-    """Give the PCI address of each GPU with its UUID and those of its MIG devices, in the order in which NVML counts them."""
+    """Map the PCI address of each GPU to its UUID and those of its MIG devices, in the order in which NVML counts them."""
     found: dict[str, list[str]] = {bus: [""] for bus in gpus.pci_gpus(obs, gpus.paths(policy))}
     for bus, uuid, migs in (*of_driver(policy, obs), *reported(policy, obs)):
         row = found.setdefault(bus, [""])
@@ -134,7 +145,7 @@ def of_driver(policy: Policy, obs: Observation) -> list[Row]:
 
 
 def reported(policy: Policy, obs: Observation) -> Iterator[Row]:
-    """Read what NVML and nvidia-smi have answered, as far as they were asked."""
+    """Yield the GPUs in the answers of NVML and nvidia-smi, as far as they were asked."""
     for qid, answer in obs.answers.items():
         if qid.startswith("probe:nvml"):
             for gpu in map(nvml.gpu_facts, (answer.get("value") or {}).get("gpus") or ()):
@@ -148,26 +159,32 @@ def reported(policy: Policy, obs: Observation) -> Iterator[Row]:
 
 
 def policy_of(policy: Policy, known: Identities) -> Policy:
-    """Have the policy name this host's GPUs by position. All else in it is what somebody wants, and stays literal."""
+    """Return the policy with this host's GPUs named by position.
+
+    All else in it is the user's wish, and stays literal.
+    """
     if not policy.sharing:
         return policy
     return dc.replace(policy, sharing={key_of(str(key), known): value for key, value in policy.sharing.items()})
 
 
 def key_of(key: str, known: Identities) -> str:
-    """Give a key of the sharing policy, which may be a UUID or a PCI address without its domain."""
+    """Return a key of the sharing policy by position. The key may be a UUID or a PCI address without its domain."""
     named = wanted.bus_id(key) if wanted.BUS.fullmatch(key.lower()) else key
     position = known.position(named)
     return key if position == named else position
 
 
 def observation_of(policy: Policy, obs: Observation, known: Identities) -> Observation:
-    """Give the same answers about hardware that is named by positions."""
+    """Return the observation with hardware named by positions."""
     return Observation(obs.host, Answers(obs.answers, known, f"file:{gpus.paths(policy).devices}"))
 
 
 class Answers(Mapping[str, Mapping[str, Any]]):
-    """Answers in which the identities of a host are positions, each made when it is read: a plan reads some of a look's answers twice."""
+    """The answers of a host with positions in place of its identities.
+
+    Each one is made when it is first read, and kept: a plan reads some of a look's answers twice.
+    """
 
     def __init__(self, answers: Mapping[str, Mapping[str, Any]], known: Identities, devices: str) -> None:
         self._answers, self._known, self._devices = answers, known, devices
@@ -189,7 +206,7 @@ class Answers(Mapping[str, Mapping[str, Any]]):
         return len(self._answers)
 
     def _asked(self, qid: str) -> str:
-        """Give the query as it was sent to the host."""
+        """Return the query id as it was sent to the host."""
         return qid if qid in self._answers else self._back.text(qid)
 
     def _of(self, qid: str, answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -218,7 +235,7 @@ def numbered(value: Any, known: Identities) -> Any:
 
 
 def in_order(devices: str) -> str:
-    """Put the devices of a CDI spec in the order of their names: by UUIDs each host has an order of its own."""
+    """Sort the devices of a CDI spec by their names. By UUIDs each host would have an order of its own."""
     first, *rows = DEVICE.split(devices)
     named = [Device(row.partition("\n")[0].strip("\"'"), Edits()) for row in rows]
     order = sorted(range(len(rows)), key=lambda at: names.order(named[at]))
@@ -238,7 +255,7 @@ def device_table(text: str, known: Identities) -> str:
 
 
 def place(path: str, known: Identities) -> str:
-    """Give a path of this host as one of the canonical host."""
+    """Return a path of this host as one of the canonical host."""
     folder, _slash, name = path.rpartition("/")
     return f"{folder}/{link(name, known)}" if folder == device_nodes.LINKS else known.text(path)
 

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The change that a host plans, as a value that equal hosts share: what its transactions do, and what people read of them.
+"""Describe the change that a host plans as a value that equal hosts share.
 
-What is bound (bound.py) is literal, but for GPUs, which it names by position. Of what people read, the state that was found has
-neither the host's name, nor identifiers, times, and numbers of containers and processes in it. So a reviewer reads each change
-once, and an approval stands however many containers have started since. What is wanted is never normalised.
+It contains what the transactions do (items), and what people read of them (differences and
+restarts). The items (bound.py) are literal, except that GPUs are named by position. In the
+differences, the state that was found has no host name, identifiers, times, and numbers of
+containers and processes. So a reviewer reads each change once, and an approval stays valid if more
+containers start. The wanted state is never normalised.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ OF_ONE_HOST: Sequence[tuple[re.Pattern[str], str]] = (
 
 
 def of(result: Result, host: str) -> dict[str, Any]:
-    """Give what changes on a host: what is bound, differences and units that restart, without what is its own."""
+    """Return what changes on a host, without what is its own: `bound` items, `differences` and `restarts` (units)."""
     planned: Mapping[str, Any] = result.get("planned") or {}
     found: Mapping[str, Any] = planned if planned else {"differences": result.get("differences"), "restarts": restarts(result)}
     differences = [shown(difference, host) for difference in found.get("differences") or ()]
@@ -49,7 +51,10 @@ def of(result: Result, host: str) -> dict[str, Any]:
 
 
 def of_tree(item: Item, host: str) -> Item:
-    """Give an item as it is, and that of a tree without the host's name, since each host of an inventory may have a tree of its own."""
+    """Return an item as it is, but one that names a tree without the host's name.
+
+    Each host of an inventory may have a tree of its own.
+    """
     return {**item, "path": common_text(str(item["path"]), host)} if item.get("do") == WITHIN else item
 
 
@@ -58,17 +63,23 @@ def restarts(result: Result) -> Sequence[str]:
 
 
 def shown(difference: Mapping[str, Any], host: str) -> dict[str, Any]:
-    """Give a difference as equal hosts share it: evidence without what is of one host, and what is wanted as it is."""
+    """Return a difference as equal hosts share it.
+
+    The value that was found (`before`) loses what is of one host. All else stays as it is.
+    """
     return {field: common(difference.get(field), host) if field == "before" else difference.get(field) for field in FIELDS}
 
 
 def digest(result: Result, host: str) -> str:
-    """'' where nothing changes."""
+    """Return the digest of what changes on a host, '' if nothing changes."""
     return digest_of(of(result, host))
 
 
 def digest_of(change: Mapping[str, Any]) -> str:
-    """Give the digest of a change as `of` gives it: of canonical JSON, the schema included."""
+    """Return the digest of a change as `of` returns it, '' if it is empty.
+
+    It covers canonical JSON, the schema included.
+    """
     if not any(change.get(part) for part in ("bound", "differences", "restarts")):
         return UNCHANGED
     read = {part: change.get(part) for part in ("differences", "restarts")}
@@ -77,7 +88,7 @@ def digest_of(change: Mapping[str, Any]) -> str:
 
 
 def common(value: Any, host: str) -> Any:
-    """A value without what belongs to one host or to one moment."""
+    """Return a value without what belongs to one host or to one moment."""
     if isinstance(value, str):
         return common_text(value, host)
     if isinstance(value, Mapping):
@@ -94,7 +105,7 @@ def common_text(text: str, host: str) -> str:
 
 
 def without_host(word: str, host: str) -> str:
-    """A word without the host's name or its first label, whatever domain follows."""
+    """Return a word with <host> for the host's name or the first label of that name, whatever domain follows."""
     for name in (host, host.split(".")[0]):
         # The first label of an address is a number that may stand anywhere.
         if name and not name.isdigit() and (word == name or word.startswith(f"{name}.")):
@@ -103,7 +114,7 @@ def without_host(word: str, host: str) -> str:
 
 
 def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What a change has that another one had not, and the other way round, one sentence each."""
+    """List what a change has and the one before had not, and what it has lost, one sentence each."""
     was, is_ = ({json.dumps(d, sort_keys=True): d for d in c.get("differences") or ()} for c in (before, after))
     moved = [f"{place(d)} is new in the plan" for key, d in is_.items() if key not in was]
     moved += [f"{place(d)} is in the plan no more" for key, d in was.items() if key not in is_]
@@ -114,7 +125,10 @@ def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 
 def moved_items(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
-    """The same of what is bound and not shown: which content, command or unit is another one."""
+    """List how bound items differ, one sentence for each content, command or unit that is another one.
+
+    Differences and restarts (`moved`) do not show these.
+    """
     was, is_ = ({json.dumps(item, sort_keys=True): subject(item) for item in items} for items in (before, after))
     new = [place for key, place in is_.items() if key not in was]
     gone = [place for key, place in was.items() if key not in is_]
@@ -126,14 +140,14 @@ SUBJECTS = ("path", "unit", "argv", "name", "text", "socket", "mode")
 
 
 def subject(item: Item) -> str:
-    """Name an item of a transaction by what it is about."""
+    """Name an item of a transaction by what it acts on."""
     about = next((item[key] for key in SUBJECTS if item.get(key)), "")
     words = " ".join(map(str, about)) if isinstance(about, list | tuple) else str(about)
     return f"{item.get('do')} {words}".strip()
 
 
 def summary(change: Mapping[str, Any]) -> list[str]:
-    """Name what a change is about: what people read of it, else what it does."""
+    """List the subjects of a change: its differences and restarts if it has any, else its items."""
     read = [place(d) for d in change["differences"]] + [f"a restart of {unit}" for unit in change["restarts"]]
     return read or [subject(item) for item in change["bound"]]
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a host is taken out of service before a change, by whom, and in which words; Ansible and clusters are asked elsewhere."""
+"""Decide whether a host is taken out of service before a change, by which orchestrator, and in which words.
+
+Other modules ask Ansible and the clusters.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,15 @@ HOSTNAME = re.compile(r"[a-z0-9]([a-z0-9_.-]{0,251}[a-z0-9])?")  # what hostname
 
 
 class OutOfReach(PlanError):
-    """An orchestrator does not answer for now: a drain that has begun waits that out, and nothing begins with it."""
+    """An error for an orchestrator that does not answer at the moment.
+
+    A drain that has begun waits until it answers. No drain begins without an answer.
+    """
 
 
 @dc.dataclass(frozen=True)
 class Work:
-    """What runs on a host, as the look at it tells (`work` of node_info)."""
+    """What runs on a host, as the look at it reports it (`work` of node_info)."""
 
     hostname: str = ""
     boot_id: str = ""
@@ -45,7 +51,7 @@ class Work:
 
 @dc.dataclass(frozen=True)
 class DrainDecision:
-    """Whether to drain, and why."""
+    """A decision to drain a host or not, with the reason."""
 
     drain: bool
     why: str
@@ -55,9 +61,10 @@ UNKNOWN = "unknown: "  # begins the entry of `gpu_processes` that says what is n
 
 
 def decide(policy: str, work: Work, *, driver_changes: bool = False, unknown: str = "drain") -> DrainDecision:
-    """`auto` drains where work would end by the change: containers by a restart, GPU processes by a change of the driver.
+    """Decide whether to drain a host. `auto` drains if the change would end work.
 
-    unknown: `drain` where it is not known whether GPUs are in use, or `go_on`.
+    A restart ends containers; a change of the driver ends GPU processes. unknown: `drain` or
+    `go_on`, for a host whose GPU processes are not known.
     """
     if policy == "never":
         return DrainDecision(False, "gpufleet_drain is never")
@@ -78,17 +85,23 @@ def decide(policy: str, work: Work, *, driver_changes: bool = False, unknown: st
 
 
 def driver_changes(said: bool | None, tasks: Mapping[str, Any]) -> bool:
-    """Whether GPU processes end by the change. tasks: the user's files of a rollout; `change` may load a driver or reboot the host."""
+    """Tell whether the change ends GPU processes: what the setting `said`, else whether there are tasks for `change`.
+
+    tasks: the user's files of a rollout. Those of `change` may load a driver or reboot the host.
+    """
     return bool(tasks.get("change")) if said is None else said
 
 
 def counted(found: Sequence[str], one: str, many: str = "") -> str:
-    """'2 containers (a, b)'; of many the first few are named."""
+    """Return the number and the first few names, as '2 containers (a, b)'."""
     return f"{names.counted(len(found), one, many)} ({names.few(found, NAMED)})"
 
 
 def orchestrators(by: Sequence[str], work: Work, commands: Mapping[str, Any]) -> tuple[str, ...]:
-    """Who drains the host, in the order in which it is taken out of service. `auto`: those that are there."""
+    """List the orchestrators that drain the host, in the order in which it is taken out of service.
+
+    `auto` stands for those that run on the host, and for `commands` if there are any.
+    """
     found = {*by} - {"auto"}
     if "auto" in by:
         found |= {*work.orchestrators, *([COMMANDS] if commands else [])}
@@ -96,12 +109,16 @@ def orchestrators(by: Sequence[str], work: Work, commands: Mapping[str, Any]) ->
 
 
 def asked(policy: str, by: Sequence[str], work: Work, commands: Mapping[str, Any]) -> bool:
-    """Whether a host has somebody to be asked before a rollout is planned. The question finds that `always` without anybody is an error."""
+    """Tell whether to ask the orchestrators of a host before a rollout is planned.
+
+    With `always` the answer is yes even without an orchestrator: asking then reports that as an
+    error.
+    """
     return policy == "always" or (policy != "never" and bool(orchestrators(by, work, commands)))
 
 
 def check(options: Mapping[str, Any]) -> None:
-    """Raise PlanError for the first setting that no host could be drained with."""
+    """Raise PlanError for the first setting with which no host could be drained."""
     check_commands(options.get("commands"))
     for name, variable in (("timeout", "gpufleet_drain_timeout"), ("interval", "gpufleet_drain_interval")):
         if not 1 <= options[name] <= LONGEST:
@@ -130,7 +147,10 @@ EVICTION_CORDONS = "an eviction cordons the node, and nobody would uncordon it"
 
 
 def check_commands(commands: Any) -> None:
-    """Commands are lists of words, so no shell reads them."""
+    """Raise PlanError unless each command is a list of words, and `before` and `after` are both there.
+
+    So no shell reads the words.
+    """
     if not commands:
         return
     setting = "gpufleet_drain_commands"
@@ -159,7 +179,11 @@ LONGEST_REASON = 200
 
 
 def text_of(reason: str, why: str) -> str:
-    """What people read beside a mark: the ticket that the user named, else the reason of the drain, which may be the words of a host."""
+    """Return the text that people read beside a mark: the user's ticket (`reason`), else the reason of the drain.
+
+    The latter (`why`) may contain a host's own words. So the text is plain ASCII without quotes and
+    =[], and LONGEST_REASON long at most.
+    """
     plain = re.sub(r"[^\x20-\x7e]|[=\[\]]", " ", re.sub("[\"']", "", reason or why))
     text = " ".join(plain.split())
     if len(text) <= LONGEST_REASON:
@@ -171,11 +195,12 @@ def text_of(reason: str, why: str) -> str:
 
 @dc.dataclass(frozen=True)
 class Standing:
-    """How an orchestrator sees a node now.
+    """A node's current state for an orchestrator.
 
-    state: in_service, held (out of service by this rollout), others (by someone else), broken (it does not work, whoever it belongs to).
-    text: one sentence without its end, '' for in_service.
-    claimed: who else is working on the host, by a mark that keeps no work off it; '' for nobody.
+    state: in_service, held (out of service by this rollout), others (out of service by someone
+    else), or broken (it does not work, whoever holds it). text: one sentence without its end, ''
+    for in_service. claimed: another owner that is working on the host, by a mark that keeps no work
+    off it; '' if there is none.
     """
 
     state: str
@@ -189,7 +214,7 @@ class Standing:
 
 
 def obstacle(standings: Mapping[str, Standing]) -> str:
-    """Why the host cannot be taken by this rollout, '' where it can."""
+    """Explain why this rollout cannot take the host out of service, '' if it can."""
     return "; ".join(f"{who}: {s.obstacle}" for who, s in standings.items() if s.obstacle)
 
 
@@ -204,7 +229,11 @@ def no_orchestrator(decision: DrainDecision) -> str:
 
 
 def timed_out(waiting: Mapping[str, str], seconds: int, keep: bool, before: Sequence[str] = (), stays: Sequence[str] = ()) -> str:
-    """The sentence of a drain that did not end in time. before: who held the node already when the run began; stays: who holds it since."""
+    """Build the sentence of a drain that did not end in time.
+
+    before: the orchestrators that held the node already when the run began. stays: a sentence for
+    each orchestrator that holds it since.
+    """
     left = "; ".join(f"{who}: {text}" for who, text in waiting.items())
     if keep:
         step = "The node stays out of service (gpufleet_drain_on_timeout: keep); the next run of this rollout goes on with it"
@@ -219,9 +248,11 @@ def timed_out(waiting: Mapping[str, str], seconds: int, keep: bool, before: Sequ
 
 
 def node_names(given: str, work: Work, inventory_hostname: str, others: Collection[str] = (), setting: str = "") -> tuple[str, ...]:
-    """What the cluster may call the host: what the user says, else how it calls itself, else its name in the inventory.
+    """List the names that the cluster may have for the host: `given` alone if the user sets it.
 
-    How it calls itself is its own word, and no proof: under the name of another host of the inventory that one would be drained.
+    Else these are the host's own name for itself, and its name in the inventory. The host's own
+    name proves nothing: if another host of the inventory has it, the drain would hit that one.
+    Raise PlanError in that case.
     """
     if given:
         return (given,)
@@ -238,6 +269,6 @@ def node_names(given: str, work: Work, inventory_hostname: str, others: Collecti
 
 
 def no_node(setting: str, tried: Sequence[str], known: Sequence[str], where: str) -> PlanError:
-    """The node is not there under any of its names."""
+    """Build the error for a node that the cluster has under none of its names."""
     has = f"{where} has {names.some(known)}" if known else f"{where} has no nodes"
     return PlanError(f"there is no node {' or '.join(tried)}", why=has, next=f"Set {setting} to the node's name for this host")

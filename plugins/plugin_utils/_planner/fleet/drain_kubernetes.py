@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Kubernetes node and its pods as the API tells them: whose drain it is, what still runs, and the patches that take it out and back."""
+"""Read a Kubernetes node and its pods: who drains it, what still runs, and the patches that hold and release it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"
 
 
 def objects(resources: Iterable[Any], doing: str) -> list[dict[str, Any]]:
-    """What the API listed, as far as it has the shape of Kubernetes' objects; a proxy, for example, answers what it likes."""
+    """Return the objects that the API listed.
+
+    Raise PlanError for one without a name or without the shape of Kubernetes' objects. A proxy, for
+    example, may answer anything.
+    """
     found = list(resources)
     step = f"Check {ACCESS}, and the API"
     for one in found:
@@ -80,14 +84,18 @@ def name_of(node: Mapping[str, Any]) -> str:
 
 
 def not_ready(node: Mapping[str, Any]) -> str:
-    """Why the node does not work, '' where its kubelet says that it does."""
+    """Explain why the node does not work, '' if its kubelet reports that it is Ready."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready: Mapping[str, Any] = next((c for c in conditions if c.get("type") == "Ready"), {})
     return "" if ready.get("status") == "True" else str(ready.get("reason") or "its kubelet has not reported")
 
 
 def holder(node: Mapping[str, Any], rollout: str) -> str:
-    """Whose the node is, whether or not it works. A mark without a cordon or a taint holds nothing: somebody has put it back by hand."""
+    """Tell who holds the node, whether or not it works: `in_service`, `held` (by this rollout) or `others`.
+
+    A mark without a cordon or a taint holds nothing: a person has put the node back into service by
+    hand.
+    """
     held = cordoned(node) or any(_our_taint(t) for t in taints(node))
     return "in_service" if not held else "held" if marks_of(node).get(ROLLOUT, "") == rollout else "others"
 
@@ -108,7 +116,10 @@ def standing(node: Mapping[str, Any], rollout: str) -> Standing:
 
 
 def require_same_machine(node: Mapping[str, Any], boot_id: str) -> None:
-    """A node of the same name in another cluster is another machine."""
+    """Raise PlanError if the node has another boot id than the host.
+
+    A node of the same name in another cluster is another machine.
+    """
     known = str(((node.get("status") or {}).get("nodeInfo") or {}).get("bootID") or "")
     if boot_id and known and known != boot_id:
         why = f"the cluster knows its boot as {known}, and the host's is {boot_id}"
@@ -117,7 +128,10 @@ def require_same_machine(node: Mapping[str, Any], boot_id: str) -> None:
 
 
 def hold(node: Mapping[str, Any], rollout: str, why: str, how: str) -> Patch:
-    """Mark and hold in one patch, so that there is no hold without a mark, and only if nobody has changed the node meanwhile."""
+    """Build the patch that marks and holds a node in one step, so that every hold has its mark.
+
+    The API takes it only if nobody has changed the node meanwhile.
+    """
     marks = {ROLLOUT: rollout, WHY: text_of("", why), HELD: how}
     if how == "cordon":
         return patch(node, marks, {"unschedulable": True})
@@ -126,12 +140,15 @@ def hold(node: Mapping[str, Any], rollout: str, why: str, how: str) -> Patch:
 
 
 def held_by(node: Mapping[str, Any]) -> str:
-    """How a run of this collection holds the node: cordon or taint."""
+    """Return how a run of this collection holds the node: `cordon` or `taint`."""
     return marks_of(node).get(HELD, "cordon")
 
 
 def release(node: Mapping[str, Any]) -> Patch:
-    """Take back what we did, and nothing of others: a node that we tainted and somebody has cordoned since stays cordoned."""
+    """Build the patch that takes back what this collection did, and nothing else.
+
+    A node that was tainted here and cordoned by someone else since stays cordoned.
+    """
     marks = dict.fromkeys((ROLLOUT, WHY, HELD))
     spec: dict[str, Any] = {}
     if held_by(node) == "cordon":
@@ -146,10 +163,11 @@ def reason(node: Mapping[str, Any], why: str) -> Patch:
 
 
 def patch(node: Mapping[str, Any], marks: Mapping[str, str | None], spec: Mapping[str, Any]) -> Patch:
-    """A JSON patch that the API takes only while people's and controllers' side of the node is as it was read.
+    """Build a JSON patch that the API takes only if what people and controllers set on the node is as it was read.
 
-    Not by metadata.resourceVersion: each report of the kubelet counts that up, for some kubelets every few seconds, and the status is no
-    part of what is judged here. The API compares a value that is not there with null (json-patch v4, `test`).
+    It does not compare metadata.resourceVersion: each report of the kubelet raises that, for some
+    kubelets every few seconds, and no decision here depends on the status. The API compares a value
+    that is not there with null (json-patch v4, `test`).
     """
     metadata, before = node.get("metadata") or {}, node.get("spec") or {}
     seen = {"/metadata/labels": metadata.get("labels"), "/metadata/annotations": metadata.get("annotations"), "/spec": node.get("spec")}
@@ -159,12 +177,12 @@ def patch(node: Mapping[str, Any], marks: Mapping[str, str | None], spec: Mappin
 
 
 def changed(values: Mapping[str, Any], by: Mapping[str, Any]) -> dict[str, Any]:
-    """These values with others; None takes one away."""
+    """Return the values updated with others. None removes a value."""
     return {key: value for key, value in {**values, **by}.items() if value is not None}
 
 
 def stays(pod: Mapping[str, Any]) -> bool:
-    """A pod that no drain moves: of the node itself, of a DaemonSet, or one that has ended."""
+    """Tell whether a drain leaves the pod: it is one of the node itself, one of a DaemonSet, or has ended."""
     metadata = pod.get("metadata") or {}
     owners = {owner.get("kind") for owner in metadata.get("ownerReferences") or ()}
     ended = (pod.get("status") or {}).get("phase") in ENDED
@@ -172,7 +190,10 @@ def stays(pod: Mapping[str, Any]) -> bool:
 
 
 def uses_gpus(pod: Mapping[str, Any]) -> bool:
-    """By the device plugin's resources, or by a claim (dynamic resource allocation), whose driver a pod does not tell."""
+    """Tell whether a pod uses GPUs, by the device plugin's resources or by a claim (dynamic resource allocation).
+
+    Any claim counts, since a pod does not name the claim's driver.
+    """
     spec = pod.get("spec") or {}
     if spec.get("resourceClaims"):
         return True
@@ -187,7 +208,7 @@ def uses_gpus(pod: Mapping[str, Any]) -> bool:
 
 
 def running(pods: Iterable[Mapping[str, Any]], method: str) -> list[str]:
-    """The pods that a drain waits for: those with GPUs, and with `evict` all that can go."""
+    """List the pods that a drain waits for, as namespace/name: those with GPUs, and with `evict` all that can go."""
     found = [p for p in pods if not stays(p) and (method == "evict" or uses_gpus(p))]
     return sorted(f"{(p.get('metadata') or {}).get('namespace')}/{(p.get('metadata') or {}).get('name')}" for p in found)
 
@@ -198,7 +219,7 @@ def waiting(pods: Iterable[Mapping[str, Any]], method: str) -> str:
 
 
 def message(result: Mapping[str, Any]) -> str:
-    """The API's own sentence in what a module says, else the module's."""
+    """Return the API's own sentence from a module's message, else the first line of the message."""
     text = str(result.get("msg") or "")
     found = STATUS.search(text)
     if found:
@@ -211,7 +232,11 @@ def message(result: Mapping[str, Any]) -> str:
 
 
 def with_message(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result whose msg says why. Where an exception ended the module, ansible-core has that elsewhere: the last line of the traceback."""
+    """Return the result with a msg that names the error.
+
+    If an exception ended the module, ansible-core has the error elsewhere: in the last line of the
+    traceback.
+    """
     ended = str(result.get("exception") or result.get("module_stderr") or "").strip().splitlines()
     known = str(result.get("msg") or "")
     more = [line.strip() for line in ended if re.match(r"[\w.]+(Error|Exception)\b", line.strip())][-1:]
@@ -227,7 +252,10 @@ def refused_by_budget(result: Mapping[str, Any]) -> bool:
 
 
 def failure(result: Mapping[str, Any], doing: str, delegate: str = "gpufleet_drain_delegate", rights: str = "docs/drain.md") -> PlanError:
-    """A module's failure as one sentence that names the setting. delegate: the variable that says where the task runs."""
+    """Build one error from a module's failure, which names the setting to check.
+
+    delegate: the variable for the machine where the task runs.
+    """
     said, text = message(result), str(result.get("msg") or "")
     for found in (_by_admission(doing, said), _on_the_way(doing, said, text, delegate), _by_others(doing, said, text)):
         if found:
@@ -240,7 +268,11 @@ def failure(result: Mapping[str, Any], doing: str, delegate: str = "gpufleet_dra
 
 
 def _by_admission(doing: str, said: str) -> PlanError | None:
-    """Judged before all else: a webhook fails in the words of a connection, which is not the one to the API, and policies forbid."""
+    """Build the error of a webhook or policy that stopped the request, None if none did.
+
+    This is judged before all else. A webhook fails in the words of a connection, which is not the
+    one to the API, and a policy uses the words of missing rights.
+    """
     failed, denied = WEBHOOK_FAILED.search(said), DENIED.search(said)
     if failed:
         step = f"See that the service of the webhook {failed[1]} answers, or ask its owner"
@@ -252,7 +284,7 @@ def _by_admission(doing: str, said: str) -> PlanError | None:
 
 
 def _on_the_way(doing: str, said: str, text: str, delegate: str) -> PlanError | None:
-    """Before the API has judged anything."""
+    """Build the error of a request that failed before the API judged it, None for any other."""
     if NO_LIBRARY.search(text):
         why = "the Python library kubernetes is missing where the task runs"
         return PlanError(f"cannot {doing}", why=why, next=f"Install it for the Python of {delegate} (the controller)")
@@ -269,7 +301,7 @@ def _on_the_way(doing: str, said: str, text: str, delegate: str) -> PlanError | 
 
 
 def _by_others(doing: str, said: str, text: str) -> PlanError | None:
-    """What others have, or do, there."""
+    """Build the error of a request that other pods, field managers or an ending namespace stop, None for any other."""
     if text.startswith("Pod deletion errors"):
         step = "Let them end, or see gpufleet_kubernetes_force and gpufleet_kubernetes_delete_emptydir_data"
         return PlanError(f"cannot {doing}", why=said, next=step)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node as Slurm tells it: whose drain it is, when it is drained, and what of it may be resumed."""
+"""Read a node as Slurm reports it: who drains it, when it is drained, and whether it may be resumed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ANY_MARK = re.compile(re.escape(MARK) + r" ([A-Za-z0-9_.-]+):")
 
 @dc.dataclass(frozen=True)
 class SlurmNode:
-    """`scontrol show node`, as far as it counts here."""
+    """The parts of `scontrol show node` that matter here."""
 
     name: str
     states: frozenset[str]
@@ -46,10 +46,11 @@ class SlurmNode:
 
 
 def parse(text: str) -> SlurmNode:
-    """The one node of the output.
+    """Parse the output of scontrol, which must have one node. Raise PlanError otherwise.
 
-    Some fields are the node's own words: its system (OS) before the state, what its slurmd adds (Extra) after the reason. One with a line
-    end in it could tell another state, or our mark. Then a line is there twice, and no word of it is believed.
+    Some fields are the node's own words: its system (OS) before the state, what its slurmd adds
+    (Extra) after the reason. A field with a line end in it could forge another state or our mark.
+    Then a line is there twice, and the output is refused.
     """
     name, state = _only("NodeName", NAME, text), _only("State", STATE, text)
     reason = _only("Reason", REASON, text)
@@ -81,7 +82,7 @@ def mark(rollout: str) -> str:
 
 
 def reason(rollout: str, text: str, why: str) -> str:
-    """What is put into the node's reason; the mark in front is how a later run recognises its own drain."""
+    """Build the text for the node's reason. By the mark in front a later run recognises its own drain."""
     return f"{mark(rollout)} {text_of(text, why)}"
 
 
@@ -90,7 +91,10 @@ def is_held(node: SlurmNode, rollout: str) -> bool:
 
 
 def standing(node: SlurmNode, rollout: str) -> Standing:
-    """DOWN is never ended here, even with our reason: slurmctld says that the node does not work."""
+    """Return the state of the node for this rollout. A node that is DOWN stays so, even with our reason.
+
+    slurmctld reports with DOWN that the node does not work.
+    """
     said = f"{node.state}, reason {node.reason!r}" + (f" by {node.by}" if node.by else "")
     working = sorted(node.states & CLAIMED)
     claimed = f"Slurm is rebooting the node {node.name} or switching it off ({node.state})" if working else ""
@@ -107,7 +111,7 @@ def standing(node: SlurmNode, rollout: str) -> Standing:
 
 
 def waiting(node: SlurmNode) -> str:
-    """What a drained node still waits for, '' when it is drained: IDLE+DRAIN, and no job on its way out."""
+    """Explain what a drained node still waits for. Return '' if it is drained: IDLE+DRAIN, and no job is completing."""
     if "DRAIN" in node.states and "IDLE" in node.states and not node.states & {"COMPLETING", *BROKEN}:
         return ""
     return f"the node {node.name} is {node.state}"

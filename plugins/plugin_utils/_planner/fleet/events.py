@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a rollout tells while it goes on: lines for people, and events for chat and for silences of alerts, one JSON line each."""
+"""Build what a rollout tells as it runs: lines for people, and events for chat and for silences of alerts.
+
+Each event is one JSON line.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def line(event: str, at: str, change_ref: str, **values: Any) -> str:
 
 
 def start(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """plan: what rollout_plan returns."""
+    """Build the values of the event `start`: the numbers of hosts and batches. plan: the result of rollout_plan."""
     counts = Counter(kind(host) for host in plan["hosts"].values())
     return {"hosts": len(plan["hosts"]), **{key: counts[key] for key in KINDS}, "batches": len(plan["batches"])}
 
@@ -33,13 +36,16 @@ KINDS = ("to_change", "again", "done", "left_out")
 
 
 def kind(host: Mapping[str, Any]) -> str:
-    """What the plan has for a host. again: it is as desired, and is proven again or put back into service."""
+    """Return what the plan has for a host, one of KINDS.
+
+    `again` is a host that is as desired, and is proven again or put back into service.
+    """
     state = str(host["state"])
     return {rollout.DONE: "done", rollout.LEFT_OUT: "left_out"}.get(state) or ("to_change" if host["change"] else "again")
 
 
 def place(plan: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Which batch it is, and its hosts, so that alerts of just those can be silenced."""
+    """Build the values that tell which batch it is. With its hosts, alerts of just these can be silenced."""
     batch = plan["batches"][number]
     return {"batch": number + 1, "of": len(plan["batches"]), "wave": batch["wave"], "hosts": list(batch["hosts"])}
 
@@ -50,7 +56,7 @@ def gate(words: Mapping[str, str], found: Progress, total: int) -> dict[str, Any
 
 
 def of_host(host: str, about: Mapping[str, Any]) -> str:
-    """Class, host, what became of it, how long its change took, why."""
+    """Build the line of one host: its class, its name, its outcome, the time of its change, the reason."""
     took = f", {about['seconds']:.0f} s" if isinstance(about.get("seconds"), int | float) else ""
     why = f": {layout.flat(about['why'])}" if about.get("why") else ""
     return f"  {about['class']}  {host}  {outcomes.OUTCOMES[about['word']].total}{took}{why}"

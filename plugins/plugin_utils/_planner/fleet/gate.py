@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fleet as one: a policy that wants one engine everywhere, and the budget of lost hosts that a rollout may have."""
+"""Judge the fleet as one: a policy that wants one engine everywhere, and the number of hosts that a rollout may lose."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNIFORM = "gpufleet_fleet_policy is uniform"
 
 @dc.dataclass(frozen=True)
 class GateDecision:
-    """Whether the next wave may start. `allowed` is the number of hosts that may be lost in all."""
+    """A decision whether the next wave may start. `allowed`: the number of hosts that may be lost in all."""
 
     ok: bool
     allowed: int
@@ -28,26 +28,29 @@ class GateDecision:
 
     @property
     def sentence(self) -> str:
-        """Compare both numbers, in words that are true of either outcome."""
+        """A comparison of both numbers, in words that are true of either outcome."""
         if self.ok:
             return f"{self.lost} of {self.total} hosts failed or were lost, and at most {self.allowed} may fail"
         return f"{self.lost} of {self.total} hosts failed or were lost, but at most {self.allowed} may fail"
 
 
 def gate(lost: int, total: int, max_failed: int | str) -> GateDecision:
-    """Counted over all waves so far. A percentage is rounded down: 10% of 15 hosts is one host."""
+    """Compare the lost hosts of all waves so far with the limit.
+
+    A percentage is rounded down: 10% of 15 hosts is one host.
+    """
     allowed = waves.amount("max_failed", max_failed).of(total)
     return GateDecision(lost <= allowed, allowed, lost, total)
 
 
 def decisions_of(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the decisions in one host's result, of a look or of its status file."""
+    """Return the decisions in one host's result, from a look or its status file."""
     decision = result.get("decision") or {}
     return list(decision.get("decisions") or decision.get("engines") or ())
 
 
 def engines_by_host(results: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Engine -> hosts on which it was decided for."""
+    """Map each engine to the hosts that have a decision for it."""
     found: dict[str, list[str]] = {}
     for host, result in sorted(results.items()):
         for engine in sorted({str(d.get("engine")) for d in decisions_of(result)}):
@@ -56,7 +59,10 @@ def engines_by_host(results: Mapping[str, Mapping[str, Any]]) -> dict[str, list[
 
 
 def hosts_by_injection(results: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, str, bool], list[str]]:
-    """Map (injection, handler, whether it is the default) to the hosts that are decided so. A host may have several engines."""
+    """Map (injection, handler, whether it is the default) to the hosts with this decision.
+
+    A host may have several engines.
+    """
     found: dict[tuple[str, str, bool], list[str]] = {}
     for host, result in sorted(results.items()):
         for decided in {(str(d.get("injection")), str(d.get("handler") or ""), bool(d.get("default"))) for d in decisions_of(result)}:
@@ -65,7 +71,7 @@ def hosts_by_injection(results: Mapping[str, Mapping[str, Any]]) -> dict[tuple[s
 
 
 def mixed(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """The sentence that names the hosts by engine, '' where all hosts have the same one."""
+    """Return the sentence that names the hosts by engine, '' if all hosts have the same one."""
     found = engines_by_host(results)
     if len(found) < 2:
         return ""
@@ -74,7 +80,7 @@ def mixed(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def require_policy(fleet_policy: str, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """Fail where `uniform` meets two kinds of engine or two decisions; `per_host` wants nothing.
+    """Raise PlanError if `uniform` meets two kinds of engine or two decisions. `per_host` requires nothing.
 
     One engine everywhere is what NVIDIA's GPU Operator expects (gpu-operator#1285).
     """
@@ -97,7 +103,7 @@ def _words(decided: tuple[str, str, bool]) -> str:
 
 
 def _step(found: Mapping[tuple[str, str, bool], list[str]]) -> str:
-    """Name the oldest hosts, since the others can do what these do."""
+    """Build the next step. It names the hosts with the oldest injection, since the other hosts can do what these do."""
     if len({injection for injection, _handler, _default in found}) == 1:
         return "Give all hosts the same gpufleet_handlers and gpufleet_set_as_default, or set gpufleet_fleet_policy to per_host"
     oldest = min((injection for injection, _handler, _default in found), key=lambda injection: decide.AGE.get(injection, 0))

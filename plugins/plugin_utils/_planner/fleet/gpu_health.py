@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The health of a host's GPUs by what the driver has written to the kernel log (Xid errors), and by NVIDIA's own short diagnosis.
+"""Judge the health of a host's GPUs by the Xid errors in the kernel log, and by NVIDIA's own short diagnosis.
 
-What cannot be read is not known, and is never taken for healthy.
+The driver writes the Xid errors. What cannot be read is not known, and is never taken for healthy.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def diagnosis_question() -> queries.Question:
 
 
 def kernel_log(obs: Observation, path: str) -> dict[str, Any]:
-    """The Xid errors of this boot, or why they are not known."""
+    """Return the Xid errors of this boot. If they are not known, `known` is False and `why` has the reason."""
     answer = obs.attempt(log_question(path))
     value = answer.get("value") or {}
     why = str((answer.get("error") or {}).get("message") or value.get("why") or "")
@@ -70,7 +70,10 @@ def clock(seconds: int) -> str:
 
 
 def diagnosis(obs: Observation) -> dict[str, Any]:
-    """What the diagnosis came to. known: whether it came to an end."""
+    """Return the result of the diagnosis.
+
+    `known` is False if it did not end with a result, and `why` has the reason.
+    """
     question = diagnosis_question()
     answer = obs.attempt(question)
     line = " ".join(DIAGNOSIS)
@@ -84,7 +87,10 @@ def diagnosis(obs: Observation) -> dict[str, Any]:
 
 
 def failed_tests(table: str) -> tuple[list[str], int]:
-    """The tests that failed, and how many were made: none that was skipped. A line without a name goes on with the test above it."""
+    """Return the tests that failed, and the number of tests that were made (skipped ones do not count).
+
+    A line without a name belongs to the test above it.
+    """
     found: dict[str, None] = {}
     test, verdicts = "", 0
     for said in filter(None, map(VERDICT.match, table.splitlines())):
@@ -99,7 +105,7 @@ def failed_tests(table: str) -> tuple[list[str], int]:
 
 
 def since(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
-    """The errors that are in the later log only, and what is not known about them, '' where all is."""
+    """Return the errors that only the later log has, and a reason why some may be missing, '' if all are known."""
     if not after.get("known"):
         return [], str(after.get("why") or "the kernel log was not looked at")
     if not before.get("known"):
@@ -115,7 +121,7 @@ def sick(errors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def described(errors: Sequence[Mapping[str, Any]]) -> str:
-    """`Xid 79 of the GPU 0000:41:00 (2026-01-31T16:58:44Z), Xid 31 ... and 3 more`."""
+    """List the errors in words: `Xid 79 of the GPU 0000:41:00 (2026-01-31T16:58:44Z), Xid 31 ... and 3 more`."""
     return names.few([f"Xid {e['xid']} of the GPU {e['pci']} ({e['time']})" for e in errors], SHOWN)
 
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hardware class of a host: hosts of one class fail alike, so one of them is tried first.
+"""Find the hardware class of a host. Hosts of one class fail alike, so one of them is tried first.
 
-A class and a failure domain are the values at key paths, over what the look at a host has found and over its variables.
+A class and a failure domain are the values at key paths, in what the look at a host found and in its variables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST = 200
 
 
 def view(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What key paths read of a host: the parts of a class by short names, and its whole result under `result`."""
+    """Build what key paths read of a host: the parts of a class by short names, and its whole result under `result`."""
     driver = result.get("driver") or {}
     system = result.get("os") or {}
     models = sorted({str(g.get("model") or "").removeprefix("NVIDIA ") or "GPU" for g in driver.get("gpus") or ()})
@@ -44,7 +44,7 @@ def decisions(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def engines(result: Mapping[str, Any]) -> str:
-    """`containerd 1.7 (package)`, of every engine that is configured."""
+    """Return the engines that are configured, as `containerd 1.7 (package)`, with commas between them."""
     found = set()
     for instance in chosen(result):
         release = ".".join(str(instance.get("version") or "").split(".")[:2])
@@ -53,18 +53,18 @@ def engines(result: Mapping[str, Any]) -> str:
 
 
 def chosen(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The engines that were decided for."""
+    """List the engine instances that have a decision."""
     keys = {str(d.get("instance")) for d in decisions(result)}
     return [instance for instance in result.get("instances") or () if instance.get("key") in keys]
 
 
 def running(result: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those of them that run. Podman has no daemon, so it never does."""
+    """List the keys of the chosen engines that run. Podman has no daemon, so it never does."""
     return tuple(str(instance["key"]) for instance in chosen(result) if instance.get("running"))
 
 
 def require_paths(setting: str, paths: Sequence[str]) -> tuple[str, ...]:
-    """Key paths as a user has written them."""
+    """Return the user's key paths as text. Raise PlanError for one that has not the form of a key path."""
     wrong = [str(p) for p in paths if not PATH.fullmatch(str(p))]
     if wrong:
         step = "Write keys with dots between them, for example [gpu.model, rack]"
@@ -73,7 +73,10 @@ def require_paths(setting: str, paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def at(path: str, seen: Mapping[str, Any], variables: Mapping[str, Any]) -> str | None:
-    """The value at a key path: of the look where its first key is there, else of the host's variables. None where it is in neither."""
+    """Return the value at a key path as text, None if it is nowhere.
+
+    It is looked up in the look if its first key is there, else in the host's variables.
+    """
     first, *rest = path.split(".")
     value: Any = seen[first] if first in seen else variables.get(first)
     for key in rest:
@@ -87,7 +90,11 @@ def at(path: str, seen: Mapping[str, Any], variables: Mapping[str, Any]) -> str 
 
 
 def short(text: str) -> str:
-    """A class is the key of an approval, which the next run gets as a variable. Two that differ only far behind are two all the same."""
+    """Return the text at most LONGEST long, with a digest of the whole behind it if it was cut, and without templates.
+
+    A class is the key of an approval, which the next run gets as a variable. The digest keeps two
+    classes apart that differ only behind the cut.
+    """
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}... ({hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]})"
     return escape.no_template(text)
@@ -95,7 +102,7 @@ def short(text: str) -> str:
 
 @dc.dataclass(frozen=True)
 class Label:
-    """The values at the key paths of one setting, for one host."""
+    """The values of one host at the key paths of one setting."""
 
     values: tuple[str, ...]
 
@@ -107,7 +114,10 @@ class Label:
 def labels(
     setting: str, paths: Sequence[str], seen: Mapping[str, Mapping[str, Any]], variables: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, str]:
-    """Host -> the text of its values. A key path that no host has is an error, since it is misspelt."""
+    """Map each host to the text of its values.
+
+    Raise PlanError for a key path that no host has, since it is misspelt.
+    """
     found = {host: {path: at(path, view_, variables.get(host) or {}) for path in paths} for host, view_ in seen.items()}
     for path in paths:
         if found and all(values[path] is None for values in found.values()):
@@ -117,6 +127,6 @@ def labels(
 
 
 def names() -> list[str]:
-    """The key paths that every host has."""
+    """List the key paths that every host has."""
     parts = {key: value for key, value in view({}).items() if key != "result"}
     return [f"{key}.{inner}" if inner else key for key, value in parts.items() for inner in (value if isinstance(value, dict) else [""])]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The second look at a host after its change: whether it is as desired, serves, and has its GPUs."""
+"""Judge a host by a second look after its change: whether it is as desired, serves, and has its GPUs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ ENDED_LATE = 124  # its exit status
 
 @dc.dataclass(frozen=True)
 class Second:
-    """What the second look at a host found. look: the look itself; changed: whether this run changed the host; gpus: how many it had;
-    running: the keys of the engines that were configured and ran before the change.
+    """What the second look at a host found.
 
-    before, after: the host's GPU health before its change and now; command: the result of the user's own check, {} where there is none.
+    look: the look itself. changed: whether this run changed the host. gpus: the number it had
+    before. running: the keys of the engines that were configured and ran before the change. before,
+    after: the host's GPU health before its change and now. command: the result of the user's own
+    check, {} if there is none.
     """
 
     look: Mapping[str, Any]
@@ -36,7 +38,7 @@ class Second:
 
 
 def why(second: Second) -> str:
-    """What is wrong with a host that was changed a while ago, '' where nothing is."""
+    """Explain what is wrong with a host that was changed a while ago, '' if nothing is."""
     for judge in (rolled_back(second.changed), left_out.broken, not_desired, not_running(second.running), fewer_gpus(second.gpus)):
         found = judge(second.look)
         if found:
@@ -45,7 +47,10 @@ def why(second: Second) -> str:
 
 
 def rolled_back(changed: bool) -> Any:
-    """The newest transaction of a host that this run has changed is that change: nobody else begins one meanwhile."""
+    """Build the judge of a change that was rolled back since.
+
+    If this run has changed the host, its newest transaction is that change: no other run begins one meanwhile.
+    """
 
     def judge(look: Mapping[str, Any]) -> str:
         newest: Mapping[str, Any] = next(iter(look.get("journal") or ()), {}) if changed else {}
@@ -61,7 +66,10 @@ def not_desired(look: Mapping[str, Any]) -> str:
 
 
 def not_running(before: tuple[str, ...]) -> Any:
-    """What ran before the change has to run after it. An engine that did not, or has no daemon, is no reason."""
+    """Build the judge of engines that ran before the change and do not run now.
+
+    An engine that did not run before, or has no daemon, gives no reason.
+    """
 
     def judge(look: Mapping[str, Any]) -> str:
         seen = {str(i.get("key")): i for i in look.get("instances") or ()}
@@ -85,7 +93,10 @@ def fewer_gpus(before: int) -> Any:
 
 
 def sick(second: Second) -> str:
-    """Errors of applications are shown (notes), and are no reason."""
+    """Explain which errors of GPUs are new since the change, '' if none are.
+
+    Errors of applications are only shown (notes).
+    """
     if second.after.get("unreachable"):
         return f"it was unreachable for the look for errors of its GPUs{left_out.detail(second.after.get('msg'))}"
     new, _unknown = gpu_health.since(*logs(second))
@@ -94,7 +105,7 @@ def sick(second: Second) -> str:
 
 
 def refused(command: Mapping[str, Any]) -> str:
-    """Why the user's own check does not let the host pass."""
+    """Explain why the user's own check does not let the host pass, '' if it does."""
     if not command or command.get("skipped"):
         return ""
     if command.get("unreachable"):
@@ -110,12 +121,12 @@ def refused(command: Mapping[str, Any]) -> str:
 
 
 def argv(command: Sequence[str]) -> list[str]:
-    """The user's own check as it is run."""
+    """Return the words with which the user's own check is run, [] if there is none."""
     return [*LIMIT, *command] if command else []
 
 
 def notes(second: Second) -> list[str]:
-    """What a person should know of a host that passed: errors of applications, and what is not known."""
+    """List what a person should know of a host that passed: errors of applications, and what is not known."""
     if not (second.look.get("work") or {}).get("boot_id"):
         return []
     new, unknown = gpu_health.since(*logs(second))
@@ -125,7 +136,7 @@ def notes(second: Second) -> list[str]:
 
 
 def diagnosis_notes(result: Mapping[str, Any]) -> list[str]:
-    """A diagnosis that could not be made is not known; one that failed is a failure of its own task."""
+    """List the note of a diagnosis that could not be made. A diagnosis that found a fault fails its own task."""
     found = result.get("diagnosis") or {}
     known = not found or found.get("known")
     return [] if known else [f"the GPUs were not diagnosed while the host was out of service: {found.get('why')}"]

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that a rollout does not take: those that were broken or in other hands before it began. They are never charged to its failures."""
+"""Find the hosts that a rollout leaves out, since they were broken or in other hands before it began.
+
+They never count among its failures.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ SETTING = "gpufleet_rollout_max_left_out"
 
 
 def why(result: Mapping[str, Any]) -> str:
-    """Why a host cannot be part of a rollout, by the look at it; '' where it can."""
+    """Explain why a host cannot be part of a rollout, by the look at it. Return '' if it can."""
     working = (result.get("work") or {}).get("at_work")
     return broken(result, " before the rollout began") or (f"{working} is changing it" if working else "")
 
 
 def broken(result: Mapping[str, Any], when: str = "") -> str:
-    """Why nothing can be done with a host, by the look at it; '' where something can."""
+    """Explain why nothing can be done with a host, by the look at it. Return '' if something can."""
     if not result or result.get("unreachable"):
         return f"it was unreachable{when}{detail(result.get('msg'))}"
     if result.get("failed"):
@@ -36,13 +39,16 @@ def broken(result: Mapping[str, Any], when: str = "") -> str:
 
 
 def detail(text: Any) -> str:
-    """The first line of what a host says, behind a colon; '' where it says nothing."""
+    """Return the first line of a host's message behind a colon, '' for an empty message."""
     said = bounds.shortened(str(text or ""), layout.SENTENCE).strip()
     return f": {said.splitlines()[0].strip()}" if said else ""
 
 
 def require_few(left_out: Mapping[str, str], total: int, most: Amount) -> None:
-    """A percentage is rounded up: of a small fleet one host may be broken as well."""
+    """Raise PlanError if more hosts are left out than may be.
+
+    A percentage is rounded up, so that one host of a small fleet may be broken as well.
+    """
     allowed = most.of(total, up=True)
     if len(left_out) <= allowed:
         return

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The order of hosts in a rollout: the same from run to run, whatever the order of the inventory, and spread over failure domains."""
+"""Order the hosts of a rollout: the same in each run, for any order of the inventory, and spread over failure domains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def rank(host: str, seed: str) -> str:
 
 
 def ordered(hosts: Iterable[str], domains: Mapping[str, str], seed: str) -> list[str]:
-    """Each domain's hosts evenly over the whole: any beginning of the list has from each domain about its share."""
+    """Spread the hosts of each domain evenly over the list. Any first part of it has about its share of each domain."""
     members: dict[str, list[str]] = {}
     for host in sorted(set(hosts), key=lambda h: rank(h, seed)):
         members.setdefault(domains.get(host, ""), []).append(host)

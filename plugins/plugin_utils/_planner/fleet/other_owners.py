@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Marks by which others say on a Kubernetes node that they are working on the host: whose they are, and when they are gone again.
+"""Find the marks with which other programs claim a Kubernetes node: who works on the host, and until when.
 
-A rollout leaves such a host out, whether or not its own change would need a drain: two that restart engines, drivers or the whole host at
-the same time each spoil what the other one proves.
+A rollout leaves such a host out, whether or not its own change would need a drain. If two programs
+restart engines, drivers or the whole host at the same time, each spoils what the other one proves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats i
 
 @dc.dataclass(frozen=True)
 class Mark:
-    """One mark. kind: label, annotation or taint; values: those that mean work in progress, empty for any."""
+    """A mark of one program. kind: label, annotation or taint; values: those that mean work in progress, empty for any."""
 
     kind: str
     key: str
@@ -67,7 +67,7 @@ KURED_LOCK = "weave.works/kured-node-lock"  # an annotation of kured's DaemonSet
 
 
 def found(node: Mapping[str, Any]) -> str:
-    """Who is working on a node, by the marks on it: one sentence without its end, '' for nobody."""
+    """Name the program that is working on a node, by the marks on it: one sentence without its end, '' if there is none."""
     metadata = node.get("metadata") or {}
     taints = {str(t.get("key")): str(t.get("value") or "") for t in (node.get("spec") or {}).get("taints") or ()}
     there: Mapping[str, Mapping[str, Any]] = {
@@ -90,9 +90,11 @@ def sentence(node: str, mark: Mark, value: str) -> str:
 
 
 def locked(node: str, daemon_sets: Iterable[Mapping[str, Any]], now: datetime.datetime) -> str:
-    """Whether kured holds its lock for a node. Between the lock and the reboot kured cordons and drains it.
+    """Explain that kured holds its lock for a node, '' if it does not.
 
-    Its pods see the host's file that asks for a reboot, and reboot it. Any other DaemonSet may carry the annotation without being kured.
+    Between the lock and the reboot kured cordons and drains the node. kured's pods see the host's
+    file that asks for a reboot, and reboot the host. So only a DaemonSet that may change hosts
+    counts: any other one may carry the annotation without being kured.
     """
     for daemon_set in (one for one in daemon_sets if daemon_sets_.may_change_hosts(one) and not daemon_sets_.is_nowhere(one)):
         metadata = daemon_set.get("metadata") or {}
@@ -104,7 +106,7 @@ def locked(node: str, daemon_sets: Iterable[Mapping[str, Any]], now: datetime.da
 
 
 def _locks(text: str) -> list[Mapping[str, Any]]:
-    """One lock, or those of a kured with --concurrency. What is no lock of kured's holds no node."""
+    """Parse one lock, or those of a kured with --concurrency. Return [] for anything else, which then holds no node."""
     try:
         value = json_bounds.loads(text)
     except ValueError:
@@ -114,7 +116,10 @@ def _locks(text: str) -> list[Mapping[str, Any]]:
 
 
 def _holds(lock: Mapping[str, Any], node: str, now: datetime.datetime) -> bool:
-    """kured takes a lock for free once its TTL, in nanoseconds, is over; 0 means that it never is."""
+    """Tell whether a lock holds the node.
+
+    For kured a lock is free once its TTL, in nanoseconds, is over. 0 never ends.
+    """
     if lock.get("nodeID") != node:
         return False
     ttl, made = lock.get("TTL") or 0, re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)$", str(lock.get("created")))

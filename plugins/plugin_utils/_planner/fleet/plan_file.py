@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of a rollout as a file that people review and approve (plan-file.schema.json), and what has moved since."""
+"""Read and write the plan of a rollout as a file that people review and approve, and compare it with what hosts plan now.
+
+plan-file.schema.json describes the file.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ APPROVED, FILE = "gpufleet_rollout_approved", "gpufleet_rollout_plan_file"
 
 
 def document(planned: rollout.Rollout, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Each change once, with its hosts; of each host its class, its change, and how many containers a restart would end."""
+    """Build the plan file: each change once, with its hosts, and an entry for each host.
+
+    An entry has the host's class, its change, and the number of containers that a restart would end.
+    """
     by_change: dict[str, list[str]] = {}
     for host in planned.hosts.values():
         if host.change:
@@ -47,7 +53,7 @@ def entry(host: rollout.Host, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_plan(data: Any, where: str) -> Mapping[str, Any]:
-    """A file as it was read from disk, or a sentence about what it is instead."""
+    """Return the data of a plan file. Raise PlanError, with what it is instead, for anything else."""
     step = f"Name a file that {FILE} has written"
     if not isinstance(data, dict) or not isinstance(data.get("hosts"), dict) or not isinstance(data.get("changes"), dict):
         raise PlanError("this is no plan of a rollout", where=where, why=f"{APPROVED} names it", next=step)
@@ -68,7 +74,10 @@ def odd_hosts(hosts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def odd_changes(changes: Mapping[str, Any]) -> Iterator[str]:
-    """What a person has read is what they approved: a change that is shown under the digest of another one would approve that."""
+    """Yield a sentence for each change whose digest is that of another one.
+
+    People approve what they read. So a change shown under another digest would get that digest approved.
+    """
     for digest, found in changes.items():
         parts = {key: found.get(key) if isinstance(found, dict) else None for key in ("bound", "differences", "restarts")}
         if not all(isinstance(part, list) for part in parts.values()) or change.digest_of(parts) != digest:
@@ -76,7 +85,10 @@ def odd_changes(changes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def require_inventory(approved: Mapping[str, Any], hosts: Sequence[str], where: str) -> None:
-    """Some hosts may have come since. A plan that knows none of this run's is one of another inventory."""
+    """Raise PlanError if the plan has none of this run's hosts, since it then is of another inventory.
+
+    Some hosts may be new since the plan.
+    """
     if hosts and not set(hosts) & set(approved["hosts"]):
         what = f"this plan is of other hosts: {names.some(approved['hosts'])}" if approved["hosts"] else "this plan has no hosts"
         why = f"this run has {names.some(hosts)}"
@@ -84,7 +96,10 @@ def require_inventory(approved: Mapping[str, Any], hosts: Sequence[str], where: 
 
 
 def moved(approved: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Host -> why it is left out: it plans something else than what was approved. One that has nothing to do needs no approval."""
+    """Map each host that plans something else than what was approved to the reason why it is left out.
+
+    A host that has nothing to do needs no approval.
+    """
     found = {}
     for host, result in results.items():
         digest = change.digest(result, host)

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far a rollout has come, and whether its next batch may start. Small: it names hosts only where something went wrong with them."""
+"""Track how far a rollout has come, and decide whether its next batch may start.
+
+The data is small: it names hosts only if something went wrong with them.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,12 @@ UNTRIED = {
 
 @dc.dataclass(frozen=True)
 class Progress:
-    """How far it has come.
+    """The progress of a rollout.
 
-    bad: host -> what became of it. unhealthy: host -> what the second look found. stopped: class -> why. ended: why no batch starts any
-    more; paused: whether that is not a failure. untried: class -> why, where no canary has shown yet what becomes of it: no failure either.
-    full: why -> the hosts that waited, since too many of their group were out of service.
+    done: number of hosts. bad: host -> outcome. unhealthy: host -> what the second look found.
+    stopped: class -> why. ended: why no more batches start; paused: whether that is not a failure.
+    untried: class -> why no canary has shown yet how its hosts fare; no failure either. full: why
+    -> the hosts that waited, since too many of their group were out of service.
     """
 
     done: int = 0
@@ -47,7 +51,7 @@ def of(data: Mapping[str, Any]) -> Progress:
 
 @dc.dataclass(frozen=True)
 class Ended:
-    """What a batch came to. words: host -> outcome; classes: of its hosts; canaries: whether it was one of canaries."""
+    """The result of a batch. words: host -> outcome; classes: host -> class; canaries: whether its hosts were canaries."""
 
     words: Mapping[str, str]
     classes: Mapping[str, str]
@@ -56,9 +60,10 @@ class Ended:
 
 
 def after(progress: Progress, batch: Ended, total: int, most: Amount) -> Progress:
-    """Canaries have no budget: one that did not come through stops its class, and counts for the whole like any other host.
+    """Return the progress after a batch. Canaries have no budget: one that failed stops its class.
 
-    One that was not changed has shown nothing of its class, which waits for a run in which it is.
+    It counts as a failure of the whole like any other host. A canary that was not changed has shown
+    nothing of its class, which waits for a run in which one is changed.
     """
     bad = {host: word for host, word in batch.words.items() if word in BAD}
     bad.update({host: "failed" for host in batch.unhealthy if host not in bad})
@@ -92,7 +97,7 @@ def ended(progress: Progress, why: str, *, paused: bool = False) -> Progress:
 
 
 def held(progress: Progress, classes: Mapping[str, str]) -> dict[str, str]:
-    """The hosts of a batch that do not start, each with the reason."""
+    """Map the hosts of a batch that do not start to the reason."""
     if progress.ended:
         return {host: progress.ended for host in classes}
     return {host: why for host, c in classes.items() if (why := of_class(progress, c) or of_full(progress, host))}
@@ -103,12 +108,12 @@ def of_full(progress: Progress, host: str) -> str:
 
 
 def of_class(progress: Progress, label: str) -> str:
-    """Why no host of a class starts any more, '' where one may."""
+    """Explain why no more hosts of a class start, '' if they may."""
     if label in progress.stopped:
         return f"its class has stopped: {progress.stopped[label]}"
     return f"its class has not been tried: {progress.untried[label]}" if label in progress.untried else ""
 
 
 def word(result: outcomes.Result, steps: Sequence[outcomes.Result], check: bool) -> str:
-    """What became of one host, by its convergence and the steps around it."""
+    """Return the outcome of one host, from its convergence and the steps around it."""
     return outcomes.outcome(outcomes.merged(result, {False: steps}), check).word

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of a rollout: which hosts have something to do, what each changes, who goes first, and in which batches.
+"""Plan a rollout: which hosts have something to do, what each changes, who goes first, and in which batches.
 
-It is a function of what was seen and of the settings, so a rollout that was cut short is planned again from the hosts: those that are done
-take no slot, and one that already is as desired stands for its class as a canary does. Where a proof is configured it has to be proven for
-that: it may have been converged by a run that ended before the proof, which nothing on the host tells.
+The plan depends only on the looks and the settings. So a rollout that was cut short is planned
+again from the hosts. Hosts that are done take no slot, and one that already is as desired stands
+for its class as a canary does. If a proof is configured, such a host has to be proven first: a run
+that ended before the proof may have converged it, and nothing on the host tells.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ CANARY = 0  # the number of the canaries' wave
 
 @dc.dataclass(frozen=True)
 class Fleet:
-    """What a rollout is planned from. results: the look at each host; variables: what key paths may read; drained: hosts that must be."""
+    """The data from which a rollout is planned.
+
+    results: the look at each host; variables: what key paths may read; drained: hosts that have to be drained.
+    """
 
     results: Mapping[str, Mapping[str, Any]]
     variables: Mapping[str, Mapping[str, Any]] = dc.field(default_factory=dict)
@@ -113,7 +117,10 @@ def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:
 
 
 def with_proofs(hosts: Mapping[str, Host], fleet: Fleet, canaries: int) -> dict[str, Host]:
-    """The hosts with those that are as desired and are proven again: in what an earlier run left unfinished, and to stand for a canary."""
+    """Return the hosts, with state DO for those that are as desired and are proven again.
+
+    These are hosts that an earlier run left unproven, and hosts that have to stand for a canary of their class.
+    """
     done = [h for name, h in hosts.items() if h.state == DONE and h.hardware != hardware.NONE]
     again = {h.name for h in done if h.name in fleet.unproven}
     wanted = dict.fromkeys((h.hardware for h in hosts.values() if h.state == DO), canaries)
@@ -128,17 +135,26 @@ def with_proofs(hosts: Mapping[str, Host], fleet: Fleet, canaries: int) -> dict[
 
 
 def stands(name: str, fleet: Fleet) -> bool:
-    """Whether a host that is as desired says of its class what a canary would: it came through, with its proof if it needs one."""
+    """Tell whether a host that is as desired stands for its class as a canary does.
+
+    It does if it came through, with its proof if it needs one.
+    """
     return name not in fleet.unproven and (name not in fleet.proof or name in fleet.proven)
 
 
 def elsewhere(fleet: Fleet, host: str, result: Mapping[str, Any]) -> str:
-    """Why a host is left out by what its look does not tell. One that has nothing to do is done, whoever has it."""
+    """Explain why a host is left out by what its look does not tell, '' if it is not.
+
+    A host that has nothing to do is done, whoever holds it.
+    """
     return fleet.others.get(host, "") if host in fleet.first or change.digest(result, host) else ""
 
 
 def canaries(line: Sequence[str], hosts: Mapping[str, Host], number: int, fleet: Fleet) -> list[str]:
-    """The first hosts of each class, as far as no host of the class is as desired already. A host that nobody manages shows nothing."""
+    """List the first hosts of each class, fewer if hosts of the class are as desired already.
+
+    A host that is not managed shows nothing.
+    """
     wanted: dict[str, int] = {}
     for host in hosts.values():
         wanted.setdefault(host.hardware, number)
@@ -153,7 +169,10 @@ def canaries(line: Sequence[str], hosts: Mapping[str, Host], number: int, fleet:
 
 
 def groups(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
-    """The groups in which only so many hosts may be out of service: cluster, partitions, failure domain."""
+    """Map each host to the groups that limit how many of their hosts are out of service at once.
+
+    These are its cluster, its partitions and its failure domain.
+    """
     found, cluster = {}, clusters(fleet)
     for name, host in hosts.items():
         partitions = (fleet.variables.get(name) or {}).get("gpufleet_slurm_partition") or ()
@@ -164,10 +183,11 @@ def groups(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
 
 
 def clusters(fleet: Fleet) -> dict[str, tuple[str, ...]]:
-    """Of each host those that it counts in, by the inventory, else by its CA; ('',) where neither says it: such hosts count as one.
+    """Map each host to the clusters that it counts in: by the inventory, else by its CA, else ('',).
 
-    A CA is a host's own word. Where hosts have it that the inventory gives no cluster, all with that CA count in it as well: so what one of
-    them says keeps others waiting at most, and never lets them go at the same time.
+    Hosts without a cluster and a CA count as one cluster. A CA is a host's own word. If it belongs
+    to a host that the inventory gives no cluster, all hosts with that CA count in it as well. So a
+    host's word can keep other hosts waiting, and never lets them go at the same time.
     """
     known = {host: cluster_of(fleet.variables.get(host) or {}, result) for host, result in fleet.results.items()}
     by_authority = {authority for name, authority in known.values() if not name}
@@ -179,16 +199,17 @@ def clusters(fleet: Fleet) -> dict[str, tuple[str, ...]]:
 
 
 def cluster_of(variables: Mapping[str, Any], result: Mapping[str, Any]) -> tuple[str, str]:
-    """What the inventory calls the cluster of a host, and the CA that the host shows; '' for what nobody says."""
+    """Return the cluster that the inventory names for a host, and the CA that the host shows; '' for each that is not known."""
     return str(variables.get("gpufleet_cluster") or ""), str((result.get("work") or {}).get("cluster") or "")
 
 
 def servers(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
-    """The hosts whose change restarts a program that the cluster's API and its database run in, each with the groups of its like.
+    """Map each host whose change restarts a program of the cluster's API or its database to the groups of such hosts.
 
-    Two of three members of etcd that restart at once have no quorum, so these go one after another, and the restart of one ends when its
-    API serves again. A single node's cluster is a group of its own: a thousand such hosts do not wait for each other. One that the
-    inventory gives no cluster waits for those as well that it names with the same CA: not each of them may have told its own.
+    If two of three members of etcd restart at once there is no quorum. So these hosts go one after
+    another, and the restart of one ends when its API serves again. A cluster of a single node is a group
+    of its own: a thousand such hosts do not wait for each other. A host that the inventory gives no
+    cluster waits for the named hosts with the same CA as well: not each of these may have shown its own.
     """
     units, cluster = set(known.server_units()), clusters(fleet)
     like: dict[str, dict[str, None]] = {}
@@ -202,7 +223,10 @@ def servers(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
 
 
 def lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
-    """What a person reads before the first host is changed. batches: False where they would not be those of the rollout that follows."""
+    """Build the lines that a person reads before the first host is changed.
+
+    batches: False if the batches would not be those of the rollout that follows.
+    """
     counts = {state: rollout.named(state) for state in (DO, DONE, LEFT_OUT)}
     proofs = [name for name in counts[DO] if not rollout.hosts[name].change]
     again = f" and {len(proofs)} to be proven or put back into service" if proofs else ""
@@ -222,12 +246,15 @@ def lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
 
 
 def may_fail(rollout: Rollout, most: waves.Amount) -> list[str]:
-    """What a percentage comes to, which is none of few hosts."""
+    """Build the line with the number of hosts that a percentage allows to fail. For few hosts it is 0."""
     total = sum(len(batch.hosts) for batch in rollout.batches)
     said = f"  may fail: {most.of(total)} of {outcomes.plural(total)} (gpufleet_rollout_max_failed: {most.text})"
     return [said] if most.percent and total else []
 
 
 def digests(rollout: Rollout) -> list[tuple[str, str]]:
-    """(class, change) of all that has something to do: what an approval passes on where jobs share no files."""
+    """List (class, change) of all hosts that have something to change.
+
+    An approval passes them on between jobs that share no files.
+    """
     return sorted({(h.hardware, h.change) for h in rollout.hosts.values() if h.state == DO and h.change})

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which hosts of a batch have to wait, since others of their group have not come back into service.
+"""Find the hosts of a batch that have to wait, since others of their group have not come back into service.
 
-The batches of a plan are within the limits as long as each host is back when its batch has ended. One whose work did not end in time, and
-one that failed while it was drained, stay out of service: with them the next batches would be more than the limit, batch by batch.
+The batches of a plan are within the limits if each host is back when its batch has ended. A host
+whose work did not end in time stays out of service, and so does one that failed while it was
+drained. With them the next batches would exceed the limit.
 """
 
 from __future__ import annotations
@@ -23,16 +24,19 @@ SERVERS = "servers"  # the kind of a group that no setting widens
 
 
 def limits(plan: Mapping[str, Any]) -> Limit:
-    """Those of a plan, as rollout_plan returns it."""
+    """Return the limits of a plan, from the result of rollout_plan."""
     known = plan.get("limits") or {}
     return Limit(known.get("groups") or {}, known.get("allowed") or {})
 
 
 def begun(progress: Progress, out: Sequence[str], rest: Sequence[Mapping[str, str]], most: Limit) -> Progress:
-    """The progress with the hosts of the next batch that have to wait; paused where no host of a later one could start either.
+    """Return the progress with the hosts of the next batch that have to wait.
 
-    out: the hosts that are out of service. rest: each batch that has not ended, the next one first, as host -> class.
-    A server that did not come through may not serve its cluster's API, so it counts among the servers, drained or not.
+    It is paused if no host of a later batch could start either.
+
+    out: the hosts that are out of service. rest: each batch that has not ended, the next one first,
+    as host -> class. A server that did not come through may not serve its cluster's API. So it
+    counts among the servers, drained or not.
     """
     missing = {host: of_servers(host, most) for host in progress.bad if host not in out and of_servers(host, most)}
     out, most = [*out, *missing], dc.replace(most, groups={**most.groups, **missing})
@@ -54,7 +58,7 @@ def of_servers(host: str, most: Limit) -> list[str]:
 
 
 def waiting(out: Sequence[str], batch: Iterable[str], most: Limit) -> dict[str, str]:
-    """The hosts of a batch for which there is no room, each with the reason."""
+    """Map the hosts of a batch for which there is no room to the reason."""
     counts, found = counted(out, most), {}
     for host in batch:
         groups = most.groups.get(host, ())

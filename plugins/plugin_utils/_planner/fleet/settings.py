@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The settings of a rollout: judged before any host is looked at, each wrong one in a sentence that names it."""
+"""Read the settings of a rollout before any host is looked at. Each wrong one is an error that names it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ class Settings:
 
 
 def of(options: Mapping[str, Any]) -> Settings:
-    """Options by their names without the prefix; None where one is not set."""
+    """Build the settings from options by their names without the prefix.
+
+    The value None stands for an option that is not set.
+    """
     given = given_of(options)
     found = Settings(**{field: read(given[name]) for name, (field, read) in READ.items() if name in given})
     if found.max_unavailable is not None and found.max_unavailable.number <= 0:
@@ -57,9 +60,9 @@ def of(options: Mapping[str, Any]) -> Settings:
 
 
 def given_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that say something. AWX hands a question of a survey that nobody answered on as an empty text.
+    """Return the options that are set. AWX passes an unanswered question of a survey on as an empty text.
 
-    max_failed: a list of what may say it, the rollout's own setting before that of all playbooks.
+    max_failed: a list of values by precedence, the rollout's own setting before that of all playbooks.
     """
     several = options.get("max_failed")
     values = {**options, "max_failed": next(filter(says, several), None)} if isinstance(several, list | tuple) else options
@@ -78,9 +81,10 @@ UNREAD = {
 
 
 def unread(of_run: Mapping[str, Any]) -> list[str]:
-    """A warning for each setting that would pass for one of the rollout's. What says nothing or `false` asks for nothing.
+    """Return a warning for each setting of another playbook that looks like one of the rollout's.
 
-    A file for several playbooks has the waves of both, so gpufleet_serial beside gpufleet_rollout_waves is none.
+    An empty value or `false` asks for nothing. A file for several playbooks has the waves of both.
+    So gpufleet_serial beside gpufleet_rollout_waves gets no warning.
     """
     given = given_of(of_run)
     idle = {name for name, value in given.items() if str(value).strip().lower() in ("false", "no", "0")}
@@ -101,7 +105,10 @@ TASKS = ("before", "change", "after")
 
 
 def tasks_of(value: Any) -> Mapping[str, Any]:
-    """Files of tasks by when they are run: a table, one in JSON as text, or `change=driver.yml,after=check.yml`."""
+    """Return the files of tasks by the point at which they are run. Raise PlanError for an unknown point.
+
+    The value is a table, one in JSON as text, or `change=driver.yml,after=check.yml`.
+    """
     if value in (None, "", {}):
         return {}
     step = f"Write it as {PREFIX}tasks: {{before: drained.yml, change: driver.yml, after: check.yml}}, each of them if needed"
@@ -115,7 +122,7 @@ def tasks_of(value: Any) -> Mapping[str, Any]:
 
 
 def table(text: str) -> Any:
-    """A table that was written as text, None where it is none."""
+    """Parse a table that was written as text. Return None if it is not one."""
     try:
         if text.strip().startswith("{"):
             return json_bounds.loads(text)
@@ -126,7 +133,7 @@ def table(text: str) -> Any:
 
 
 def check_of(value: Any) -> tuple[str, ...]:
-    """An address, or a command as a list of words, which no shell reads."""
+    """Return an address as one word, or the words of a command, which no shell reads."""
     if value in (None, "", []):
         return ()
     listed = list_of(value)
@@ -138,7 +145,7 @@ def check_of(value: Any) -> tuple[str, ...]:
 
 
 def command_of(value: Any) -> tuple[str, ...]:
-    """A command on each host as a list of words, which no shell reads."""
+    """Return the words of a command that is run on each host, which no shell reads."""
     if value in (None, "", []):
         return ()
     listed = list_of(value)
@@ -149,7 +156,7 @@ def command_of(value: Any) -> tuple[str, ...]:
 
 
 def list_of(value: Any) -> Any:
-    """A list in brackets that was written as text; another value as it is."""
+    """Parse a list in brackets that was written as text. Return any other value as it is."""
     return waves.listed(value) if isinstance(value, str) and value.strip().startswith("[") else value
 
 
@@ -161,7 +168,7 @@ WRITTEN = {"host_timeout": "600, which is in seconds", "plugin_wait": "90, which
 
 
 def number(name: str, value: Any) -> int:
-    """A whole number that may have been written as text."""
+    """Return a whole number, which may have been written as text. Raise PlanError for any other value."""
     text = str(value).strip()
     if isinstance(value, bool) or not text.isascii() or not text.isdigit():
         why = "it is less than 0" if re.fullmatch(r"-\d+", text) else "it is no whole number"

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where reports and events go: an address, or a command of the user's. Judged before any host is looked at."""
+"""Read the setting of a sink for reports and events: an address, or a command of the user's.
+
+It is read before any look at a host.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ COMMAND_SECONDS = 300  # that a command of the user's may take, on the controlle
 
 
 def parsed(setting: str, value: Any, *, file: bool = False) -> tuple[str, ...]:
-    """An address as one word, a command as its words, a file behind the word FILE, () for nothing. file: whether it may be one."""
+    """Return an address as one word, a command as its words, a file behind the word FILE, () for an empty value.
+
+    file: whether the sink may be a file. Raise PlanError for any other value.
+    """
     if value in (None, "", []):
         return ()
     example = f"{setting}: https://..., or a list of words, [/usr/local/bin/{setting.rpartition('_')[2]}, fleet]"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waves of a rollout, and the batches that they are cut into so that never too many hosts of a group are out of service at once."""
+"""Cut a rollout into waves, and waves into batches, so that never too many hosts of a group are out of service at once."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ EXAMPLE = '[1, "10%", "50%", "100%"]'
 
 @dc.dataclass(frozen=True)
 class Amount:
-    """A number of hosts, or a percentage of some."""
+    """A number of hosts, or a percentage of them."""
 
     number: float
     percent: bool
 
     def of(self, total: int, *, up: bool = False) -> int:
-        """Rounded down, or up. The small addend keeps 7% of 100 from being 6.999..., or 7.000...1 from being 8."""
+        """Return the number of hosts of `total`, rounded down, or up.
+
+        The small addend keeps 7% of 100 from being 6.999..., or 7.000...1 from being 8.
+        """
         if not self.percent:
             return int(self.number)
         exact = self.number * total / 100
@@ -52,7 +55,10 @@ def amount(setting: str, value: Any, example: str = "2, or 10%") -> Amount:
 
 
 def parsed(setting: str, value: Any) -> tuple[Amount, ...]:
-    """A list, or the same as text: `1,10%,50%,100%` is what a survey gives, and a list in JSON is what -e gives."""
+    """Parse the sizes of waves, from a list or from text. Raise PlanError for none, or for one that is 0.
+
+    A survey gives text as `1,10%,50%,100%`, and -e gives a list in JSON.
+    """
     step = f"Write it as {setting}: {EXAMPLE}"
     parts = listed(value)
     if not parts:
@@ -65,7 +71,7 @@ def parsed(setting: str, value: Any) -> tuple[Amount, ...]:
 
 
 def listed(value: Any) -> list[Any]:
-    """A list that may have been written as text."""
+    """Return a list, which may have been written as text."""
     if not isinstance(value, str):
         return list(value) if isinstance(value, list | tuple) else [value]
     text = value.strip()
@@ -80,7 +86,10 @@ def listed(value: Any) -> list[Any]:
 
 
 def cut(hosts: Sequence[str], sizes: Sequence[Amount]) -> list[list[str]]:
-    """Hosts in waves. The last size repeats; a percentage is one of all hosts that have something to do, and at least one host."""
+    """Cut the hosts into waves. The last size repeats.
+
+    A percentage is one of all hosts that have something to do, and at least one host.
+    """
     found, rest, n = [], list(hosts), 0
     while rest:
         size = max(1, sizes[min(n, len(sizes) - 1)].of(len(hosts)))
@@ -91,7 +100,7 @@ def cut(hosts: Sequence[str], sizes: Sequence[Amount]) -> list[list[str]]:
 
 @dc.dataclass(frozen=True)
 class Limit:
-    """How many hosts of each group may be out of service at once. groups: host -> the groups that it is in."""
+    """The number of hosts of each group that may be out of service at once. groups: host -> the groups that it is in."""
 
     groups: Mapping[str, Sequence[str]]
     allowed: Mapping[str, int]  # group -> hosts; a group that is not there has no limit
@@ -100,9 +109,10 @@ class Limit:
 def limit(
     most: Amount | None, groups: Mapping[str, Sequence[str]], drained: frozenset[str], single: Mapping[str, Sequence[str]] | None = None
 ) -> Limit:
-    """One rule per group, of all its hosts in this run; at least one host. Without a setting, one of the hosts that are drained.
+    """Build the limit of each group, of all its hosts in this run; it allows at least one host.
 
-    single: host -> groups of which one host each may be changed at once, whatever the setting.
+    Without the setting (`most` is None), one of the hosts that are drained may be out of service in
+    each group. single: host -> groups whose hosts are changed one at a time, whatever the setting.
     """
     if most is not None:
         sizes = Counter(group for of_one in groups.values() for group in of_one)
@@ -117,7 +127,10 @@ def limit(
 
 
 def batches(wave: Sequence[str], limits: Limit) -> list[list[str]]:
-    """A wave in batches within the limits, each as large as they allow, in the order of the wave."""
+    """Cut a wave into batches within the limits, in the order of the wave.
+
+    Each host goes into the first batch with room for it.
+    """
     found: list[list[str]] = []
     counts: list[Counter[str]] = []
     # A host's first possible batch is that after its fullest group's last full one, so each is placed in one look at its groups.

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Maintenance windows: `Mo-Fr 20:00-04:00 Europe/Berlin`. A batch starts only within one; what has started is finished."""
+"""Handle maintenance windows: `Mo-Fr 20:00-04:00 Europe/Berlin`.
+
+A batch starts only within one; what has started is finished.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ EXAMPLE = "Mo-Fr 20:00-04:00 Europe/Berlin"
 
 @dc.dataclass(frozen=True)
 class Window:
-    """days: on which it opens, 0 is Monday; minutes of the day. One that ends before it begins goes on after midnight."""
+    """A time in the week. A window that ends before it begins goes on after midnight.
+
+    days: on which it opens, 0 is Monday. start, end: minutes of the day.
+    """
 
     days: frozenset[int]
     start: int
@@ -30,14 +36,14 @@ class Window:
     text: str
 
     def holds(self, weekday: int, minute: int) -> bool:
-        """Whether a moment of the zone's own clock lies within."""
+        """Tell whether a moment of the zone's own clock lies within."""
         if self.start < self.end:
             return weekday in self.days and self.start <= minute < self.end
         return (weekday in self.days and minute >= self.start) or ((weekday - 1) % 7 in self.days and minute < self.end)
 
 
 def parsed(setting: str, value: Any) -> tuple[Window, ...]:
-    """One window, or a list of them, as text with semicolons or as a list."""
+    """Parse one window or several, from text with semicolons or from a list. Return () for none."""
     if value in (None, "", []):
         return ()
     texts = [str(v) for v in value] if isinstance(value, list | tuple) else str(value).split(";")
@@ -80,17 +86,20 @@ def days(setting: str, text: str, said: str) -> frozenset[int]:
 
 
 def is_open(windows: Sequence[Window], now: Mapping[str, tuple[int, int]]) -> bool:
-    """now: zone -> (weekday, minute of the day) there. Without a window it is always open."""
+    """Tell whether a window is open now. Without a window the answer is always yes.
+
+    now: zone -> (weekday, minute of the day) there.
+    """
     return not windows or any(w.holds(*now[w.zone]) for w in windows)
 
 
 def opens(windows: Sequence[Window], now: Mapping[str, tuple[int, int]]) -> str:
-    """When the first of closed windows opens, by its zone's own clock: `Mo 20:00 Europe/Berlin`."""
+    """Return the time when the first of closed windows opens, by its zone's own clock: `Mo 20:00 Europe/Berlin`."""
     _wait, first = min(((wait(w, *now[w.zone]), w) for w in windows), key=lambda found: found[0])
     day = DAYS[(now[first.zone][0] + (now[first.zone][1] + wait(first, *now[first.zone])) // MINUTES) % 7].capitalize()
     return f"{day} {first.start // 60:02}:{first.start % 60:02} {first.zone}"
 
 
 def wait(window: Window, weekday: int, minute_: int) -> int:
-    """Minutes until a window opens the next time."""
+    """Return the minutes until a window opens the next time."""
     return min(gap for day in window.days if (gap := ((day - weekday) * MINUTES + window.start - minute_) % (7 * MINUTES) or 7 * MINUTES))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What runs on a host, as far as a drain needs to know: who gives it work, and which work a change would end."""
+"""Find what runs on a host, as far as a drain needs to know: who gives it work, and which work a change would end."""
 
 from __future__ import annotations
 
@@ -32,12 +32,15 @@ HOLDERS = queries.holders("GPUs", GPU_NODES, queries.WATCHERS)
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """Nothing runs in a directory tree."""
+    """Return the questions to a running host. Nothing runs in a directory tree, so it is asked nothing."""
     return [queries.units([SLURM_UNIT]), HOLDERS, CLUSTER] if policy.root == "/" else []
 
 
 def gpu_processes(obs: Observation) -> list[str]:
-    """What could not be looked at may be work, and is in the list as what it is: not known (`drain.UNKNOWN`)."""
+    """List the processes that use the GPUs.
+
+    Processes that could not be looked at may be work. So the list names them as not known (`drain.UNKNOWN`).
+    """
     answer = obs.attempt(HOLDERS)
     if "error" in answer:
         return [f"unknown: {answer['error'].get('message') or 'the look failed'}"]
@@ -49,7 +52,10 @@ def gpu_processes(obs: Observation) -> list[str]:
 
 
 def cluster(obs: Observation) -> str:
-    """The name of the Kubernetes cluster by its CA; '' where there is none, or none that can be read: such hosts count together."""
+    """Return the name of the Kubernetes cluster by its CA, '' if there is no CA that can be read.
+
+    Hosts with '' count together.
+    """
     digest = str(obs.attempt(CLUSTER).get("sha256") or "")
     return f"ca-{digest[:12]}" if DIGEST.fullmatch(digest) else ""
 
