@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A catalogue of images: which there are, and what each needs. docs/image-catalogue.schema.json describes the same.
+"""Read a catalogue of images: which there are, and what each needs. docs/image-catalogue.schema.json describes the same.
 
-Everything in it is judged before any host is looked at: unknown fields, and what no host can satisfy.
+The catalogue is judged before any host is looked at. Unknown fields, and what no host can satisfy, are errors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SET_CUDA = "Set requires.cuda to the CUDA of the image"
 
 
 def parsed(document: Document, targets: cpu.Targets) -> tuple[Image, ...]:
-    """The images of a catalogue. PlanError with file and line for the first thing that is wrong."""
+    """Return the images of a catalogue. Raise PlanError with file and line for the first error."""
     top = _table(document, (), document.data, TOP)
     if top.get("schema") != SCHEMA:
         raise document.wrong(("schema",), f"this release reads schema {SCHEMA}", f"Write schema: {SCHEMA}")
@@ -192,7 +192,10 @@ Fault = tuple[tuple[str, ...], str, str]  # where below the image, what is wrong
 
 
 def _require_possible(document: Document, path: Path, image: Image) -> None:
-    """What no host can satisfy is a mistake of the catalogue's, and would look like one of the hosts'."""
+    """Raise PlanError for what no host can satisfy.
+
+    It is a mistake in the catalogue, and would look like one of the hosts.
+    """
     for below, what, step in (*_cpu_faults(image.requires), *_driver_faults(image), *_cuda_faults(image), *_name_faults(image)):
         raise document.wrong((*path, *below), what, step)
 
@@ -262,7 +265,7 @@ def _matching(document: Document, path: Path, table: Mapping[str, Any], key: str
 
 
 def _parts(key: str, text: str, pattern: re.Pattern[str]) -> list[tuple[str, Callable[[str], Any]]]:
-    """A reference may have its digest behind an @."""
+    """Split text into parts, each with the check of its form. A reference may have its digest behind an @."""
     if not text:
         return []
     before, at, digest = text.partition("@") if key == "image" else (text, "", "")
@@ -284,7 +287,10 @@ def _bool(document: Document, path: Path, table: Mapping[str, Any], key: str) ->
 
 
 def expanded(image: Image, tags: Iterable[str]) -> tuple[Image, ...]:
-    """An entry with a pattern as one entry for each tag that matches, by the name of the entry and the tag."""
+    """Expand an entry with a pattern to one entry for each tag that matches, named by the entry and the tag.
+
+    Raise PlanError if no tag or more than MOST_TAGS tags match.
+    """
     found = [tag for tag in sorted(set(tags)) if fnmatch.fnmatchcase(tag, image.tags)]
     if not found:
         raise PlanError(f"no tag is {image.tags}", where=image.reference, next="Correct tags in the catalogue")
@@ -301,7 +307,10 @@ def _named(image: Image, tag: str) -> str:
 
 
 def require_names(images: Iterable[Image]) -> None:
-    """What a pattern stands for may have the name of another entry."""
+    """Raise PlanError if two images have one name.
+
+    An image that a pattern stands for may have the name of another entry.
+    """
     seen: set[str] = set()
     for image in images:
         if image.name in seen:

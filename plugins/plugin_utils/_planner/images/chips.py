@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPUs by PCI device id: the chip, and with it the compute capability; and what a GPU's name tells where NVML is not asked."""
+"""Identify GPUs by PCI device id (the chip and its compute capability), and read a GPU's name if NVML is not asked."""
 
 from __future__ import annotations
 
@@ -112,18 +112,21 @@ SIZES: Mapping[str, int] = {
 
 
 def compute_capability(device: int) -> dotted.Numbers | None:
-    """Of a PCI device id of NVIDIA's."""
+    """Return the compute capability for a PCI device id of NVIDIA, None for an unknown id."""
     return next((dotted.known(cc) for first, last, _chip, cc in CHIPS if first <= device <= last), None)
 
 
 def brands(model: str) -> tuple[str, ...]:
-    """The brands that NVML may give a GPU of this name, () where the name is not known."""
+    """Return the brands that NVML may give a GPU of this name, () for an empty name."""
     name = short(model)
     return next((found for beginning, found in BRANDS if name.startswith(beginning)), ()) if name else ()
 
 
 def serves_forward(model: str) -> bool | None:
-    """Whether the image's own libcuda may take the place of the host's on this GPU; None where that depends on a certification."""
+    """Tell whether the image's own libcuda may take the place of the host's on this GPU.
+
+    Return None if that depends on a certification, or the name is empty.
+    """
     name = short(model)
     if not name or name.startswith(WORKSTATION):
         return None
@@ -131,7 +134,10 @@ def serves_forward(model: str) -> bool | None:
 
 
 def memory(model: str) -> int | None:
-    """MiB by a GPU's name, which has it where a product is sold with several sizes; None where nothing is known."""
+    """Return the memory in MiB by a GPU's name, None if it is not known.
+
+    The name has the size if a product is sold with several sizes.
+    """
     found = MEMORY.search(model)
     size = int(found[1]) if found else SIZES.get(short(model))
     return size * 10**9 >> 20 if size else None
@@ -142,5 +148,5 @@ def short(model: str) -> str:
 
 
 def overlapping(blocks: Sequence[tuple[int, int, str, str]] = CHIPS) -> list[str]:
-    """Chips whose blocks are not in order, or have ids in common with the one before."""
+    """List the chips whose blocks are not in order, or share ids with the block before."""
     return [after[2] for before, after in zip(blocks, blocks[1:], strict=False) if after[0] <= before[1] or after[1] < after[0]]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which image of a catalogue a host gets, what has to be set for it, and why it gets none of the others."""
+"""Choose the image of a catalogue for a host, with what has to be set for it and the reasons against the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ranks = tuple[tuple[str, Any], ...]
 
 @dc.dataclass(frozen=True)
 class Choice:
-    """Of one host, or of one of its GPUs. ranked: the images that fit, best first."""
+    """The images for one host, or for one of its GPUs. ranked: those that fit, best first."""
 
     gpus: tuple[facts.Gpu, ...]
     ranked: tuple[fit.Fit, ...]
@@ -43,7 +43,7 @@ def chosen(images: Sequence[Image], host: facts.Host, gpus: Sequence[facts.Gpu],
 
 
 def ranks(found: fit.Fit, targets: cpu.Targets) -> Ranks:
-    """What images that fit are ordered by, the most important first; the smaller value is the better one."""
+    """Return the criteria that order images that fit, the most important first. A smaller value is better."""
     wanted = found.image.requires
     newest = tuple(-n for n in (*(wanted.cuda or ()), 0, 0, 0)[:3])
     return (
@@ -57,7 +57,7 @@ def ranks(found: fit.Fit, targets: cpu.Targets) -> Ranks:
 
 
 def second(best: fit.Fit, other: fit.Fit, targets: cpu.Targets) -> str:
-    """Why an image that fits is not the one."""
+    """Explain why an image that fits is not chosen."""
     pairs = zip(ranks(best, targets), ranks(other, targets), strict=True)
     why = next((name for (name, first), (_name, value) in pairs if first != value), "it is the same")
     return f"it fits, and {best.image.name} is preferred: {why}"
@@ -67,7 +67,7 @@ def second(best: fit.Fit, other: fit.Fit, targets: cpu.Targets) -> str:
 
 
 def result(images: Sequence[Image], host: facts.Host, across: Across, targets: cpu.Targets) -> dict[str, Any]:
-    """As a module and a filter return it."""
+    """Return the choices in the form in which a module and a filter return them."""
     found = choices(images, host, across, targets)
     each = [as_result(choice, host, targets) for choice in found]
     return {"fits": all(choice.chosen for choice in found), "choices": each, "problem": problem(found)}
@@ -106,7 +106,7 @@ def described(found: fit.Fit) -> dict[str, Any]:
 
 
 def pinned(image: Image) -> str:
-    """The reference by digest, without a tag, which an engine would not read beside one."""
+    """Return the reference by digest if there is one, without a tag, which an engine would not read beside a digest."""
     if not image.digest:
         return image.reference
     head, slash, last = image.reference.rpartition("/")
@@ -120,7 +120,10 @@ NODES_ALONE = (
 
 
 def set_for(found: fit.Fit, engine: facts.Engine) -> dict[str, Any]:
-    """What a container of this image needs with this engine: variables, how devices are handed in, what a person has to see to."""
+    """Return what a container of this image needs with this engine.
+
+    It has the variables, how devices are handed in, and notes on what a person has to do.
+    """
     legacy = engine.injection in facts.LEGACY
     environment: dict[str, str] = {}
     notes = []
@@ -138,7 +141,10 @@ def set_for(found: fit.Fit, engine: facts.Engine) -> dict[str, Any]:
 
 
 def problem(found: Sequence[Choice]) -> str:
-    """'' where every choice found an image; else the nearest one, of the first that did not."""
+    """Return '' if every choice found an image.
+
+    Else name the image nearest to fitting, for the first choice that found none.
+    """
     empty = next((choice for choice in found if not choice.chosen), None)
     if empty is None:
         return ""

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host's CPU runs: its level by the flags of /proc/cpuinfo, and its microarchitectures where archspec's data are at hand."""
+"""Find what a host's CPU runs: its level by the flags of /proc/cpuinfo, and its microarchitectures by archspec.
+
+The latter are known only if archspec's data are at hand.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ ARCHITECTURES: Mapping[str, str] = {"amd64": "x86_64", "x86_64": "x86_64", "arm6
 
 @dc.dataclass(frozen=True)
 class Target:
-    """A microarchitecture as archspec has it: what it needs of the CPU, and which others it can stand in for."""
+    """A microarchitecture as archspec describes it: what it needs of the CPU, and which others it can stand in for."""
 
     vendor: str  # `generic` for those of any vendor
     features: frozenset[str]
@@ -49,7 +52,7 @@ Targets = Mapping[str, Target]
 
 @dc.dataclass(frozen=True)
 class Cpu:
-    """names: the microarchitectures whose code runs here. None for what is not known."""
+    """A host's CPU. names: the microarchitectures whose code runs here. None and '' stand for what is not known."""
 
     architecture: str = ""
     flags: frozenset[str] | None = None
@@ -58,21 +61,22 @@ class Cpu:
 
 
 def needs(level: str) -> frozenset[str]:
-    """All flags of a level, which are those of the levels below it, too."""
+    """Return all flags of a level, including those of the levels below it."""
     names = list(LEVELS)
     return frozenset().union(*(LEVELS[name] for name in names[: names.index(level) + 1]))
 
 
 def level(flags: Iterable[str]) -> str:
-    """The highest level whose flags are all there, '' for a CPU without any."""
+    """Return the highest level whose flags are all there, '' if the CPU has none."""
     have = frozenset(flags)
     return next((name for name in reversed(list(LEVELS)) if needs(name) <= have), "")
 
 
 def names(architecture: str, vendor: str, flags: Iterable[str], targets: Targets) -> frozenset[str] | None:
-    """The microarchitectures that a CPU can stand in for: of its family, of its vendor or of any, with no feature that it lacks.
+    """List the microarchitectures that a CPU can stand in for, compared as archspec does (archspec/cpu/detect.py).
 
-    As archspec compares them (archspec/cpu/detect.py). None where flags do not tell, as on POWER, or the vendor is not known.
+    They are of its family, of its vendor or of any, and need no feature that the CPU lacks. Return
+    None if there are no targets, if flags do not tell, as on POWER, or if the vendor is not known.
     """
     if not targets or not vendor or architecture not in (LEVEL_ARCHITECTURE, ARM):
         return None
@@ -88,7 +92,7 @@ def names(architecture: str, vendor: str, flags: Iterable[str], targets: Targets
 
 
 def of(architecture: str, vendor: str, flags: frozenset[str] | None, level_: str, names_: frozenset[str] | None, targets: Targets) -> Cpu:
-    """A CPU: what is given counts, else what follows from its flags."""
+    """Build a CPU. Given values count before those that follow from its flags."""
     machine = ARCHITECTURES.get(architecture, architecture)
     if flags is None:
         return Cpu(machine, None, level_, names_)
@@ -97,12 +101,15 @@ def of(architecture: str, vendor: str, flags: frozenset[str] | None, level_: str
 
 
 def lacking(level_: str, flags: frozenset[str] | None) -> list[str]:
-    """The flags that a level needs and this CPU has not."""
+    """List the flags that a level needs and this CPU lacks. Return [] if the flags are not known."""
     return sorted(needs(level_) - flags) if flags is not None else []
 
 
 def weight(level_: str, march: str, targets: Targets) -> int:
-    """How specific code for a level and a microarchitecture is: the number of features that it needs, counted as archspec does."""
+    """Rate how specific code for a level and a microarchitecture is.
+
+    The rate is the number of features that the code needs, counted as archspec does.
+    """
     named = {name: targets[name].features for name in (level_.replace("-", "_"), march) if name in targets}
     if march and march not in named:
         return NAMED

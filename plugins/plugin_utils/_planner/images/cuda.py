@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Drivers and the CUDA that they bring, as NVIDIA's release notes have it."""
+"""Map drivers to the CUDA that they bring, by NVIDIA's release notes."""
 
 from __future__ import annotations
 
@@ -56,18 +56,21 @@ FLOORS: dict[int, str] = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 
 
 def of_driver(driver: dotted.Numbers) -> dotted.Numbers | None:
-    """The newest CUDA that this driver brings at least; None for one from before the table."""
+    """Return the newest CUDA that this driver is known to bring, None for a driver from before the table."""
     found = [dotted.known(cuda) for cuda, first in TOOLKITS if driver >= dotted.known(first)]
     return found[-1] if found else None
 
 
 def first_driver(cuda: dotted.Numbers) -> str:
-    """The first driver that brings this CUDA, '' where the table has none."""
+    """Return the first driver that brings this CUDA, '' if the table has none."""
     return next((first for known, first in TOOLKITS if dotted.known(known) >= cuda), "")
 
 
 def supports(wanted: dotted.Numbers, driver: dotted.Numbers, brings: dotted.Numbers, compat: tuple[int, ...] = ()) -> tuple[Support, ...]:
-    """The ways in which an image of this CUDA runs with a driver, best first. compat: driver branches that its own libcuda serves."""
+    """List the ways in which an image of this CUDA runs with a driver, best first. () if there is none.
+
+    compat: the driver branches that the image's own libcuda serves.
+    """
     if brings >= wanted:
         return ("native",)
     floor = FLOORS.get(wanted[0])

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The OCI distribution API as values: names, challenges, credentials and what its documents say. What asks it is the action `registry`.
+"""Handle the OCI distribution API as values: names, challenges, credentials and documents.
 
-https://github.com/opencontainers/distribution-spec/blob/main/spec.md; names as Docker completes them
-(https://github.com/distribution/reference); credentials as containers-auth.json(5) finds them.
+The action `registry` sends the requests.
+https://github.com/opencontainers/distribution-spec/blob/main/spec.md; names as Docker completes
+them (https://github.com/distribution/reference); credentials as containers-auth.json(5) finds them.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ PARAMETER = re.compile(r'\b(\w{1,40})="([^"\\]{0,2000})"')
 
 
 class Odd(ValueError):
-    """A sentence about an answer that is none of a registry's."""
+    """An error with a sentence about an answer that a registry would not give."""
 
 
 @dc.dataclass(frozen=True)
 class Reference:
-    """Where one image is asked for. wanted: a digest or a tag; '' for a repository's tags."""
+    """The place where one image is asked for. wanted: a digest or a tag; '' for a repository's tags."""
 
     registry: str
     repository: str
@@ -67,7 +68,7 @@ class Reference:
 
 @dc.dataclass(frozen=True)
 class Challenge:
-    """What a registry wants before it answers: a name and a password (`basic`), or a token that another address gives (`bearer`)."""
+    """The demand of a registry before it answers: a name and a password (`basic`), or a token from another address (`bearer`)."""
 
     kind: str
     realm: str = ""
@@ -76,7 +77,10 @@ class Challenge:
 
 
 def reference(name: str, digest: str = "") -> Reference | None:
-    """`cuda:12.4`, `registry.example.org:5000/team/app:1`; a digest counts before the tag. None for what names no image."""
+    """Parse a name as `cuda:12.4` or `registry.example.org:5000/team/app:1`. A digest counts before the tag.
+
+    Return None if the text cannot name an image.
+    """
     first, slash, rest = name.partition("/")
     registry, path = (first, rest) if slash and (set(first) & set(".:") or first == "localhost") else (HUB, name)
     path, _colon, tag = path.partition(":")
@@ -89,7 +93,7 @@ def reference(name: str, digest: str = "") -> Reference | None:
 
 
 def challenge(header: str) -> Challenge | None:
-    """The first of the two kinds that a `WWW-Authenticate` names."""
+    """Parse the kind of challenge that a `WWW-Authenticate` header begins with, None for any other kind."""
     kind = header.strip().partition(" ")[0].lower()
     found = dict(PARAMETER.findall(header))
     if kind == "basic":
@@ -100,7 +104,10 @@ def challenge(header: str) -> Challenge | None:
 
 
 def credentials(auths: Any, of: Reference) -> str:
-    """The base64 of `name:password` for an image: the entry for the longest part of its name, '' where there is none."""
+    """Return the base64 of `name:password` for an image, '' if there is none.
+
+    The entry for the longest part of the image's name counts.
+    """
     table = auths.get("auths") if isinstance(auths, Mapping) else None
     if not isinstance(table, Mapping):
         return ""
@@ -122,7 +129,10 @@ def keys(of: Reference) -> Iterator[str]:
 
 
 def bare(key: str) -> str:
-    """Docker's own file has addresses: https://index.docker.io/v1/."""
+    """Return a key of an auth file without scheme and API version.
+
+    Docker's own file has addresses: https://index.docker.io/v1/.
+    """
     without = key.partition("://")[2] or key
     return without.removesuffix("/").removesuffix("/v1").removesuffix("/v2").removesuffix("/")
 
@@ -149,7 +159,10 @@ def is_index(data: Any) -> bool:
 
 
 def members(index: Mapping[str, Any]) -> list[tuple[str, tuple[str, str]]]:
-    """Digest and platform of the images of an index. What is for no known system (an attestation, say) is none of them."""
+    """List the digest and platform of each image of an index. Raise Odd if none is for Linux.
+
+    An entry for an unknown system, as an attestation, is left out.
+    """
     found = []
     for entry in index["manifests"]:
         own = entry.get("platform") if isinstance(entry, Mapping) else None
@@ -170,14 +183,17 @@ def config_digest(manifest: Any) -> str:
 
 
 def said(digest: str, config: Any, platforms: list[tuple[str, str]]) -> inspected.Inspected:
-    """What an image says: its configuration, the digest by which it was found, and the platforms of its index."""
+    """Build the description of an image: its configuration, the digest by which it was found, and the platforms of its index."""
     found = inspected.described(config)
     architectures, level = inspected.platforms(platforms) if platforms else (found.architectures, found.level)
     return dc.replace(found, digest=digest, architectures=architectures, level=level)
 
 
 def tags(data: Any) -> list[str]:
-    """Of one page of a repository's list; a repository without any has null."""
+    """List the tags of one page of a repository's list.
+
+    A repository without tags has null. Raise Odd for anything else.
+    """
     found = data.get("tags") if isinstance(data, Mapping) else ()
     if found is None:
         return []
@@ -187,7 +203,10 @@ def tags(data: Any) -> list[str]:
 
 
 def following(link: str, repository: str) -> str:
-    """The next page by a `Link` header, '' where there is none. Only a page of the same list is one."""
+    """Return the path of the next page by a `Link` header, '' if there is none.
+
+    Raise Odd for a page of another list.
+    """
     found = NEXT.match(link.strip())
     if not found:
         return ""

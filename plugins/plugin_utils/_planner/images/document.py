@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""YAML with the line of every value, for files that people write: a mistake is said with its place."""
+"""Read YAML with the line of every value, so that an error about a file can name the place."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ Path = yaml_text.Path
 
 @dc.dataclass(frozen=True)
 class Document:
-    """A document's data, and the line in which each of its values stands. where: its file, '' for a value of a variable."""
+    """A document's data, and the line of each of its values. where: its file, '' for a value of a variable."""
 
     data: Any
     where: str = ""
     lines: Mapping[Path, int] = dc.field(default_factory=dict)
 
     def wrong(self, path: Path, what: str, step: str) -> PlanError:
-        """An error about one of its values, with its line, or that of the nearest value around it."""
+        """Build an error about one of the values, with its line, or that of the nearest value around it."""
         line = next((self.lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self.lines), None)
         named = shown(path)
         return PlanError(f"{named}: {what}" if named else what, where=self.where or "catalogue", next=step, line=line)
 
 
 def read(text: str, where: str) -> Document:
-    """Read a file's text. Raises PlanError with the line and the cause where it is not YAML, or more than is read (yaml_text)."""
+    """Read a file's text.
+
+    Raise PlanError with line and cause for text that is not YAML, or exceeds the limits (yaml_text).
+    """
     try:
         data, lines = yaml_text.read_lines(text)
     except yaml_text.TooLarge as error:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one host offers to images: its driver, its GPUs, its CPU. None, () and '' stand for what is not known, which satisfies nothing."""
+"""Describe what one host offers to images: its driver, its GPUs, its CPU.
+
+None, () and '' stand for what is not known, which satisfies nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ LEGACY = ("legacy", "oci-hook")  # the ways in which nvidia-container-cli starts
 
 @dc.dataclass(frozen=True)
 class Gpu:
-    """name: how a person finds it. memory: MiB. mig: whether containers get parts of it."""
+    """A GPU of a host. name: the name by which a person finds it. memory: MiB. mig: whether containers get parts of it."""
 
     name: str
     model: str = ""
@@ -33,7 +36,7 @@ class Gpu:
 
 @dc.dataclass(frozen=True)
 class Engine:
-    """injection: as decided for this engine, '' where it is not known."""
+    """A container engine of a host. injection: as decided for this engine, '' if it is not known."""
 
     name: str
     injection: str = ""
@@ -53,14 +56,14 @@ class Host:
         return dotted.parse(self.driver)
 
     def subjects(self, gpus: Sequence[Gpu]) -> list[nvidia_require.Subject]:
-        """What the legacy runtime holds an image's NVIDIA_REQUIRE_* against, for each GPU that a container sees."""
+        """List what the legacy runtime compares an image's NVIDIA_REQUIRE_* with, for each GPU that a container sees."""
         brings = dotted.written(self.cuda) if self.cuda else ""
         own = [nvidia_require.Subject(brings, self.driver, dotted.written(g.capability) if g.capability else "", g.brands) for g in gpus]
         return own or [nvidia_require.Subject(brings, self.driver)]
 
 
 def given(host: Host) -> dict[str, Any]:
-    """The same facts as a user would give them."""
+    """Return the facts in the form in which a user gives them."""
     named = [
         {
             "name": gpu.name,
@@ -96,7 +99,7 @@ OF_ENGINE = frozenset({"engine", "injection"})
 
 
 def parsed(given: Any, targets: cpu.Targets) -> Host:
-    """Facts that a user gives. PlanError with a sentence where they are none."""
+    """Parse facts that a user gives. Raise PlanError for the first one that is wrong."""
     table = _table(given, "facts", TOP)
     driver = _text(table, "driver", "facts")
     release = _version(table, "driver", "facts")
@@ -153,7 +156,7 @@ def _memory(table: Mapping[str, Any], where: str) -> int:
 
 
 def is_device(text: str) -> bool:
-    """Whether this is a PCI device id, as sysfs writes one."""
+    """Tell whether the text is a PCI device id, as sysfs writes one."""
     digits = text.lower().removeprefix("0x")
     return 0 < len(digits) <= 4 and not set(digits) - set("0123456789abcdef")
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether one image runs on one host, with all reasons where it does not. What is not known satisfies nothing."""
+"""Judge whether one image runs on one host, with all reasons against it. What is not known satisfies nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ NO_DRIVER = "no driver is known on this host"
 
 @dc.dataclass(frozen=True)
 class Fit:
-    """How an image fits. code: that of the GPU which it suits worst. way: how its CUDA is served, '' where it names none."""
+    """The fit of an image on a host.
+
+    code: the kind of code for the GPU that the image suits worst. way: how its CUDA is served, '' if it names none.
+    """
 
     image: Image
     reasons: tuple[str, ...] = ()
@@ -30,7 +33,7 @@ class Fit:
 
 
 def judged(image: Image, host: facts.Host, gpus: Sequence[facts.Gpu]) -> Fit:
-    """An image against a host, for containers that see these GPUs."""
+    """Judge an image on a host, for containers that see these GPUs."""
     own = nvidia_require.judged(dict(image.environment), host.subjects(gpus))
     reasons = [reason for check in CHECKS for reason in check(image, host)]
     reasons += [reason for gpu in gpus for reason in _gpu(image, gpu)]
@@ -91,7 +94,10 @@ def _driver(image: Image, host: facts.Host) -> list[str]:
 
 
 def _exact(image: Image, host: facts.Host) -> list[str]:
-    """The kernel module refuses a user-space driver of another version (`API mismatch` in its log)."""
+    """List the reason if the image brings a user-space driver of another version.
+
+    The kernel module refuses such a driver (`API mismatch` in its log).
+    """
     wanted = image.requires.exact_driver
     if not wanted or host.driver == wanted:
         return []
@@ -118,7 +124,7 @@ def _gpu(image: Image, gpu: facts.Gpu) -> list[str]:
 
 
 def _ways(image: Image, host: facts.Host) -> tuple[str, ...]:
-    """How the image's CUDA can be served, best first. ('',) for one that names none, () where it cannot be."""
+    """List the ways to serve the image's CUDA, best first. ('',) if the image names no CUDA, () if there is no way."""
     if image.requires.cuda is None:
         return ("",)
     if host.release is None or host.cuda is None:
@@ -140,7 +146,7 @@ def _no_cuda(image: Image, host: facts.Host) -> str:
 
 
 def _code(image: Image, gpus: Sequence[facts.Gpu], way: str) -> tuple[Code, tuple[str, ...]]:
-    """The code that runs on the GPU which the image suits worst, and what is wrong on which GPU."""
+    """Return the code that runs on the GPU that the image suits worst, and what is wrong with each GPU."""
     wrong = [reason for gpu in gpus for reason in _forward(gpu)] if way == "forward" else []
     compute = image.requires.compute
     if compute is None:

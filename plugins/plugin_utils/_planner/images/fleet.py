@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The choice of a whole fleet: the table, the matrix of hosts and images, few images for all hosts, and labels for Kubernetes."""
+"""Show the choices of a whole fleet: the table, the matrix, a few images for all hosts, and labels for Kubernetes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMAND = "kubectl apply --server-side --field-manager=gpufleet.nvidia.images -f
 
 
 def lines(results: outcomes.Results, width: int) -> list[str]:
-    """Hosts without an image come first."""
+    """Build the lines of the table and the counts. Hosts without an image come first."""
     found = {host: row(result) for host, result in results.items()}
     order = sorted(found, key=lambda host: (found[host][3] != NONE and not outcomes.trouble(results[host]), names.natural(host)))
     rows = [(host, found[host]) for host in order]
@@ -78,7 +78,7 @@ def why(chosen: Mapping[str, Any]) -> str:
 
 
 def counts(results: outcomes.Results) -> dict[str, int]:
-    """Count hosts that have an image, that have none, that need none since they have no GPU, and that could not be looked at."""
+    """Count the hosts that have an image, have none, need none since they have no GPU, or could not be looked at."""
     found = dict.fromkeys(("with an image", "without an image", "without a GPU", "not looked at"), 0)
     for result in results.values():
         if outcomes.trouble(result) and not result.get("choices"):
@@ -91,7 +91,7 @@ def counts(results: outcomes.Results) -> dict[str, int]:
 
 
 def problem(results: outcomes.Results) -> str:
-    """Why the run is no success: an image is missing somewhere, or a host could not be looked at."""
+    """Explain why the run is not a success, '' if it is: an image is missing, or a host could not be looked at."""
     found = counts(results)
     said = [f"{found[word]} of {len(results)} hosts {text}" for word, text in SAID.items() if found[word]]
     return f"{' and '.join(said)}; the table has the reasons" if said else ""
@@ -104,7 +104,10 @@ SAID = {"without an image": "get no image", "not looked at": "could not be looke
 
 
 def document(results: outcomes.Results) -> dict[str, Any]:
-    """images.json: of each host its choices and facts, the matrix, and few images that serve all hosts which any image serves."""
+    """Build images.json: the choices and facts of each host, the matrix, and a cover.
+
+    The cover is a small set of images that serve all hosts which any image serves.
+    """
     answers = {host: {key: result.get(key) for key in ("fits", "problem", "choices", "facts")} for host, result in results.items()}
     found = {host: answers[host] for host in sorted(answers, key=names.natural)}
     return {"schema": SCHEMA, "hosts": found, "matrix": matrix(results), "cover": cover(results), "totals": totals(results)}
@@ -115,7 +118,10 @@ def totals(results: outcomes.Results) -> dict[str, int]:
 
 
 def matrix(results: outcomes.Results) -> dict[str, dict[str, str]]:
-    """Image -> host -> chosen, fits or no. Of a host whose GPUs get an image each, the best of them counts."""
+    """Map each image to its hosts, and each host to chosen, fits or no.
+
+    If the GPUs of a host get an image each, the best state counts.
+    """
     found: dict[str, dict[str, str]] = {}
     for host in sorted(results, key=names.natural):
         for choice in results[host].get("choices") or ():
@@ -133,7 +139,10 @@ def states(choice: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def cover(results: outcomes.Results) -> list[str]:
-    """Images of which one at least runs on each host that any of them runs on: the one for most hosts first, and so on."""
+    """List images so that each host that any image runs on can run one of them.
+
+    The image for most hosts comes first, then the one for most of the hosts that are left.
+    """
     runs = {name: {host for host, state in row.items() if state != NOT} for name, row in matrix(results).items()}
     left = set().union(*runs.values()) if runs else set()
     found = []
@@ -148,15 +157,19 @@ def cover(results: outcomes.Results) -> list[str]:
 
 
 def may_be_node(result: Mapping[str, Any]) -> bool:
-    """Of a host on which nothing was decided yet nobody knows, and neither of an engine from a later release."""
+    """Tell whether a host may be a Kubernetes node, by its engines.
+
+    The answer is yes if nothing was decided yet on the host, or an engine is of a later release and not known here.
+    """
     engines = {str(one.get("engine")) for one in (result.get("facts") or {}).get("engines") or ()}
     return not engines or any(name not in traits.TRAITS or traits.of(name).kubernetes for name in engines)
 
 
 def labels(results: outcomes.Results, nodes: Mapping[str, str]) -> str:
-    """A document for each node: which images run there, and which was chosen. nodes: host -> its name in the cluster, if it has one.
+    """Build a document for each node with the images that run there and the one that was chosen.
 
-    Applied, a document of a name that no node has would make one.
+    nodes: host -> its name in the cluster, for each host that has one. Applied, a document with a
+    name that no node has would make a node.
     """
     found: dict[str, dict[str, str]] = {host: {} for host, result in results.items() if result.get("choices") and host in nodes}
     require_own_nodes({host: nodes[host] for host in sorted(found, key=names.natural)})
@@ -174,7 +187,10 @@ def labels(results: outcomes.Results, nodes: Mapping[str, str]) -> str:
 
 
 def require_own_nodes(nodes: Mapping[str, str]) -> None:
-    """Two documents of one node would take each other's labels away."""
+    """Raise PlanError if two hosts have the same node.
+
+    Two documents of one node would take each other's labels away.
+    """
     found: dict[str, str] = {}
     for host, node in nodes.items():
         other = found.setdefault(node, host)
@@ -185,7 +201,7 @@ def require_own_nodes(nodes: Mapping[str, str]) -> None:
 
 
 def affinity(results: outcomes.Results) -> str:
-    """For each image what a pod's `affinity` says, so that it runs where the image does, and best where it was chosen."""
+    """Build the `affinity` of a pod for each image, so that it runs where the image does, and best where it was chosen."""
     documents = [{"image": name, "nodeAffinity": node_affinity(name)} for name in matrix(results)]
     return written(
         documents, ["Copy nodeAffinity to spec.affinity of the pod that runs the image; labels.yml, or that of the cluster, has the labels"]

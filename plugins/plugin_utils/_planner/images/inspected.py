@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an image says of itself: its configuration, as a registry has it, or as tools print it.
+"""Read what an image says of itself: its configuration, as a registry has it, or as tools print it.
 
-Read are `skopeo inspect`, `skopeo inspect --config` and `docker image inspect` (and podman's), and the objects of the OCI image format
-(https://github.com/opencontainers/image-spec), by what is in them. All of it is somebody else's.
+The formats are `skopeo inspect`, `skopeo inspect --config` and `docker image inspect` (and
+podman's), and the objects of the OCI image format (https://github.com/opencontainers/image-spec).
+They are told apart by their content. All of it comes from others.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ LONGEST, MOST = 1 << 14, 1000  # characters of a value, number of variables
 
 
 class Unreadable(ValueError):
-    """A sentence about what is no description of an image."""
+    """An error with a sentence about a value that does not describe an image."""
 
 
 @dc.dataclass(frozen=True)
 class Inspected:
-    """architectures and level: of all platforms for which the image is there. () and '' where it does not say."""
+    """What an image says of itself.
+
+    architectures and level: of all platforms for which the image is there. () and '' stand for what it does not say.
+    """
 
     environment: tuple[tuple[str, str], ...] = ()
     digest: str = ""
@@ -38,13 +42,13 @@ class Inspected:
 
     @property
     def cuda(self) -> dotted.Numbers | None:
-        """The CUDA of `CUDA_VERSION=12.4.1`: 12.4."""
+        """The CUDA of `CUDA_VERSION=12.4.1`: 12.4. None if it is not known."""
         found = VERSION.fullmatch(dict(self.environment).get(nvidia_require.CUDA_VERSION, ""))
         return dotted.parse(found[1]) if found else None
 
 
 def described(data: Any) -> Inspected:
-    """A file that a tool has printed."""
+    """Read the data of a file that a tool has printed. Raise Unreadable if it does not describe one image."""
     one = data[0] if isinstance(data, list) and len(data) == 1 else data
     if not isinstance(one, Mapping):
         raise Unreadable("it describes no single image")
@@ -59,13 +63,19 @@ def described(data: Any) -> Inspected:
 
 
 def platform(value: Mapping[str, Any]) -> tuple[str, str]:
-    """Architecture and variant; a configuration and an index write them small, docker's words begin with a capital."""
+    """Return architecture and variant.
+
+    A configuration and an index write the keys in lower case; docker's begin with a capital.
+    """
     pair = [str(value.get(key) or value.get(key.capitalize()) or "") for key in ("architecture", "variant")]
     return pair[0], pair[1]
 
 
 def platforms(found: list[tuple[str, str]]) -> tuple[tuple[str, ...], str]:
-    """The architectures of an image, and the level that it needs on x86-64: the lowest of its variants (`v2`; none is `v1`)."""
+    """Return the architectures of an image, and the level that it needs on x86-64: the lowest of its variants.
+
+    A variant is `v2`, for example, and none is `v1`. '' stands for `v1` or a level that is not known.
+    """
     own = tuple(dict.fromkeys(cpu.ARCHITECTURES[name] for name, _variant in found if name in cpu.ARCHITECTURES))
     variants = [variant or "v1" for name, variant in found if cpu.ARCHITECTURES.get(name) == cpu.LEVEL_ARCHITECTURE]
     levels = sorted(level for level in (f"x86-64-{variant}" for variant in variants) if level in cpu.LEVELS)
@@ -74,7 +84,10 @@ def platforms(found: list[tuple[str, str]]) -> tuple[tuple[str, ...], str]:
 
 
 def environment(value: Any) -> tuple[tuple[str, str], ...]:
-    """A list of `NAME=value`, or a dictionary. Of a name that stands twice the last one counts, as in a process."""
+    """Parse a list of `NAME=value`, or a dictionary. The last value of a name counts, as in a process.
+
+    Raise Unreadable for any other value, or too large a one.
+    """
     if isinstance(value, Mapping):
         pairs = list(value.items())
     elif isinstance(value, list) and all(isinstance(item, str) for item in value):
@@ -87,7 +100,7 @@ def environment(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def completed(image: Image, said: Inspected) -> Image:
-    """An entry of a catalogue with what the image says of itself. What the catalogue says counts before that."""
+    """Complete an entry of a catalogue with what the image says of itself. The catalogue's own values count first."""
     wanted = image.requires
     architectures = wanted.cpu_arch or said.architectures
     leveled = said.level and cpu.LEVEL_ARCHITECTURE in architectures and not wanted.cpu_march

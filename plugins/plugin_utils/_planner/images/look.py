@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host offers to images, from one look of its own: an ordinary look asks nothing of this."""
+"""Read what a host offers to images, from a look of its own. An ordinary look does not ask these questions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def seen(policy: Policy, obs: Observation, targets: cpu.Targets) -> tuple[facts.Host, str]:
-    """The host, and why its driver serves no image where it does not."""
+    """Return the host, and the reason if its driver serves no image, else ''."""
     found = driver.parse(policy, obs)
     machine = obs.attempt(MACHINE).get("value") or {}
     serves = found.state == "ok"
@@ -47,7 +47,7 @@ def seen(policy: Policy, obs: Observation, targets: cpu.Targets) -> tuple[facts.
 
 
 def has_no_gpu(policy: Policy, obs: Observation) -> bool:
-    """Tell whether it is certain that the host has no GPU, so that an image for one is not missing there."""
+    """Tell whether it is certain that the host has no GPU. Then an image for a GPU is not missing there."""
     found = driver.parse(policy, obs)
     return found.state == "none" and found.platform not in platforms.OWN_MODES
 
@@ -71,13 +71,13 @@ def processor(machine: dict[str, Any], targets: cpu.Targets) -> cpu.Cpu:
 
 
 def library(text: str) -> dotted.Numbers | None:
-    """The version of `glibc 2.36`."""
+    """Parse the version of `glibc 2.36`. Return None for another library."""
     name, _blank, version = text.partition(" ")
     return dotted.parse(version) if name == "glibc" else None
 
 
 def engines(obs: Observation) -> tuple[facts.Engine, ...]:
-    """As this collection has decided on this host; nothing where it never did."""
+    """Return the engines as this collection has decided on this host, () if it never did."""
     found = decision_file.parsed(obs.file(decision_file.DECISION_PATH, OWN_RECORD)).get("engines")
     known = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
     return tuple(facts.Engine(str(entry.get("engine")), str(entry.get("injection") or "")) for entry in known if entry.get("engine"))

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`NVIDIA_REQUIRE_*` of an image as nvidia-container-cli evaluates them before it starts a container.
+"""Evaluate `NVIDIA_REQUIRE_*` of an image as nvidia-container-cli does before it starts a container.
 
-Upstream: libnvidia-container, src/cli/dsl.c (the language) and src/cli/configure.c (what is compared with what);
-nvidia-container-toolkit, internal/config/image/cuda_image.go (which variables count). In a value spaces mean `or`, commas mean `and`, and
-several variables must all hold. Only the legacy mode of the NVIDIA runtime evaluates them: with CDI nobody does.
+Upstream: libnvidia-container, src/cli/dsl.c (the language) and src/cli/configure.c (what is
+compared with what); nvidia-container-toolkit, internal/config/image/cuda_image.go (which variables
+count). In a value spaces mean `or`, commas mean `and`, and several variables must all hold. Only
+the legacy mode of the NVIDIA runtime evaluates them. With CDI they are not evaluated.
 """
 
 from __future__ import annotations
@@ -43,14 +44,15 @@ PROPERTIES = ("cuda", "driver", "arch", "brand")
 
 
 class Invalid(ValueError):
-    """What upstream refuses whatever the host is like: `invalid expression`."""
+    """An error for what upstream refuses on any host: `invalid expression`."""
 
 
 @dc.dataclass(frozen=True)
 class Subject:
-    """What one visible GPU is held against. '' is not known; upstream knows all four wherever there is a GPU.
+    """The values of one visible GPU that conditions are compared with.
 
-    brand: those that NVML may give this GPU, which depends on the driver's release.
+    '' stands for a value that is not known; upstream knows all four for each GPU. brands: those
+    that NVML may give this GPU, which depends on the driver's release.
     """
 
     cuda: str = ""
@@ -61,14 +63,17 @@ class Subject:
 
 @dc.dataclass(frozen=True)
 class Verdict:
-    """met: None where it depends on something that is not known. why: of what is not met, or not known."""
+    """The result of an evaluation.
+
+    met: None if it depends on something that is not known. why: names what is not met, or not known.
+    """
 
     met: bool | None
     why: str = ""
 
 
 def variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The expressions that count, by the variable that has them."""
+    """Return the expressions that count, by the variable that has them."""
     if environment.get(DISABLE, "") in TRUE:
         return {}
     found = {n: v for n, v in environment.items() if n.startswith(PREFIX) and not n.startswith(JETPACK)}
@@ -78,7 +83,7 @@ def variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_legacy_image(version: str) -> str:
-    """An image that names its CUDA and requires nothing needs just that CUDA."""
+    """Build the expression for an image that names its CUDA and requires nothing: it needs just that CUDA."""
     match = SEMVER.fullmatch(version)
     if not match:
         raise Invalid(f"{short(f'{CUDA_VERSION}={version}')} is no version")
@@ -86,9 +91,9 @@ def of_legacy_image(version: str) -> str:
 
 
 def judged(environment: Mapping[str, str], subjects: Sequence[Subject]) -> Verdict:
-    """Whether a container of an image would be started that sees these GPUs. Without any, only the driver counts.
+    """Judge whether a container of an image would be started that sees these GPUs. Without GPUs, only the driver counts.
 
-    The first refusal is the answer: what stands behind it is not read, here as upstream.
+    The first refusal is the answer. What stands behind it is not read, as upstream.
     """
     found = Verdict(True)
     try:
@@ -107,7 +112,10 @@ def judged(environment: Mapping[str, str], subjects: Sequence[Subject]) -> Verdi
 
 
 def _variable(name: str, text: str, subject: Subject) -> Verdict:
-    """One variable for one GPU; the same for each brand that it may have, or not known."""
+    """Judge one variable for one GPU.
+
+    If the brands that the GPU may have give different answers, the answer is not known.
+    """
     found = {met(text, dc.replace(subject, brands=(brand,))) for brand in subject.brands} if subject.brands else {met(text, subject)}
     if found == {True}:
         return Verdict(True)
@@ -118,7 +126,7 @@ def _variable(name: str, text: str, subject: Subject) -> Verdict:
 
 
 def short(text: str, most: int = SHOWN) -> str:
-    """An image's own text as a sentence may have it."""
+    """Return an image's own text, cut for a sentence."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
@@ -129,7 +137,10 @@ def described(subject: Subject) -> str:
 
 
 def met(text: str, subject: Subject) -> bool | None:
-    """One expression. As upstream: the first alternative that holds ends it, so what stands behind is not even read."""
+    """Evaluate one expression.
+
+    As upstream, the first alternative that holds ends it: what stands behind is not even read.
+    """
     result: bool | None = True
     unknown = False
     for alternative in filter(None, text.split(" ")):
@@ -184,7 +195,10 @@ def _version(have: str, compare: str, value: str, text: str) -> bool | None:
 
 
 def _reads_too_large(own: dotted.Numbers, want: dotted.Numbers) -> bool:
-    """Tell whether upstream meets a number of 2^64 - 1 or more: it reads both side by side, up to where they differ or one ends."""
+    """Tell whether upstream meets a number of 2^64 - 1 or more.
+
+    It reads both versions side by side, up to the first difference or the end of one.
+    """
     for mine, theirs in zip(own, want, strict=False):
         if MAXIMUM in (mine, theirs):
             return True
@@ -194,7 +208,7 @@ def _reads_too_large(own: dotted.Numbers, want: dotted.Numbers) -> bool:
 
 
 def _numbers(text: str) -> dotted.Numbers | None:
-    """As upstream reads a version: several dots are one."""
+    """Parse a version as upstream does: several dots are one. Return None for any other text."""
     parts = [part for part in text.split(".") if part]
     if not parts or text.startswith(".") or not all(part.isascii() and part.isdigit() for part in parts):
         return None
@@ -202,11 +216,11 @@ def _numbers(text: str) -> dotted.Numbers | None:
 
 
 def _number(digits: str) -> int:
-    """Python refuses to read thousands of digits, and from 21 on it is too large anyway."""
+    """Parse a number up to MAXIMUM. Python refuses to read thousands of digits, and from 21 on it is too large anyway."""
     return MAXIMUM if len(digits) > len(str(MAXIMUM)) else min(int(digits or "0"), MAXIMUM)
 
 
 def _without_zeros(numbers: dotted.Numbers) -> dotted.Numbers:
-    """Zeros at the end say nothing."""
+    """Return the numbers without zeros at the end, which mean nothing."""
     last = max((at for at, number in enumerate(numbers, 1) if number), default=0)
     return numbers[:last]

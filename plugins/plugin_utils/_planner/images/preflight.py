@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the legacy mode of the NVIDIA runtime would have refused, said before a container is started."""
+"""Predict what the legacy mode of the NVIDIA runtime would refuse, before a container is started."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ def is_switched_off(obs: Observation) -> bool:
 
 
 def requirements(said: Inspected, host: facts.Host, decision: Mapping[str, Any], *, off: bool = False) -> dict[str, Any]:
-    """decision: the record of this host, as a dictionary. off: its owner has switched requirements off, which the legacy mode reads."""
+    """Judge the image's requirements on this host.
+
+    decision: the record of this host, as a dictionary. off: its owner has switched requirements
+    off, which the legacy mode reads.
+    """
     legacy = any(entry.get("injection") in facts.LEGACY for entry in decision.get("decisions") or ())
     environment = {**dict(said.environment), **({DISABLE: "true"} if off and legacy else {})}
     verdict = nvidia_require.judged(environment, host.subjects(host.gpus))
@@ -39,7 +43,7 @@ def requirements(said: Inspected, host: facts.Host, decision: Mapping[str, Any],
 
 
 def expressions(environment: Mapping[str, str]) -> dict[str, str]:
-    """Those that count, as far as anybody would read them: an image may have any number, of any length."""
+    """Return the expressions that count, within limits: an image may have any number of them, of any length."""
     try:
         found = nvidia_require.variables(environment)
     except nvidia_require.Invalid:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an image needs of a host, as values: the words of a catalogue's `requires`."""
+"""Define what an image needs of a host, as values: the words of a catalogue's `requires`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Bound:
 
 @dc.dataclass(frozen=True)
 class Requires:
-    """None, () and '' where the image needs nothing of it."""
+    """The needs of an image. None, (), 0 and '' stand for what it does not need."""
 
     driver: tuple[Bound, ...] = ()
     cuda: dotted.Numbers | None = None
@@ -81,7 +81,11 @@ class Requires:
 
 @dc.dataclass(frozen=True)
 class Image:
-    """An entry of a catalogue. compat: the branches of drivers for which it has a libcuda of its own. environment: what its config says."""
+    """An entry of a catalogue.
+
+    compat: the driver branches for which the image has its own libcuda. environment: the variables
+    of its configuration.
+    """
 
     name: str
     reference: str
@@ -101,7 +105,10 @@ def target(text: str) -> Target | None:
 
 
 def bounds(text: str) -> tuple[Bound, ...] | None:
-    """`>=525.60.13, <580`: all of them hold. A bare version is the oldest one."""
+    """Parse `>=525.60.13, <580` into bounds that must all hold. Return None for any other text.
+
+    A bare version is the oldest one.
+    """
     found = []
     for part in text.split(","):
         match = BOUND.fullmatch(part.strip())
@@ -117,7 +124,7 @@ def within(version: dotted.Numbers, wanted: tuple[Bound, ...]) -> bool:
 
 
 def impossible(wanted: tuple[Bound, ...]) -> bool:
-    """Whether no version is within. Between two different versions there always is one."""
+    """Tell whether no version is within the bounds. Between two different versions there always is one."""
     exact = [bound.version for bound in wanted if bound.operator == "="]
     if exact:
         return not within(exact[0], wanted)
@@ -129,13 +136,16 @@ def impossible(wanted: tuple[Bound, ...]) -> bool:
 
 
 def mebibytes(text: str) -> int | None:
-    """`40GiB`, `80 GB`."""
+    """Convert `40GiB` or `80 GB` to MiB. Return None for any other text."""
     found = SIZE.fullmatch(text.strip())
     return int(float(found[1]) * BYTES[found[2]]) >> 20 if found else None
 
 
 def runs(compute: Compute, capability: dotted.Numbers, *, jit: bool) -> Code | None:
-    """The best code that an image has for a GPU. jit: whether the driver compiles the image's PTX."""
+    """Return the best code that an image has for a GPU, None if there is none.
+
+    jit: whether the driver compiles the image's PTX.
+    """
     if any(_exactly(item, capability) for item in compute.real):
         return "native"
     if any(_of_family(item, capability) for item in compute.real if item.suffix != "a"):
@@ -148,7 +158,10 @@ def _exactly(item: Target, capability: dotted.Numbers) -> bool:
 
 
 def _of_family(item: Target, capability: dotted.Numbers) -> bool:
-    """Machine code runs on GPUs of its major version from its own minor version on, and not between a desktop and a system on a chip."""
+    """Tell whether machine code runs on a GPU of its major version.
+
+    It runs from its own minor version on. It does not run across the line between a desktop and a system on a chip.
+    """
     if {item.numbers, capability} & chips.INTEGRATED:
         return item.numbers == capability
     return item.numbers[0] == capability[0] and item.numbers <= capability
