@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How much of one host's result a table or a report takes: a host may fill its own row, and never the room and the time of others.
+"""Limit how much of one host's result a table or a report takes. A host may fill its own row, and no more.
 
-A result is cut before anything is laid out, so whatever comes after works on a bounded value. An honest one is a tenth of these bounds.
+A result is cut before anything is laid out, so all later steps work on a bounded value. An honest
+result is a tenth of these bounds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NOTE = "this host's result is cut here: it has more than {} values or {} charact
 
 @dc.dataclass
 class Room:
-    """What is left for the values of one result."""
+    """The room that is left for the values of one result."""
 
     characters: int = CHARACTERS
     values: int = VALUES
@@ -40,7 +41,7 @@ class Room:
         return shortened(text, most)
 
     def value(self, value: Any, depth: int = 0) -> Any:
-        """Take a value, or as much of it as there is room for. The number of steps is bounded by the room, whatever the value is."""
+        """Take a value, or as much of it as there is room for. The room bounds the number of steps for any value."""
         self.values -= 1
         if isinstance(value, str):
             self.cut = self.cut or len(value) > self.characters
@@ -61,7 +62,7 @@ class Room:
         return found
 
     def table(self, table: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        """Take a table, its keys as well."""
+        """Take a table with its keys, or as much of it as there is room for."""
         found: dict[str, Any] = {}
         for key, one in table.items():
             if self.none:
@@ -72,14 +73,14 @@ class Room:
 
 
 def shortened(text: str, most: int) -> str:
-    """Give a text, or its beginning and how much is left out."""
+    """Return a text, or its beginning and the number of characters left out."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text) - most} more characters)"
 
 
 def of_result(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Give one host's result within the bounds: first what says how it went, then what its row shows, then the rest.
+    """Return one host's result within the bounds: first what tells how it went, then what its row shows, then the rest.
 
-    A table or a list gets half of the room that is left, so that no key takes the room of those behind it.
+    A table or a list gets half of the room that is left, so that every later key has room as well.
     """
     room = Room()
     single = {key: room.value(value) for key, value in result.items() if not isinstance(value, Mapping | list | tuple)}

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Columns of the user's own: paths into a host's result. Plain names with dots need no library; the rest of JMESPath does."""
+"""Show the user's own columns: paths into a host's result.
+
+Plain names with dots need no library; the rest of JMESPath does.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ def plain(path: str) -> bool:
 
 
 def applied(view: fleet_hosts.View, wanted: Sequence[Column], compiled: Compile | None) -> fleet_hosts.View:
-    """The view with these columns instead of its own. What a path may name is the result, and the table's own cells as `table`."""
+    """Return the view with these columns instead of its own.
+
+    A path may name the parts of the result, and the table's own cells as `table`.
+    """
     if not wanted:
         return view
     searches = [search(c, compiled) for c in wanted]

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Before and after of a file for --diff: the lines that change and the table that they stand in, and no line around them.
+"""Show before and after of a file for --diff: the lines that change under the header of their table.
 
-The lines around are other people's, and what they hold is no business of a log. All of them are in the journal, on the host.
+The lines around belong to others, and a log must not have them. All of them are in the journal, on the host.
 """
 
 from __future__ import annotations
@@ -29,12 +29,15 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 def entry(path: str, before: str, after: str) -> Entry:
-    """One entry of Plan.diffs."""
+    """Build one entry of Plan.diffs."""
     return path, before, after
 
 
 def for_ansible(diffs: Iterable[Entry], *, verbose: bool = False) -> list[dict[str, str]]:
-    """Give them as Ansible prints them. verbose: files that no person writes line by line are shown whole as well."""
+    """Return the entries in the form that Ansible prints.
+
+    verbose: whether files that no person writes line by line are shown whole as well.
+    """
     return [_one(path, before, after, verbose) for path, before, after in diffs]
 
 
@@ -49,7 +52,10 @@ def _one(path: str, before: str, after: str, verbose: bool) -> dict[str, str]:
 
 
 def _kind(path: str, text: str) -> str | None:
-    """Say which file it is that is read as a whole, '' for one whose content is said elsewhere; None for one that is read by lines."""
+    """Name the kind of a file that is read as a whole.
+
+    Return '' if its content is shown elsewhere, and None for a file that is read by lines.
+    """
     if path in _OWN or _SPEC.search(text):
         return ""
     if path.startswith(f"{host_service.PROGRAMS}/"):
@@ -58,7 +64,7 @@ def _kind(path: str, text: str) -> str | None:
 
 
 def _digest(kind: str, after: str) -> str:
-    """Give what tells one text from another where none of it is shown."""
+    """Return the words with the digest, which tells texts apart that are not shown; '' if the content is shown elsewhere."""
     return f", sha256 {hashlib.sha256(after.encode('utf-8')).hexdigest()}" if kind and after else ""
 
 
@@ -70,9 +76,10 @@ def _size(before: str, after: str) -> str:
 
 
 def changed_lines(path: str, before: str, after: str) -> str:
-    """The lines that go and come, each group of them under its table's header, without the lines around.
+    """Return the lines that go and come, each group of them under its table's header, without the lines around.
 
-    The same in check mode as in the run that follows it, so no entry of the journal is named, which only the run has.
+    The text is the same in check mode as in the run that follows. So it names no entry of the
+    journal, which only the run has.
     """
     old, new = before.splitlines(), after.splitlines()
     out = [f"--- {path}{' (kept whole in the journal on the host)' if before else ''}", f"+++ {path}"]
@@ -94,5 +101,5 @@ def changed_lines(path: str, before: str, after: str) -> str:
 
 
 def _table(above: list[str]) -> str:
-    """The header of the table that a line stands in, "" at the top of a file and where there are no tables."""
+    """Return the header of the table that has a line, "" at the top of a file and in a file without tables."""
     return next((line.strip() for line in reversed(above) if _HEADER.match(line)), "")

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Text of a host as a terminal may show it. A path, an argument, a name or a log line is whatever someone there has chosen it to be.
+"""Escape a host's text for a terminal. Whoever controls the host chooses its paths, arguments, names and log lines.
 
-Everything that is not printable is written as its escape: control characters (colours, titles, concealed text), line ends that would forge
-a line of output, signs that turn the direction of writing, bytes that are no text. Applied to whole results where they leave an action.
+Each character that is not printable is written as its escape: control characters (colours, titles,
+concealed text), line ends that would forge a line of output, signs that turn the direction of
+writing, bytes that are not text. It is applied to whole results when they leave an action.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def line(text: str) -> str:
-    """One line: no sign in it ends it, moves in it, or is not seen."""
+    """Escape a text for one line: no sign in it ends the line, moves in it, or is invisible."""
     return text if text.isprintable() else _ODD.sub(_escaped, text)
 
 
 def lines(text: str) -> str:
-    """A text whose lines, of either kind of end, stay lines, and whose tabs stay."""
+    """Escape a text, and keep its line ends of either kind and its tabs."""
     if text.isprintable():
         return text
     rows = text.split("\n")
@@ -50,7 +51,10 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def result(shaped: Mapping[str, Any]) -> dict[str, Any]:
-    """A whole result of an action, keys and values, however deep. Line ends stay in the texts of --diff and in the evidence."""
+    """Escape a whole result of an action, keys and values, at any depth.
+
+    Line ends stay in the texts of --diff and in the evidence.
+    """
     return {line(_key(key)): _texts(value, str(key)) if key in ODD_KEYS else every(value, line) for key, value in shaped.items()}
 
 
@@ -64,12 +68,18 @@ def _texts(value: Any, key: str) -> Any:
 
 
 def no_template(text: str) -> str:
-    """Without braces: what a run hands to the next one as a variable, by AWX or on the command line, is a template with them."""
+    """Replace braces by parentheses.
+
+    With braces, text that a run passes to the next one as a variable, by AWX or on the command line, is a template.
+    """
     return text.translate(_NO_TEMPLATE)
 
 
 def without_templates(value: Any) -> Any:
-    """A value with no template in it, keys and texts: statistics of a run, and what a filter gives to the template that calls it."""
+    """Escape a value so that its keys and texts contain no template.
+
+    Use it for the statistics of a run, and for what a filter returns to the template that calls it.
+    """
 
     def escaped(text: str) -> str:
         return no_template(line(text))
@@ -78,9 +88,10 @@ def without_templates(value: Any) -> Any:
 
 
 def every(value: Any, escaped: Text, of_key: Text = line, depth: int = 0) -> Any:
-    """A value of JSON's own types with each string in it escaped that way.
+    """Return a value of JSON's own types with each string in it escaped by `escaped`, and each key by `of_key`.
 
-    A subclass of one becomes the type itself: Ansible marks texts as templates, or as none, by classes of its own.
+    An instance of a subclass becomes one of the type itself: Ansible marks texts as templates, or
+    as none, by classes of its own.
     """
     if isinstance(value, str):
         return escaped(str.__str__(value))
@@ -100,7 +111,7 @@ def every(value: Any, escaped: Text, of_key: Text = line, depth: int = 0) -> Any
 
 
 def _key(name: Any) -> str:
-    """A key as JSON has it."""
+    """Return a key in the form that JSON has for it."""
     if isinstance(name, str):
         return str.__str__(name)
     return json.dumps(name) if name is None or isinstance(name, bool | int | float) else f"<{type(name).__name__}>"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table that plan, site and rollback end with: the hosts, what differs on them, and what people should know. For people."""
+"""Build the table that ends plan, site and rollback: the hosts, their differences, and notes for people."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Cells = Callable[[str, outcomes.Result], Sequence[str]]
 
 @dc.dataclass(frozen=True)
 class View:
-    """How a fleet is shown. check: the results are of check mode. cells: columns of the user's own, instead of those below."""
+    """The way to show a fleet.
+
+    check: whether the results are of check mode. cells: the user's own columns, instead of those below.
+    """
 
     width: int = WIDTH
     details: bool = False
@@ -43,7 +46,7 @@ def lines(results: outcomes.Results, view: View) -> list[str]:
 
 
 def hosts(results: outcomes.Results, view: View) -> list[str]:
-    """One line per host, or per group of hosts with the same line; the most urgent first, then by name."""
+    """Build one line for each host, or for each group of hosts with the same line; the most urgent first, then by name."""
     cells = view.cells or (lambda host, result: list(columns(host, result, view.check).values())[1:])
     titles = view.titles or tuple(columns("", {}, view.check))[1:]
     order = sorted(results, key=lambda h: (outcomes.URGENCY[outcomes.outcome(results[h], view.check).word], names.natural(h)))
@@ -53,7 +56,7 @@ def hosts(results: outcomes.Results, view: View) -> list[str]:
 
 
 def shared(rows: Sequence[tuple[str, tuple[str, ...]]]) -> list[tuple[str, ...]]:
-    """Hosts with equal cells share a line; the last cell, a sentence, may differ in what is a host's own."""
+    """Merge the lines of hosts with equal cells. The last cell, a sentence, may differ in a host's own words."""
     found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for host, row in rows:
         found.setdefault((*row[:-1], sentences.key(row[-1], host)), []).append((host, row[-1]))
@@ -65,7 +68,7 @@ def called(hosts: Sequence[str]) -> str:
 
 
 def columns(host: str, result: outcomes.Result, check: bool = False) -> dict[str, str]:
-    """The table's own columns of one host."""
+    """Return the table's own columns of one host, by title."""
     row: Mapping[str, Any] = result.get("row") or {}
     return {
         "host": host,
@@ -95,13 +98,16 @@ def why(result: outcomes.Result, otherwise: str) -> str:
 
 
 def shown(advice: Sequence[object]) -> list[object]:
-    """The first sentences of a host, and how many there are besides."""
+    """Return the first sentences of a host, and one with the number of the others."""
     rest = len(advice) - ADVICE_SHOWN
     return [*advice[:ADVICE_SHOWN], *([f"{names.counted(rest, 'more sentence')} in the result of this host"] if rest > 0 else [])]
 
 
 def notes(results: outcomes.Results, width: int) -> list[str]:
-    """What people should know or do, each sentence once with its hosts. What the table says already is left out."""
+    """List what people should know or do, each sentence once with its hosts.
+
+    Sentences that the table has already are left out.
+    """
     found: dict[str, list[tuple[str, str]]] = {}
     for host, result in sorted(results.items(), key=lambda item: names.natural(item[0])):
         reasons = layout.flat((result.get("row") or {}).get("why") or "")

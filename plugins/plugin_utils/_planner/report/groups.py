@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What differs on a fleet: hosts with equal differences are one group, and values that differ within a group are counted.
+"""Show the differences of a fleet, by groups of hosts with equal differences.
 
-Two hosts are of one group when the same keys of the same files differ on them and the same units would be restarted. Every
-difference is read once, however many hosts there are.
+Two hosts are in one group if the same keys of the same files differ on them and the same units
+would be restarted. So a person reads each difference once for any number of hosts. Values that
+differ within a group are counted.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ Difference = Mapping[str, Any]
 
 
 def of(results: outcomes.Results) -> list[list[str]]:
-    """Give hosts in groups, the largest group first; hosts on which nothing differs are in none. Refused ones have groups of their own."""
+    """Return hosts in groups, the largest group first.
+
+    Hosts without differences are in none, and refused ones have their own groups.
+    """
     found: dict[Hashable, list[str]] = {}
     for host, result in results.items():
         trouble = outcomes.trouble(result)
@@ -41,7 +45,7 @@ def shape(result: outcomes.Result) -> Hashable:
 
 
 def shared(result: outcomes.Result) -> Sequence[Difference]:
-    """The differences as equal hosts share them, which name GPUs by position."""
+    """Return the differences as equal hosts share them, with GPUs named by position."""
     found: Sequence[Difference] = (result.get("planned") or {}).get("differences") or result["differences"]
     return found
 
@@ -74,7 +78,10 @@ def group(hosts: Sequence[str], results: outcomes.Results, width: int, check: bo
 
 
 def interruption(result: outcomes.Result, unit: str, verb: str) -> str:
-    """A manager that takes its files up by itself (k0s) restarts its engine, and its own unit goes on."""
+    """Return the words for a unit that restarts.
+
+    A manager that takes its files up by itself (k0s) restarts its engine, and its own unit goes on.
+    """
     return f"{unit} restarts its engine by itself" if f"wait {unit}" in (result.get("actions") or ()) else f"{verb} {unit}"
 
 
@@ -84,7 +91,7 @@ def of_whole_file(difference: Difference) -> str:
 
 
 def one(variants: Sequence[tuple[str, Difference]], width: int) -> list[str]:
-    """One difference of a group: its key, the change, and why, with numbers of hosts where they are not all alike."""
+    """Show one difference of a group: its key, the change, and the reason, with numbers of hosts if their values differ."""
     first = variants[0][1]
     key = str(first.get("key") or "")
     changes = hosts_by((change(d), host) for host, d in variants)
@@ -112,7 +119,7 @@ def hosts_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def counted(changes: Mapping[str, Sequence[str]]) -> list[str]:
-    """The commonest values, each with its number of hosts and their names."""
+    """List the commonest values, each with its number of hosts and their names."""
     ranked = Counter({text: len(hosts) for text, hosts in changes.items()}).most_common()
     shown = ranked if len(ranked) == VARIANTS_SHOWN + 1 else ranked[:VARIANTS_SHOWN]
     rest = ranked[len(shown) :]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host's result carries for the table of the fleet, in words. report/ makes the table of it."""
+"""Build the words of a host's result for the table of the fleet. The modules in report/ make the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATES = {"not-loaded": "driver not loaded", "broken": "driver broken"}
 
 
 def row(instances: Iterable[Instance], record: HostDecision, plan: Plan, driver: Driver) -> dict[str, str]:
-    """What a host's result carries for the table: engine, gpus, injection, restarted, why."""
+    """Build the row of a host for the table: engine, gpus, injection, restarted, why."""
     found = tuple(instances)
     by_key = {i.key: i for i in found}
     decided = [d.instance for d in record.decisions]
@@ -34,14 +34,17 @@ def row(instances: Iterable[Instance], record: HostDecision, plan: Plan, driver:
 
 
 def gpus(driver: Driver) -> str:
-    """`8 x H100 80GB HBM3, 550.163.01`: how many of which model, and the driver's version or what is wrong with it."""
+    """Count the GPUs by model, with the driver's version or its fault: `8 x H100 80GB HBM3, 550.163.01`.
+
+    `none` if there are none.
+    """
     models = Counter(g.model.removeprefix("NVIDIA ") or "GPU" for g in driver.gpus)
     counted = [f"{number} x {model}" for model, number in models.items()]
     return ", ".join([*counted, *filter(None, [STATES.get(driver.state) or driver.version])]) or "none"
 
 
 def rendered_by(instance: Instance | None) -> str:
-    """` (k3s)`: whose containerd it is, where that is not the distribution's package."""
+    """Name the manager of an instance, as ` (k3s)`. Return '' for the distribution's package."""
     manager = known.of_name(instance.manager) if instance else PACKAGE
     return "" if manager is PACKAGE else f" ({manager.title})"
 
@@ -51,7 +54,7 @@ def shown(engine: str) -> str:
 
 
 def why(record: HostDecision) -> str:
-    """The one sentence that matters most."""
+    """Return the sentence that matters most."""
     if record.skipped:
         return record.skipped
     if record.decisions:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happened on a host before this run, out of its journal: transactions taken back, cut short, restarts left to someone."""
+"""Report what happened on a host before this run, from its journal.
+
+These are transactions that were taken back or cut short, and restarts that were left to a person.
+"""
 
 from __future__ import annotations
 
@@ -34,34 +37,37 @@ COMMAND_WIDTH = 300  # a package manager's with all that it installs
 
 
 def journal(obs: Observation) -> Entry:
-    """What the journal says, {} where nobody asked."""
+    """Return the content of the journal, {} if it was not asked for."""
     question = queries.originals(JOURNAL_DIR)
     return obs.raw(question) if obs.asked(question) else {}
 
 
 def unacknowledged(obs: Observation) -> tuple[str, ...]:
-    """Transactions that were taken back and that have not been reported yet."""
+    """List the ids of transactions that were taken back and have not been reported yet."""
     return tuple(str(entry["id"]) for entry in journal(obs).get("outcomes") or ())
 
 
 def strays(obs: Observation) -> tuple[str, ...]:
-    """Directories next to files that a transaction has left whose journal was removed."""
+    """List the directories that a transaction has left next to files, if its journal was removed."""
     return tuple(str(path) for path in journal(obs).get("strays") or ())
 
 
 def cut_short(obs: Observation) -> bool:
-    """Whether there is a transaction that nobody is at work on and that is not over: it has to be ended before anything is planned."""
+    """Tell whether a transaction is neither running nor over. It has to be ended before anything is planned."""
     return any(not entry.get("at_work") for entry in journal(obs).get("unfinished") or ())
 
 
 def cut_short_units(obs: Observation) -> tuple[str, ...]:
-    """The units that are restarted again where such a transaction is taken back."""
+    """List the units that are restarted again when such a transaction is taken back."""
     ended = (entry for entry in journal(obs).get("unfinished") or () if not entry.get("at_work"))
     return tuple(dict.fromkeys(str(unit) for entry in ended for unit in entry.get("units") or ()))
 
 
 def at_work(obs: Observation) -> str:
-    """The transaction that is changing the host right now, '' where there is none. One that is only being monitored changes nothing."""
+    """Name the transaction that is changing the host right now, '' if there is none.
+
+    A transaction that is only being monitored changes nothing.
+    """
     running = (e for e in journal(obs).get("unfinished") or () if e.get("at_work") and e.get("state") != "probation")
     return next(map(named, running), "")
 
@@ -78,7 +84,7 @@ def advice(obs: Observation) -> tuple[str, ...]:
 
 
 def seconds(time: str) -> int:
-    """A time of the journal as seconds since 1970, 0 where it is none."""
+    """Convert a time of the journal to seconds since 1970, 0 for any other text."""
     try:
         return int(datetime.datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp())
     except ValueError:
@@ -111,9 +117,10 @@ def plain(sentence: str) -> str:
 
 
 def failures(logs: Mapping[str, Entry]) -> list[str]:
-    """Why each unit failed, as far as its log shows a known cause, and what shows the log; nothing of a unit that did not fail.
+    """List why each unit failed, by the known causes in its log, with the command that shows the log.
 
-    What a unit says stays on the host: engines quote values of their configuration.
+    A unit that did not fail has no entry. A unit's own words stay on the host: engines quote values
+    of their configuration.
     """
     return [failure(unit, log) for unit, log in sorted(logs.items()) if isinstance(log, Mapping) and log.get("failed")]
 
@@ -128,7 +135,7 @@ def cut(command: str) -> str:
 
 
 def done(entry: Entry) -> str:
-    """What one transaction did, in words."""
+    """Describe what one transaction did."""
     removed = list(entry.get("removed") or ())
     written = [path for path in entry.get("files") or () if path not in removed]
     did = [
@@ -145,7 +152,7 @@ ACTED = {"restart": "restarted", "reload": "reloaded", "start": "started", "wait
 
 
 def acted_on(entry: Entry) -> list[str]:
-    """Say for each kind of action which units it was about; without a known action a unit counts as restarted."""
+    """List each kind of action with its units. A unit without a known action counts as restarted."""
     units, actions = list(entry.get("units") or ()), list(entry.get("actions") or ())
     found: dict[str, list[str]] = {}
     for unit, action in zip(units, [*actions, *[""] * len(units)], strict=False):
@@ -154,7 +161,7 @@ def acted_on(entry: Entry) -> list[str]:
 
 
 def history(entry: Entry) -> str:
-    """One transaction of the journal as a line for people."""
+    """Describe one transaction of the journal in a line for people."""
     ends = {
         "committed": "stands",
         "rolled_back": f"rolled back {by(entry)} because: {because(entry)}",
@@ -176,7 +183,7 @@ def pending(entry: Entry) -> str:
 
 
 def recovered(answer: Entry) -> tuple[str, ...]:
-    """Earlier transactions that this one had to bring to an end first."""
+    """List the earlier transactions that this one had to end first."""
     return tuple(
         f"{named(entry)} was not finished and was rolled back first, because: {entry.get('why') or 'unknown'}"
         for entry in answer.get("recovered") or ()
@@ -184,7 +191,7 @@ def recovered(answer: Entry) -> tuple[str, ...]:
 
 
 def rewritten(answer: Entry) -> tuple[str, ...]:
-    """The journal's directory was cleared while the transaction was at work."""
+    """Report that the journal's directory was cleared while the transaction was running. Return () if it was not."""
     if not answer.get("rewritten"):
         return ()
     sentence = "the journal's directory was removed during this run"
@@ -192,7 +199,7 @@ def rewritten(answer: Entry) -> tuple[str, ...]:
 
 
 def ended(answer: Entry) -> tuple[str, ...]:
-    """Containers that did not outlive the restart."""
+    """Report the containers that ended with the restart. Return () if there are none."""
     lost = (answer.get("containers") or {}).get("lost") or []
     units = ", ".join(answer.get("restarted") or ())
     first = "first process" if len(lost) == 1 else "first processes"

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tables of text that fit a terminal: columns, wrapped cells, and the long sentence below its row where there is no room next to it."""
+"""Lay out tables of text for a terminal: columns and wrapped cells.
+
+A long sentence goes below its row if it has no room beside it.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,18 @@ Row = Sequence[str]
 
 
 def flat(value: object, most: int = SENTENCE) -> str:
-    """One line without control characters, cut before anything else is done with it: what comes from a host never moves a cursor, ends a
-    line or takes the room of others."""
+    """Return one line without control characters, cut before all else.
+
+    So text from a host never moves a cursor, ends a line or takes the room of others.
+    """
     return escape.line(" ".join(bounds.shortened(str(value), most).split()))
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Lines of at most this width, never none. A word that is longer than a line is broken, so nothing is cut off."""
+    """Break a text into lines of at most this width, and at least one.
+
+    A word longer than a line is broken, so nothing is cut off.
+    """
     width = max(width, NARROWEST)
     found = [""]
     for word in flat(text).split(" "):
@@ -40,7 +48,10 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def pieces(word: str, width: int) -> list[str]:
-    """A word in parts that fit, broken after a mark of a key, path or version in the second half of the line: names stay whole."""
+    """Break a word into parts that fit, each after a mark of a key, path or version in the second half of the line.
+
+    So names stay whole. Without a mark, a part is as long as the line.
+    """
     found, at = [], 0
     while len(word) - at > width:
         marked = max(word.rfind(mark, at + width // 2, at + width) for mark in MARKS)
@@ -51,13 +62,16 @@ def pieces(word: str, width: int) -> list[str]:
 
 
 def hang(text: str, width: int, indent: int, more: int = 2) -> list[str]:
-    """One entry as a paragraph, its further lines indented a little more."""
+    """Lay out one entry as a paragraph, its further lines indented a little more."""
     first, rest = " " * indent, " " * (indent + more)
     return [(rest if n else first) + line for n, line in enumerate(wrap(text, width - indent - more))]
 
 
 def table(head: Row, rows: Sequence[Row], width: int) -> list[str]:
-    """Head and rows in columns. The last column is the sentence that explains the row; it gets the room that is left."""
+    """Lay out head and rows in columns.
+
+    The last column is the sentence that explains the row; it gets the room that is left.
+    """
     most = [SENTENCE, *[CELL] * (len(head) - 2), SENTENCE]
     cells = [[flat(cell, limit) for cell, limit in zip(row, most, strict=False)] for row in (head, *rows)]
     natural = [max(len(row[i]) for row in cells) for i in range(len(head))]
@@ -72,9 +86,10 @@ def table(head: Row, rows: Sequence[Row], width: int) -> list[str]:
 
 
 def shrunk(widths: Sequence[int], width: int) -> list[int]:
-    """The widest columns become narrower until all fit, or until none can. The first one, a name, keeps more.
+    """Narrow the widest columns until all fit, or until none can shrink. The first one, a name, keeps more.
 
-    All that are wider than one level come down to it, and the first of them a character further where that is what still is too much.
+    All columns that are wider than one level shrink to it. The first of them lose one more
+    character each while the sum is still too large.
     """
     first, others = min(widths[0], NAME), widths[1:]
     room = width - first - GAP * len(others)
@@ -94,7 +109,7 @@ def shrunk(widths: Sequence[int], width: int) -> list[int]:
 
 
 def lines(row: Row, widths: Sequence[int]) -> list[str]:
-    """One row as as many lines as its longest cell takes."""
+    """Lay out one row, in as many lines as its longest cell takes."""
     parts = [wrap(cell, width) if len(cell) > width else [cell] for cell, width in zip(row, widths, strict=True)]
     height = max(len(part) for part in parts)
     filled = [[*part, *[""] * (height - len(part))] for part in parts]

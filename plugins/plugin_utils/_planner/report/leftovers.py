@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What other tools left on a fleet: each file once with its hosts, what becomes of it, why, and what ends it where it stays."""
+"""List what other tools left on a fleet: each file once with its hosts, its fate, the reason and the next step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ Leftover = Mapping[str, Any]
 
 
 def lines(results: outcomes.Results, width: int, check: bool, details: bool) -> list[str]:
-    """details: also what was taken over earlier, or without a change. A summary names what this run took over, and what stays."""
+    """Build the lines of the list. A summary has what this run took over, and what stays.
+
+    details: whether to show as well what was taken over earlier, or without a change.
+    """
     found: dict[Hashable, list[tuple[str, Leftover]]] = {}
     for host, result in sorted(results.items(), key=lambda item: names.natural(item[0])):
         for left in (result.get("leftovers") or ())[:FILES_SHOWN]:
@@ -40,7 +43,7 @@ def lines(results: outcomes.Results, width: int, check: bool, details: bool) -> 
 
 
 def after_failure(plan: Plan) -> tuple[model.Leftover, ...]:
-    """Return what is left where the run failed and its changes are not there: what it was to take over stays."""
+    """Return the leftovers of a run that failed and whose changes are not there: what it was to take over stays."""
     paths = {posixpath.basename(difference.path) for difference in plan.differences}
     mine = (left.fate == "adopted" and posixpath.basename(left.path) in paths for left in plan.leftovers)
     return tuple(
@@ -50,7 +53,10 @@ def after_failure(plan: Plan) -> tuple[model.Leftover, ...]:
 
 
 def changed(result: outcomes.Result, left: Leftover) -> bool:
-    """Whether this run takes it over: one that a run before took over is the host's own configuration by now."""
+    """Tell whether this run takes the leftover over.
+
+    What an earlier run took over is the host's own configuration now.
+    """
     name = posixpath.basename(str(left.get("path")))  # a unit is masked by a file of its name
     return any(posixpath.basename(str(difference.get("path"))) == name for difference in result.get("differences") or ())
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of hosts as people write them: in natural order, and runs of numbers as one name; how many there are of a thing."""
+"""Write names of hosts as people do, in natural order and with runs of numbers as one name, and count things."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ NUMBER = re.compile(r"\d+")
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """A key for sorting: gpu9 before gpu10."""
+    """Return a key for sorting: gpu9 before gpu10."""
     return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def runs(names: Iterable[str], limit: int = SHOWN) -> list[tuple[str, int]]:
-    """Every run of names with how many names it stands for: `gpu[001-060]`, 60. One with many gaps is several of at most `limit` parts."""
+    """List the runs of names, each with the number of names in it: `gpu[001-060]`, 60.
+
+    A run with many gaps becomes several of at most `limit` parts.
+    """
     found: list[tuple[str, int]] = []
     families: dict[tuple[str, str, int], list[int]] = {}
     for name in sorted(set(names), key=lambda n: (natural(n), n)):
@@ -41,7 +44,10 @@ def runs(names: Iterable[str], limit: int = SHOWN) -> list[tuple[str, int]]:
 
 
 def split(name: str) -> tuple[str, str, str]:
-    """The last number of a name's first label, with what is before and after it; of an address, the last number of all."""
+    """Split a name at the last number of its first label, into the text before, the digits and the text after.
+
+    For an address it is the last number of all. Without a number, the whole name is the text before.
+    """
     label = name if ADDRESS.fullmatch(name) else name.split(".", 1)[0]
     numbers = [n for n in NUMBER.finditer(label) if n.group().isascii()]
     if not numbers:
@@ -59,7 +65,7 @@ def spelled(before: str, after: str, width: int, stretched: list[tuple[int, int]
 
 
 def stretches(numbers: list[int]) -> list[tuple[int, int]]:
-    """Ascending numbers as pairs of first and last."""
+    """Return ascending numbers as pairs of first and last."""
     found: list[tuple[int, int]] = []
     for number in numbers:
         if found and found[-1][1] == number - 1:
@@ -70,19 +76,19 @@ def stretches(numbers: list[int]) -> list[tuple[int, int]]:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """`1 host`, `2 hosts`. many: the plural where it is more than an s."""
+    """Return number and noun, as `1 host` or `2 hosts`. many: the plural if it is more than an s."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def few(texts: Sequence[str], limit: int, separator: str = ", ") -> str:
-    """The first few texts as they are, and how many are not shown."""
+    """Return the first few texts as they are, and the number of those that are not shown."""
     rest = len(texts) - limit
     before = separator.strip(", ")  # sentences keep their semicolon
     return separator.join(texts[:limit]) + (f"{before} and {rest} more" if rest > 0 else "")
 
 
 def some(names: Iterable[str], limit: int = SHOWN) -> str:
-    """The first few runs, and how many hosts are not shown."""
+    """Return the first few runs, and the number of hosts that are not shown."""
     found = runs(names, limit)
     rest = sum(count for _text, count in found[limit:])
     return ", ".join(text for text, _count in found[:limit]) + (f" and {rest} more" if rest else "")

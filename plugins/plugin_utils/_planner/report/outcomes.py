@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What became of each host in a run, the most urgent first, and the totals that programs branch on."""
+"""Judge the outcome of each host in a run, the most urgent first, and count the totals on which programs branch."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def state(result: Result, check: bool) -> str:
 
 
 def merged(result: Result, others: Mapping[bool, Sequence[Result]]) -> Result:
-    """A host's result with what else failed in the same run: a host whose proof failed is not a changed host.
+    """Return a host's result with other failures of the same run: a host whose proof failed is not a changed host.
 
-    others: by whether they are looks, whose failure counts only where no step came after them. What a result does not say about the host
-    itself, its row and the decision, another one of the same run does.
+    others: the other results, by whether they are looks. The failure of a look counts only if no step
+    came after it. If a result lacks the host's row and decision, another one of the same run gives them.
     """
     looks, steps = others.get(True, ()), others.get(False, ())
     about = next(({k: o[k] for k in ("row", "decision") if k in o} for o in (*looks, *steps) if o.get("row")), {})
@@ -84,7 +84,7 @@ def merged(result: Result, others: Mapping[bool, Sequence[Result]]) -> Result:
 
 
 def totals(results: Results, check: bool = False) -> dict[str, Any]:
-    """Numbers for programs; `needs_person` names the hosts."""
+    """Return numbers for programs; `needs_person` has the names of hosts."""
     found = {host: outcome(result, check) for host, result in results.items()}
     counts = {o.key: 0 for o in OUTCOMES.values()}
     for o in found.values():
@@ -93,7 +93,7 @@ def totals(results: Results, check: bool = False) -> dict[str, Any]:
 
 
 def summary(counts: Mapping[str, Any]) -> str:
-    """`8 hosts: 1 failed, 5 changed, 2 unchanged`."""
+    """Return the counts as a line: `8 hosts: 1 failed, 5 changed, 2 unchanged`."""
     counted = ", ".join(f"{counts[o.key]} {o.total}" for o in OUTCOMES.values() if counts[o.key]) or "nothing to report"
     return f"{plural(counts['hosts'])}: {counted}"
 
@@ -103,7 +103,10 @@ def plural(number: int) -> str:
 
 
 def problem(counts: Mapping[str, Any], fail_on_drift: bool = False, max_lost: int = 0) -> str:
-    """Why a run must not end with exit status 0, '' where it may. max_lost: so many hosts may be lost, if others are not."""
+    """Explain why a run must not end with exit status 0, '' if it may.
+
+    max_lost: the number of hosts that may be lost, if not all are.
+    """
     allowed = counts.get("lost", 0) <= max_lost and counts.get("lost") != counts["hosts"]
     kinds = [key for key in WRONG if counts.get(key) and not (key == "lost" and allowed)]
     wrong = [f"{counts[key]} {key.replace('_', ' ')}" for key in kinds]
@@ -121,7 +124,7 @@ def refused(results: Results) -> dict[str, int]:
 
 
 def reached(results: Results) -> dict[str, Any]:
-    """The totals of a run that changes nothing: which hosts gave no answer."""
+    """Return the totals of a run that changes nothing: the numbers of hosts without an answer."""
     found = {host: trouble(result) for host, result in results.items()}
     counts = {key: sum(word == key.replace("_", " ") for word in found.values()) for key in ("failed", "lost", "not_reached")}
     return {"hosts": len(results), **counts, "needs_person": sorted(h for h, word in found.items() if word and word != "refused")}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was proven on each host, in a line: by which engine and injection, which devices were seen, and what was refused."""
+"""Show what was proven on each host: by which engine and injection, which devices were seen, and what was refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def proven(result: outcomes.Result) -> str:
 
 
 def of_host(host: str, result: outcomes.Result) -> list[list[str]]:
-    """One line per engine; a host without checks has one line that says why."""
+    """Build one row for each engine. A host without checks has one row with the reason."""
     engines: dict[tuple[str, str], list[Check]] = {}
     for check in result.get("checks") or ():
         engines.setdefault((str(check.get("engine")), str(check.get("injection"))), []).append(check)
@@ -80,7 +80,10 @@ def verdict(checks: Sequence[Check]) -> str:
 
 
 def evidence(check: Check) -> str:
-    """`one: opened nvidia0, nvidiactl, refused nvidia1`; of a failed case what went wrong instead."""
+    """Describe a check: `one: opened nvidia0, nvidiactl, refused nvidia1`.
+
+    For a failed case, name what went wrong instead.
+    """
     name = str(check.get("name")).rpartition(": ")[2]
     if check.get("ok") is None:
         return f"{name}: to be shown"

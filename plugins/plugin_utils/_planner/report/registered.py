@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables in which the roles leave results, and the sentence for a name that is none of them."""
+"""Name the variables in which the roles leave results, and refuse any other name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOAK_COMMAND = "gpufleet_rollout_soak_result"
 
 
 def require_known(name: str, defined: Sequence[str]) -> None:
-    """No host has a result under this name: an error, unless it is a name of the roles' own."""
+    """Raise PlanError if no host has a result under this name, unless it is one of the roles' own names."""
     if name in RESULTS or name in defined:
         return
     known = [n for n in RESULTS if n in defined] or list(RESULTS)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans and answers as people and programs read them: plain values, the list of actions, one sentence of trouble."""
+"""Turn plans and answers into what people and programs read: plain values, the list of actions, one sentence of trouble."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 
 def actions(plan: Plan, restart: str) -> list[str]:
-    """What the transaction writes and runs, in order."""
+    """List what the transaction writes and runs, in order."""
     return [
         *(" ".join(c["argv"]) for c in plan.commands),
         *(f"{c['op']} {c['path']}" for c in plan.changes),
@@ -24,7 +24,7 @@ def actions(plan: Plan, restart: str) -> list[str]:
 
 
 def trouble(answer: Mapping[str, Any]) -> str:
-    """One sentence for what went wrong on the node, '' when nothing did."""
+    """Return one sentence for what went wrong on the node, '' if nothing did."""
     if answer.get("conflict"):
         c = answer["conflict"][0]
         return (
@@ -47,22 +47,25 @@ def trouble(answer: Mapping[str, Any]) -> str:
 
 
 def logs(answer: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The logs of units that the transaction acted on, as far as they travel: known causes."""
+    """Return the logs of units that the transaction acted on, by unit. Only their known causes leave the host."""
     return {str(h.get("name")): h for h in answer.get("health") or () if h.get("kind") == "log"}
 
 
 def refused(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Give the validators that refused and the commands that failed."""
+    """List the validators that refused and the commands that failed."""
     return [v for v in answer.get("validation") or () if v.get("findings")] + [c for c in answer.get("ran") or () if c.get("rc")]
 
 
 def known(answer: Mapping[str, Any]) -> list[str]:
-    """Give the causes in these programs' output that are known."""
+    """List the known causes in the output of these programs."""
     return list(dict.fromkeys(filter(None, (causes.words(entry.get("causes") or ()) for entry in refused(answer)))))
 
 
 def words(answer: Mapping[str, Any]) -> list[str]:
-    """Say why a validator refused or a command failed, whether it refused before the change as well, and where its own words are."""
+    """List why a validator refused or a command failed, with the place of its output.
+
+    If a program refused before the change as well, a sentence tells that first.
+    """
     if not refused(answer):
         return []
     already = any(entry.get("rc") and entry.get("baseline_rc") for entry in refused(answer))
@@ -72,7 +75,7 @@ def words(answer: Mapping[str, Any]) -> list[str]:
 
 
 def evidence(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What the node saw: refused validations, health checks, commands that failed, each with the causes that are known."""
+    """Return what the node saw: refused validations, failed health checks, failed commands, each with the known causes."""
     return {
         "validation": [
             {k: v.get(k) for k in ("argv", "rc", "causes", "findings")}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sentences of many hosts as one: what is alike in all of them stays, what differs is counted."""
+"""Merge sentences of many hosts into one: equal words stay, different words are counted."""
 
 from __future__ import annotations
 
@@ -17,18 +17,24 @@ FEW, SHORT = 2, 60  # so many values of so many characters are shown as they are
 
 
 def last_line(*outputs: str) -> str:
-    """The last line of the first output that has one, for example of the standard error, else of the standard output; '' for none."""
+    """Return the last line of the first output that is not empty, '' if all are.
+
+    Outputs are, for example, the standard error, then the standard output.
+    """
     lines = next((output.strip().splitlines() for output in outputs if output.strip()), [""])
     return lines[-1][:LONGEST_LINE]
 
 
 def key(sentence: str, host: str = "") -> str:
-    """Equal for sentences that differ in such words only."""
+    """Return a key that is equal for sentences that differ only in a host's own words (OWN, and its name)."""
     return " ".join("#" if OWN.fullmatch(word) or (host and host in word) else word for word in sentence.split())
 
 
 def common(sentences: Iterable[str]) -> str:
-    """One sentence for all. Words that differ become `[one or other]`, or `[N values]`; sentences of other shapes are counted."""
+    """Merge sentences into one.
+
+    Words that differ become `[one or other]`, or `[N values]`; sentences of other shapes are counted.
+    """
     found = list(dict.fromkeys(" ".join(s.split()) for s in sentences))
     if len(found) < 2:
         return "".join(found)

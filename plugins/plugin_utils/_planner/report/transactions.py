@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The journals of the fleet as one table: when, why, what came of it, which files, and who rolled back."""
+"""Show the journals of the fleet as one table: time, reason, state, files, and who rolled back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def of_host(host: str, result: outcomes.Result) -> list[list[str]]:
 
 
 def rows(host: str, result: outcomes.Result) -> list[list[str]]:
-    """A row for each transaction, the newest first."""
+    """Build a row for each transaction, the newest first."""
     entries = list(result.get("journal") or ())
     newest = next((n for n, e in enumerate(entries) if takes_back_all(e)), len(entries))
     return [entry(host, e, n > newest) for n, e in enumerate(entries)]
@@ -44,7 +44,10 @@ def takes_back_all(entry: journal.Entry) -> bool:
 
 
 def entry(host: str, record: journal.Entry, taken_back: bool) -> list[str]:
-    """One row. taken_back: by a later transaction that gave the whole host back, so nothing of this one is in force."""
+    """Build one row.
+
+    taken_back: whether a later transaction gave the whole host back, so that nothing of this one is in force.
+    """
     state = str(record.get("state"))
     back = state == "rolled_back"
     stands = "taken back since" if taken_back and state in STATES else STATES.get(state, f"not finished ({state})")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values as they stand in the file that they are of: `true`, not `True`."""
+"""Write values in the form that their file has for them: `true`, not `True`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def of(path: str, key: str) -> Callable[[Any], str]:
-    """How values of this file are written. A difference without a key speaks of the whole file, in words."""
+    """Return the function that writes the values of this file.
+
+    A difference without a key is about the whole file, in words.
+    """
     if path.startswith(f"{JOURNAL_DIR}/"):
         return words
     if key and path.endswith(".json"):
@@ -29,7 +32,7 @@ def of(path: str, key: str) -> Callable[[Any], str]:
 
 
 def words(value: Any) -> str:
-    """For what is not a value of a file: packages, units, device nodes, whole files."""
+    """Write what is not a value of a file: packages, units, device nodes, whole files."""
     if value is None:
         return "none"
     return short(" ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
@@ -56,7 +59,7 @@ def _json(value: Any) -> str:
 
 
 def moment(at: datetime.datetime) -> str:
-    """As the journal of a host has it, too. at: in UTC."""
+    """Return a time in the form that the journal of a host has as well. at: in UTC."""
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
