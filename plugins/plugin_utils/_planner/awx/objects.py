@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What AWX needs for plans and rollouts: a project, an execution environment, job templates, a workflow, a schedule.
+"""Build what AWX needs for plans and rollouts: a project, an execution environment, job templates, a workflow, a schedule.
 
-The objects are made here, once. They are given to the modules of awx.awx, and written as variables of infra.aap_configuration, which takes
-the same options by the same names.
+The objects are made here once. They are passed to the modules of awx.awx, and written as variables
+of infra.aap_configuration, which takes the same options by the same names.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KINDS = (*VARIABLES, NODE)
 
 @dc.dataclass(frozen=True)
 class Wanted:
-    """The options of the module awx that the objects follow from."""
+    """The options of the module awx from which the objects follow."""
 
     inventory: str
     project_url: str
@@ -56,7 +56,7 @@ class Wanted:
 
 @dc.dataclass(frozen=True)
 class Item:
-    """One object, or one link between two. needs: the names of those that have to be there before it."""
+    """An object, or a link between two. needs: the names of the objects that have to be there before it."""
 
     kind: str
     name: str
@@ -84,7 +84,7 @@ JOBS = (
 
 
 def of(wanted: Wanted) -> tuple[Item, ...]:
-    """All objects, in the order in which they are made."""
+    """Build all objects, in the order in which AWX can make them."""
     require(wanted)
     return (*named(wanted), *node_items(wanted), *schedule(wanted))
 
@@ -95,7 +95,7 @@ def named(wanted: Wanted) -> tuple[Item, ...]:
 
 
 def require(wanted: Wanted) -> None:
-    """What AWX would refuse only once half of the objects are made, or take without a word."""
+    """Raise PlanError for what AWX would refuse only after half of the objects are made, or accept without a message."""
     for name in ("inventory", "project_url", "prefix", "organization", "playbooks"):
         if not getattr(wanted, name).strip():
             raise PlanError(f"gpufleet_awx_{name} is empty", why="AWX cannot make job templates without it", next="Set it")
@@ -114,7 +114,10 @@ def require(wanted: Wanted) -> None:
 
 
 def require_values(values: Mapping[str, Any]) -> None:
-    """They become what stands in a survey at first: judged here as the playbooks judge them, one at a time, since a job may add others."""
+    """Raise PlanError for a setting that the playbooks would refuse. The settings become the first answers of surveys.
+
+    Each is judged alone, since a job may add others.
+    """
     for name, value in values.items():
         try:
             if name.startswith(rollout_settings.PREFIX):
@@ -138,7 +141,7 @@ def environment(wanted: Wanted) -> tuple[Item, ...]:
 
 
 def project(wanted: Wanted) -> Item:
-    """It is brought up to date before each job, so that what was merged is what runs."""
+    """Build the project. It is updated before each job, so that what was merged is what runs."""
     options = {
         "name": wanted.prefix,
         "organization": wanted.organization,
@@ -155,7 +158,10 @@ def job_name(wanted: Wanted, playbook: str) -> str:
 
 
 def job_template(wanted: Wanted, job: Job) -> Item:
-    """A job that changes hosts is never sliced, and never runs twice at once: its gate counts the hosts of its own run only."""
+    """Build a job template. A job that changes hosts is never sliced, and never runs twice at once.
+
+    Its gate counts the hosts of its own run only.
+    """
     asked = {question.variable for question in job.questions}
     given = as_text(wanted.settings)
     options = {
@@ -182,7 +188,7 @@ def job_template(wanted: Wanted, job: Job) -> Item:
 
 
 def as_text(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Settings as somebody would write them into a survey."""
+    """Write settings as a person would write them into a survey."""
     return {name: as_answer(name, value) for name, value in settings.items()}
 
 
@@ -202,7 +208,10 @@ def workflow_name(wanted: Wanted) -> str:
 
 
 def workflow(wanted: Wanted) -> Item:
-    """Its answers go to every job in it, whose surveys they win over; artifacts of one job are variables of the next."""
+    """Build the workflow. Its answers go to every job in it and override the surveys of the jobs.
+
+    Artifacts of one job are variables of the next.
+    """
     options = {
         "name": workflow_name(wanted),
         "description": "Plan, have it approved, try it on canaries, go on in waves, report.",
@@ -216,9 +225,11 @@ def workflow(wanted: Wanted) -> Item:
 
 
 def nodes(wanted: Wanted) -> list[dict[str, Any]]:
-    """The plan is one job whatever `slices` says: of several jobs' artifacts with one name AWX keeps the last one's only.
+    """Build the nodes of the workflow. The plan is one job for any `slices`.
 
-    No node has a path for failures: a workflow whose failed node has one is a success to AWX (awx/main/scheduler/dag_workflow.py).
+    If several jobs have artifacts of one name, AWX keeps only those of the last. No node has a path
+    for failures: if a failed node has one, AWX counts the workflow as a success
+    (awx/main/scheduler/dag_workflow.py).
     """
     about = "Look at the output of the plan. A host that plans something else than this by now will be left out."
     approval = {"name": f"{wanted.prefix} approval", "description": about, "timeout": wanted.approval_timeout}
@@ -237,10 +248,10 @@ def node(wanted: Wanted, identifier: str, playbook: str, *after: str) -> dict[st
 
 
 def node_items(wanted: Wanted) -> tuple[Item, ...]:
-    """The nodes, then the links between them.
+    """Build the nodes, then the links between them.
 
-    The module workflow_job_template makes nodes as well, but finds a change in every approval. Links are made apart, since the module for
-    nodes asks an approval for the links of its node (awx.awx 24.6.1).
+    The module workflow_job_template makes nodes as well, but finds a change in every approval. Links are
+    made apart, since the module for nodes asks an approval for the links of its node (awx.awx 24.6.1).
     """
     where = {"workflow_job_template": workflow_name(wanted), "organization": wanted.organization}
     made, linked = [], []
@@ -256,7 +267,10 @@ def node_items(wanted: Wanted) -> tuple[Item, ...]:
 
 
 def schedule(wanted: Wanted) -> tuple[Item, ...]:
-    """The plan as a watch for drift: a job that fails where a host would be changed, so that AWX's notifications tell of it."""
+    """Build the schedule of the plan as a watch for drift, () if none is wanted.
+
+    Its job fails if a host would be changed, so that AWX's notifications report it.
+    """
     if not wanted.drift_schedule:
         return ()
     (plan,) = [job for job in JOBS if job.playbook == "plan"]
@@ -273,7 +287,7 @@ def schedule(wanted: Wanted) -> tuple[Item, ...]:
 
 
 def as_variables(wanted: Wanted) -> dict[str, list[dict[str, Any]]]:
-    """The objects as variables of infra.aap_configuration, which has the nodes with their workflow."""
+    """Build the objects as variables of infra.aap_configuration, which has the nodes with their workflow."""
     require(wanted)
     found: dict[str, list[dict[str, Any]]] = {}
     for item in (*named(wanted), *schedule(wanted)):

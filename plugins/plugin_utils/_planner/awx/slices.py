@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a job of AWX is a slice of a larger one.
+"""Detect whether a job of AWX is a slice of a larger one.
 
-AWX does not say so. But it starts slices as a workflow that has the job template's name (awx/main/models/jobs.py), and deals the hosts of
-the inventory out by name, one to each slice in turn (models/inventory.py). The numbers that AWX gave to the hosts in the order in which
-they were added then mostly go up by the number of slices, which is all that a slice shows that is started again alone.
+AWX does not tell. But it starts slices as a workflow that has the job template's name
+(awx/main/models/jobs.py). It deals the hosts of the inventory out by name, one to each slice in turn
+(models/inventory.py). AWX numbers the hosts in the order in which they were added, and within a slice these
+numbers then mostly go up by the number of slices. A slice that is started again alone shows nothing else.
 """
 
 from __future__ import annotations
@@ -21,20 +22,29 @@ WARNING = (
 
 
 def of_template(variables: Mapping[str, Any]) -> str:
-    """The name of the job template whose slice this job is, '' where it is none. A workflow may have that name by chance."""
+    """Return the name of the job template that this job is a slice of, '' if it is none.
+
+    A workflow may have that name by chance.
+    """
     template, workflow = (str(variables.get(f"awx_{name}_name") or "") for name in ("job_template", "workflow_job"))
     return template if template and template == workflow else ""
 
 
 def step(numbers: Mapping[str, Any]) -> int:
-    """By how much AWX's numbers of the hosts go up, in the order of the names; 1 where they do not go up evenly. numbers: host -> its."""
+    """Return by how much AWX's numbers of the hosts go up, in the order of the names.
+
+    Return 1 if they do not go up evenly. numbers: host -> its number.
+    """
     known = [int(numbers[host]) for host in sorted(numbers) if str(numbers[host]).isdecimal()]
     steps = {after - before for before, after in zip(known, known[1:], strict=False)}
     return max(1, steps.pop()) if len(known) >= FEW and len(known) == len(numbers) and len(steps) == 1 else 1
 
 
 def warning(variables: Mapping[str, Any], numbers: Mapping[str, Any]) -> str:
-    """What to say of a job that changes hosts, '' where nothing shows a slice. numbers: of all hosts of the inventory."""
+    """Build the warning for a job that changes hosts and looks like a slice, '' for any other.
+
+    numbers: host -> its number, for all hosts of the inventory.
+    """
     template = of_template(variables)
     if template:
         return WARNING.format(looks=f"looks like a slice of the job template {template}", hosts=len(numbers))

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The surveys of AWX's job templates.
+"""Define the surveys of AWX's job templates.
 
-A survey asks only for settings of a run. AWX hands an answer that nobody gave to the job as an empty text (awx/main/models/mixins.py,
-SurveyJobTemplateMixin), and extra variables win over the inventory's: a question about a variable of hosts would empty it for all of them.
+A survey asks only for settings of a run. AWX passes an unanswered question to the job as an empty
+text (awx/main/models/mixins.py, SurveyJobTemplateMixin), and extra variables override the
+inventory's. So a question about a variable of hosts would empty it for all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ LONGEST = 1024  # of an answer, which AWX counts
 
 @dc.dataclass(frozen=True)
 class Question:
-    """One question. default: what stands there before somebody writes; choices: where it is no free text; required: not to be empty."""
+    """A question of a survey.
+
+    default: the answer that is there at first; choices: () for free text; required: whether the
+    answer must not be empty.
+    """
 
     variable: str
     text: str
@@ -69,7 +74,7 @@ ROLLOUT = (HOSTS, CHANGE_REF, WAVES, CANARIES, MAX_FAILED, MAX_UNAVAILABLE, MAX_
 
 
 def spec(questions: Iterable[Question], answers: Mapping[str, str]) -> dict[str, Any]:
-    """A survey as AWX takes it. answers: what stands there at first, by variable."""
+    """Build a survey in the form that AWX takes. answers: the answers that are there at first, by variable."""
     return {"name": "", "description": "", "spec": [asked(question, answers.get(question.variable)) for question in questions]}
 
 
@@ -82,5 +87,8 @@ def asked(question: Question, answer: str | None) -> dict[str, Any]:
 
 
 def needed(questions: Iterable[Question], answers: Mapping[str, str]) -> dict[str, str]:
-    """What a schedule has to answer: AWX refuses one that leaves out what is required, whatever stands there at first."""
+    """Return what a schedule has to answer.
+
+    AWX refuses a schedule that leaves out a required answer, whatever is there at first.
+    """
     return {entry["variable"]: entry["default"] for entry in spec(questions, answers)["spec"] if entry["required"]}

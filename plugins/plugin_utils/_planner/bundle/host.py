@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packages out of an archive of the controller's, for a host that reaches no repository.
+"""Install packages from an archive on the controller, for a host that reaches no repository.
 
-What the host needs of it (the repository's own signed metadata, and the packages that are installed now) is written below one directory of
-root's as files of the transaction that adds the repository; apt, dnf or zypper then verify and install from there as from any repository.
+The host needs a part of it: the repository's own signed metadata, and the packages that are
+installed now. These are written below one directory of root's as files of the transaction that adds
+the repository. Then apt, dnf or zypper verify and install from there as from any repository.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ ALL = "Set gpufleet_toolkit_version to a version of the archive, which changes a
 
 
 def require(policy: Policy, described: manifest.Manifest, key: str, now: str) -> None:
-    """What can be said of an archive before any host is looked at. now: as 2026-11-22T20:00:00Z."""
+    """Raise PlanError for an archive that cannot be used, before any host is looked at. now: as 2026-11-22T20:00:00Z."""
     found = repository.fingerprint(key)
     if found != described.key.fingerprint:
         raise manifest.refused(
@@ -52,7 +53,10 @@ def require(policy: Policy, described: manifest.Manifest, key: str, now: str) ->
 
 
 def _asked(policy: Policy, source: manifest.Repository) -> str:
-    """The version that toolkit_version means in this archive, '' where it is not set."""
+    """Return the version that toolkit_version selects in this archive, '' if it is not set.
+
+    Raise PlanError if none fits.
+    """
     fitting = [version for version in source.versions if base_package.fits(version, policy.toolkit_version)]
     if policy.toolkit_version and not fitting:
         why = f"gpufleet_toolkit_version is {policy.toolkit_version}, and {source.place} has {', '.join(source.versions)}"
@@ -62,7 +66,7 @@ def _asked(policy: Policy, source: manifest.Repository) -> str:
 
 @dc.dataclass(frozen=True)
 class Part:
-    """What of an archive is for one host."""
+    """The part of an archive that is for one host."""
 
     file: str
     source: manifest.Repository
@@ -99,9 +103,10 @@ def of_host(policy: Policy, obs: Observation) -> Part:
 
 
 def pinned(policy: Policy, obs: Observation, record: HostDecision) -> Policy:
-    """The policy with the archive's key, and the version that the packages get: the user's, the installed one, the newest in the archive.
+    """Return the policy with the archive's key and the version that the packages get.
 
-    The signed metadata lists all versions of the repository, so the package manager would choose one that the archive does not have.
+    It is the user's version, else the installed one, else the newest in the archive. The signed metadata
+    lists all versions of the repository. So the package manager would choose one that the archive may lack.
     """
     if not policy.bundle_file or not _installs(policy) or not packages.missing(policy, obs, record):
         return policy
@@ -123,7 +128,10 @@ def _installs(policy: Policy) -> bool:
 
 
 def installing(policy: Policy, obs: Observation, plan: Plan) -> Plan:
-    """The installation, whose lists are always those of the archive. No other source is refreshed: this host may reach none of them."""
+    """Return the plan of the installation with the lists of the archive alone.
+
+    No other source is refreshed, since the host may reach none of them.
+    """
     if not policy.bundle_file or not plan.commands:
         return plan
     own = [command for command in plan.commands if command["argv"][:2] != ["apt-get", "update"]]
@@ -134,7 +142,7 @@ def installing(policy: Policy, obs: Observation, plan: Plan) -> Plan:
 
 
 def _without_undo(command: transaction.Command) -> transaction.Command:
-    """The version from before is nowhere to be had."""
+    """Return a command without its undo. Nothing has the version from before."""
     found = command.copy()
     found.pop("undo", None)
     found.pop("undo_within", None)
@@ -142,7 +150,7 @@ def _without_undo(command: transaction.Command) -> transaction.Command:
 
 
 def installed(obs: Observation) -> list[str]:
-    """The versions that the host has, most often one."""
+    """List the versions that the host has, usually one."""
     return list(dict.fromkeys(version for version in (obs.package(name) for name in packages.FAMILY) if version))
 
 
@@ -158,7 +166,7 @@ def refresh() -> transaction.Command:
 
 
 def needed(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
-    """The archive's part as a transaction of its own: its files, the repository that they are, and its key."""
+    """Plan the archive's part as a transaction of its own: its files, the repository that they form, and its key."""
     pin = pinned(policy, obs, record)
     missing = packages.missing(policy, obs, record) if _installs(policy) else []
     if not missing:
@@ -175,7 +183,7 @@ def needed(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
 
 
 def ask_together(part: Part, where: repository.Family, obs: Observation) -> None:
-    """All that has to be known of the place, in one look."""
+    """Raise NeedMore with all questions about the place at once, so that one look answers them."""
     asked = [*map(queries.directory, part.folders), *repository.questions((where,), part.url)]
     new = [question for question in asked if not obs.asked(question)]
     if new:
@@ -183,7 +191,10 @@ def ask_together(part: Part, where: repository.Family, obs: Observation) -> None
 
 
 def files(part: Part, obs: Observation, wanted: list[str], version: str) -> Plan:
-    """The indexes and packages, and nothing of another archive. What is there with these very bytes is not written again."""
+    """Plan to write the indexes and packages, and to remove files of another archive.
+
+    The node does not write a file again that is there with these very bytes.
+    """
     keep = [*part.source.indexes, *wanted]
     found = there(part, obs)
     writes: list[transaction.Change] = [
@@ -209,7 +220,7 @@ def files(part: Part, obs: Observation, wanted: list[str], version: str) -> Plan
 
 
 def there(part: Part, obs: Observation) -> dict[str, int]:
-    """The files that are in the archive's place on the host by now, with their sizes."""
+    """Return the files that the host has in the archive's place now, with their sizes."""
     found = {}
     for folder in part.folders:
         for entry in obs.raw(queries.directory(folder)).get("entries") or ():
@@ -223,7 +234,10 @@ def _listing(sizes: Mapping[str, int]) -> str:
 
 
 def checked(part: Part, where: repository.Family) -> dict[str, Any]:
-    """The package manager tries the metadata and its signature where they are staged, before any of it is put in place."""
+    """Return the checks in which the package manager tries the staged metadata and its signature.
+
+    They come before any of it is put in place.
+    """
     found = repository_check.checked(where.manager, where.list_path, where.key_path)
     indexes: tuple[transaction.Staged, ...] = tuple({"name": f"bundle/{n}", "source": f"{part.place}/{n}"} for n in part.source.indexes)
     return {

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Until when a repository's key counts, by its own signatures (RFC 4880, 5.2.3), for people to read.
+"""Read until when a repository's key is valid from its own signatures (RFC 4880, 5.2.3), for people to read.
 
-Whether a signature counts is judged by gpgv and by the package managers.
+gpgv and the package managers judge whether a signature is valid.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ CREATED, KEY_EXPIRES, ISSUER = 2, 9, 16
 
 
 def expires(key: str) -> str:
-    """The moment as 2027-01-31T00:00:00Z, '' for a key that does not expire. Of several self-signatures the newest counts, as for gpg."""
+    """Return the moment as 2027-01-31T00:00:00Z, '' for a key that does not expire.
+
+    Of several self-signatures the newest counts, as for gpg.
+    """
     made, newest, lasts = 0, -1, 0
     own = bytes.fromhex(repository.fingerprint(key)[-16:])
     for kind, body in repository.packets(key):
@@ -38,7 +41,7 @@ def expires(key: str) -> str:
 
 
 def _fields(body: bytes) -> tuple[dict[int, bytes], dict[int, bytes]]:
-    """The hashed and the other subpackets of a version 4 signature."""
+    """Return the hashed and the other subpackets of a version 4 signature."""
     hashed = int.from_bytes(body[4:6], "big")
     start = 6 + hashed
     other = int.from_bytes(body[start : start + 2], "big")

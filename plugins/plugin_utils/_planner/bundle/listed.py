@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the signed metadata of a repository lists: files with their digests, and packages. For apt's and for rpm's repositories.
+"""Read what the signed metadata of a repository lists: files with their digests, and packages. It may be apt's or rpm's.
 
-Every text here was verified before: the top one by its signature, those below by the digest that the one above has for them.
+Every text here was verified before: the top one by its signature, each other one by its digest in the text above.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MIRROR = "Ask the operator of the repository, or name another one"
 
 @dc.dataclass(frozen=True)
 class Listed:
-    """A file as the metadata above it names it. size: -1 where it does not say."""
+    """A file as the metadata above it names it. size: -1 if it is not stated."""
 
     path: str
     algorithm: str
@@ -50,7 +50,7 @@ def damaged(what: str, where: str, why: str) -> PlanError:
 
 
 def _listed(path: str, digests: Mapping[str, str], size: str, where: str) -> Listed:
-    """One file; PlanError for a name that leads out of the repository, or without a digest that counts."""
+    """Build one file. Raise PlanError for a name that leads out of the repository, or without a digest that counts."""
     name = path.removeprefix("./")
     if not RELATIVE.fullmatch(name):
         raise damaged(f"the repository names the file {ascii(path)[:80]}", where, "a name has to lead to a place within it")
@@ -64,7 +64,7 @@ def _listed(path: str, digests: Mapping[str, str], size: str, where: str) -> Lis
 
 
 def of_release(text: str, where: str) -> tuple[Listed, ...]:
-    """The indexes of packages of a flat repository that its Release names."""
+    """List the indexes of packages that the Release of a flat repository names. Raise PlanError if there is none."""
     found: dict[str, dict[str, str]] = {}
     sizes: dict[str, str] = {}
     for field, value in _fields(text):
@@ -91,7 +91,7 @@ def of_packages(text: str, where: str) -> tuple[Offer, ...]:
 
 
 def _fields(text: str) -> Iterator[tuple[str, str]]:
-    """(field, value) of a control stanza; lines that go on with a value are kept as lines."""
+    """Yield (field, value) of a control stanza. Lines that continue a value stay lines."""
     field, lines = "", []
     for line in text.splitlines():
         if line[:1] in (" ", "\t"):
@@ -106,7 +106,7 @@ def _fields(text: str) -> Iterator[tuple[str, str]]:
 
 
 def licences(copyright_file: str) -> tuple[str, ...]:
-    """The names of licences in a debian/copyright; () where it is not in the format that has such fields."""
+    """List the names of licences in a debian/copyright, () if its format has no such fields."""
     if not re.match(r"\s*Format:", copyright_file):
         return ()
     named = re.findall(r"(?m)^License:[ \t]*(\S[^\n]*)$", copyright_file)
@@ -117,7 +117,7 @@ def licences(copyright_file: str) -> tuple[str, ...]:
 
 
 def of_repomd(data: bytes, where: str) -> Mapping[str, Listed]:
-    """kind -> file. Databases for yum are left out: dnf and zypper read the XML."""
+    """Map each kind of index to its file. Databases for yum are left out, since dnf and zypper read the XML."""
     found = {}
     for entry in _xml(data, where).findall(f"{REPO}data"):
         kind = entry.get("type", "")
@@ -158,7 +158,10 @@ def _of_xml(entry: ElementTree.Element, space: str, where: str, size: str) -> Li
 
 
 def chosen(offers: Iterable[Offer], wanted: Sequence[str], where: str) -> tuple[Offer, ...]:
-    """The whole family in each wanted version, in the newest where none is named. They depend on one another by equal versions."""
+    """Return the whole family in each wanted version, in the newest if none is named.
+
+    The packages depend on one another by equal versions.
+    """
     by_version: dict[str, dict[str, Offer]] = {}
     for offer in offers:
         by_version.setdefault(offer.version, {}).setdefault(offer.name, offer)

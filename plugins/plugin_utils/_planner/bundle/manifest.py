@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an archive of packages says of itself: `manifest.json`, its first file. docs/bundle.schema.json describes the same.
+"""Read and write `manifest.json`, the first file of an archive of packages. docs/bundle.schema.json describes the same.
 
-An archive comes from somewhere else, so nothing in it is taken as it is: each name is judged before it becomes a path, and what the
-manifest says of a file is held against the bytes. Whether the packages are the vendor's is said by the repository's signature alone.
+An archive comes from somewhere else, so nothing in it is taken as it is. Each name is judged before
+it becomes a path. The bytes of each file are compared with the manifest. Only the repository's
+signature proves that the packages are the vendor's.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class File:
 
 @dc.dataclass(frozen=True)
 class Package:
-    """licences: as the package's own metadata says, () where it says none that can be read."""
+    """A package in the archive. licences: from the package's own metadata, () if it has none that can be read."""
 
     name: str
     version: str
@@ -52,7 +53,7 @@ class Package:
 
 @dc.dataclass(frozen=True)
 class Repository:
-    """A part of one repository for one architecture. Its files lie beneath `format/architecture` in the archive."""
+    """The part of one repository for one architecture. Its files lie beneath `format/architecture` in the archive."""
 
     format: str
     architecture: str
@@ -75,7 +76,7 @@ class Repository:
 
 @dc.dataclass(frozen=True)
 class Key:
-    """Of the signature of all repositories in the archive. expires: '' for a key that never does."""
+    """The key that has signed all repositories in the archive. expires: '' for a key that never expires."""
 
     fingerprint: str
     expires: str = ""
@@ -92,7 +93,7 @@ class Manifest:
 
 
 def text(manifest: Manifest) -> str:
-    """The same manifest has the same text, whenever and wherever it is made."""
+    """Write a manifest. The same manifest has the same text, whenever and wherever it is made."""
     plain = {
         "schema": SCHEMA,
         "key": {"file": KEY, "fingerprint": manifest.key.fingerprint, "expires": manifest.key.expires or None},
@@ -112,7 +113,7 @@ def text(manifest: Manifest) -> str:
 
 
 def parsed(data: str) -> Manifest:
-    """The manifest of an archive; ValueError with a sentence where it is none."""
+    """Parse the manifest of an archive. Raise ValueError with a sentence for any other text."""
     try:
         plain = json_bounds.loads(data)
     except ValueError:
@@ -139,7 +140,7 @@ def parsed(data: str) -> Manifest:
 
 
 def _require_whole(manifest: Manifest) -> None:
-    """Every file is named by one repository, and everything that a repository names is a file."""
+    """Raise ValueError unless each file is named by one repository, and everything that a repository names is a file."""
     named = [KEY, *(f"{r.place}/{name}" for r in manifest.repositories for name in r.files)]
     places = [r.place for r in manifest.repositories]
     if not places:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report as a document for programs (report.schema.json): one entry for each host, and what follows from all of them."""
+"""Build the report as a document for programs (report.schema.json).
+
+It has one entry for each host, and what follows from all of them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ URGENCY = {key: n for n, key in enumerate(KEYS)}
 
 @dc.dataclass(frozen=True)
 class About:
-    """Where a report comes from. playbook: its name; status: how a rollout ended; at: when, in UTC."""
+    """The origin of a report. playbook: its name; status: how a rollout ended; at: when, in UTC."""
 
     playbook: str
     at: str
@@ -43,7 +46,7 @@ def of(results: outcomes.Results, about: About, classes: Mapping[str, str] | Non
 
 
 def with_reasons(result: outcomes.Result, host: str) -> dict[str, Any]:
-    """A change as the plan of a rollout has it, with the reason for each difference."""
+    """Return a change as the plan of a rollout has it, with the reason for each difference."""
     found = change.of(result, host)
     for difference in found["differences"]:
         difference["why"] = ""
@@ -60,7 +63,10 @@ def place(difference: Mapping[str, Any]) -> str:
 
 
 def whole(by_name: Mapping[str, hosts.Host], changes: Mapping[str, Mapping[str, Any]], about: About) -> Document:
-    """All that follows from the hosts is counted here, for a run and for reports that are put together alike."""
+    """Build the document with all that follows from the hosts.
+
+    Everything is counted here, so a run and a report that is put together from several are counted alike.
+    """
     order = sorted(by_name, key=lambda h: (URGENCY[by_name[h]["outcome"]], names.natural(h)))
     sharing: dict[str, list[str]] = {}
     for name in order:
@@ -86,7 +92,7 @@ def whole(by_name: Mapping[str, hosts.Host], changes: Mapping[str, Mapping[str, 
 
 
 def totals(by_name: Mapping[str, hosts.Host]) -> dict[str, int]:
-    """The numbers that the table ends with, and what a page adds to them."""
+    """Count the hosts by the outcomes of the table, and by the flags that a page adds to them."""
     counts = Counter(host["outcome"] for host in by_name.values())
     flags = {total: sum(bool(host[key]) for host in by_name.values()) for key, total in FLAGS.items()}
     person = sum(KEYS[host["outcome"]].person for host in by_name.values())
@@ -94,7 +100,7 @@ def totals(by_name: Mapping[str, hosts.Host]) -> dict[str, int]:
 
 
 def skew(by_name: Mapping[str, hosts.Host]) -> list[dict[str, Any]]:
-    """Which combinations of versions there are, the commonest first. A host that was never looked at has none."""
+    """List the combinations of versions, the commonest first. A host that was never looked at is in none."""
     found: dict[tuple[str, ...], list[str]] = {}
     for name, host in by_name.items():
         if host["engine"] != "?":

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the report says of one host: plain values out of its result, in the words of the table and of the journal."""
+"""Build the report's entry of one host: plain values from its result, in the words of the table and of the journal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LISTS: Mapping[str, tuple[str, ...]] = {
 
 
 def of(name: str, result: outcomes.Result, check: bool, hardware: str = "") -> Host:
-    """hardware: its class in a rollout."""
+    """Build the entry of a host. hardware: its class in a rollout, '' elsewhere."""
     cells = fleet_hosts.columns(name, result, check)
     versions = result.get("versions") or {}
     return {
@@ -55,7 +55,7 @@ def of(name: str, result: outcomes.Result, check: bool, hardware: str = "") -> H
 
 
 def stale(result: outcomes.Result) -> list[dict[str, str]]:
-    """CDI specs that were not true any more when the host was looked at, without those that the run has written again."""
+    """List the CDI specs that were out of date at the look, without those that the run has written again."""
     seen = [v for v in result.get("freshness") or () if v.get("state") == "stale"]
     mended = {str(d.get("path")) for d in result.get("differences") or ()} if stands(result) else set()
     left = [v for v in seen if str(v.get("path")) not in mended]
@@ -63,12 +63,12 @@ def stale(result: outcomes.Result) -> list[dict[str, str]]:
 
 
 def stands(result: outcomes.Result) -> bool:
-    """Whether what differed was put right by this very run."""
+    """Tell whether this very run has corrected what differed."""
     return bool(result.get("changed")) and "would_restart" not in result and not outcomes.trouble(result)
 
 
 def pending(result: outcomes.Result, check: bool) -> list[dict[str, str]]:
-    """Units whose restart is left to someone: by earlier runs, and by this one."""
+    """List the units whose restart is left to a person, by earlier runs and by this one."""
     done = set() if check else set(result.get("restarted") or ())
     left = [p for p in result.get("pending") or () if p.get("unit") not in done]
     found = {str(p.get("unit")): {key: str(p.get(key) or "") for key in LISTS["pending"]} for p in left}
@@ -78,14 +78,17 @@ def pending(result: outcomes.Result, check: bool) -> list[dict[str, str]]:
 
 
 def of_this_run(result: outcomes.Result) -> list[str]:
-    """What the change asks for, without what was restarted."""
+    """List the units that the change wants to restart, without those that were restarted."""
     asked = str((result.get("row") or {}).get("restarted") or "-")
     units = [unit if "." in unit else f"{unit}.service" for unit in asked.split(", ")] if asked != "-" else []
     return [unit for unit in units if unit not in (result.get("restarted") or ())]
 
 
 def history(name: str, result: outcomes.Result) -> list[dict[str, str]]:
-    """The journal, where the look has it: a run that changes hosts returns the name of its own entry only."""
+    """Return the newest transactions of the journal, [] if the result has none.
+
+    Only a look has the journal: a run that changes hosts returns just the name of its own entry.
+    """
     if not isinstance(result.get("journal"), list) or not result["journal"]:
         return []
     rows = transactions.rows(name, result)[:HISTORY]
@@ -93,7 +96,7 @@ def history(name: str, result: outcomes.Result) -> list[dict[str, str]]:
 
 
 def evidence(seen: Mapping[str, Any]) -> list[str]:
-    """What the host saw when a change failed, a line each."""
+    """List what the host saw when a change failed, a line each."""
     refused = [v for v in seen.get("validation") or () if v.get("findings")]
     return [
         *(f"{command(v)} refused the staged files: {'; '.join(map(str, v['findings']))}{known(v)}" for v in refused),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report as one HTML file: no outside asset, and a policy by which nothing runs but what this collection has written."""
+"""Build the report as one HTML file, without outside assets and with a policy that lets only this collection's script run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def head(report: Mapping[str, Any]) -> Markup:
 
 
 def share(totals: Mapping[str, int]) -> Markup:
-    """One bar of all hosts, by what became of them, the most urgent first."""
+    """Draw one bar of all hosts, by their outcome, the most urgent first."""
     bars, at = [], 0.0
     for key in document.KEYS:
         width = 1000 * totals[key] / max(totals["hosts"], 1)

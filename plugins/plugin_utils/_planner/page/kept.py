@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reports that were kept: judged before they are believed, and put together where a fleet has several."""
+"""Check reports that were kept before they are used, and merge several reports of a fleet into one."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def file_of(source: str) -> str:
 
 
 def hosts_of(source: str, report: Mapping[str, Any]) -> dict[str, hosts.Host]:
-    """Return the hosts of one report, by the name of the report and their own where it has one."""
+    """Return the hosts of one report by name. If the report has a name, it stands before the name of each host."""
     found = NAMED.fullmatch(source)
     return {f"{found[1]}/{name}" if found else name: host for name, host in report["hosts"].items()}
 
 
 def in_several(kept: Mapping[str, Any]) -> list[str]:
-    """List the hosts that are in more than one report. A report has no more of a host than its name."""
+    """List the hosts that are in more than one report. A report knows a host by its name alone."""
     found = Counter(name for source, report in kept.items() for name in hosts_of(source, report))
     return sorted((name for name, times in found.items() if times > 1), key=names.natural)
 
 
 def said_of_several(kept: Mapping[str, Any]) -> list[str]:
-    """Say which hosts were taken for one, since two hosts of one name would be one row."""
+    """Report the hosts that are in several reports and were taken for one. Two hosts of one name would be one row."""
     found = in_several(kept)
     if not found:
         return []
@@ -50,7 +50,10 @@ def said_of_several(kept: Mapping[str, Any]) -> list[str]:
 
 
 def merged(kept: Mapping[str, Any], at: str) -> document.Document:
-    """Make one report of several. kept: entry of `sources` -> what the file says. Of a host in several the newest report counts."""
+    """Merge several reports into one. If a host is in several, the newest report counts.
+
+    kept: entry of `sources` -> the content of its file.
+    """
     newest = sorted(kept, key=lambda where: str(require(kept[where], where)["generated"]))
     by_name: dict[str, hosts.Host] = {}
     changes: dict[str, Any] = {}
@@ -63,7 +66,7 @@ def merged(kept: Mapping[str, Any], at: str) -> document.Document:
 
 
 def require(data: Any, where: str) -> Mapping[str, Any]:
-    """The first thing that is wrong with a file is said, and nothing of it is shown."""
+    """Return the data of a report. Raise PlanError for the first fault in it; the error has none of its values."""
     if not isinstance(data, dict) or not isinstance(data.get("hosts"), dict) or not isinstance(data.get("changes"), dict):
         raise PlanError("this is no report", where=where, why=f"{SETTING} names it", next=STEP)
     if "run" not in data and "generated" not in data:  # it has hosts and changes as well, and a schema of its own

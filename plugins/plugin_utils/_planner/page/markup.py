@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""HTML as a value: text is escaped wherever it comes from, and only what was made here is markup."""
+"""Build HTML from values. Text is escaped wherever it comes from, and only what is made here is markup."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ Child = str | Markup
 
 
 def element(tag: str, /, *children: Child, **attributes: str | int | bool | None) -> Markup:
-    """One element. Attributes: `class_` is class, `data_x` is data-x; True is an attribute without a value, None and False are none."""
+    """Build one element.
+
+    Attributes: `class_` becomes class, and `data_x` becomes data-x. True gives an attribute without
+    a value, None and False give none.
+    """
     head = "".join(attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
     if tag in VOID:
         return Markup(f"<{tag}{head}>")
@@ -42,15 +46,15 @@ def child(value: Child) -> str:
 
 
 def escaped(text: str) -> str:
-    """As a terminal may show it, which also makes directions of writing and control characters visible, and as HTML may."""
+    """Escape text for a terminal and for HTML. The former also makes directions of writing and control characters visible."""
     return html.escape(escape.line(text), quote=True)
 
 
 def raw(name: str, text: str) -> Markup:
-    """A script or a style of this collection's own: the only text that is not escaped."""
+    """Build a script or a style of this collection's own: the only text that is not escaped."""
     return Markup(f"<{name}>{text}</{name}>")
 
 
 def digest(text: str) -> str:
-    """As a Content-Security-Policy names a script or a style that may be used."""
+    """Return the name by which a Content-Security-Policy allows a script or a style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

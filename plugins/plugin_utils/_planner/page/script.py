@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the page can do besides being read: search, filters and sorting. Without it everything is there, in the order of urgency."""
+"""Add search, filters and sorting to the page. Without the script the page has everything, in the order of urgency."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sections of the page, each one question of those who keep a fleet: who needs me, who differs, what changed, what was undone."""
+"""Build the sections of the page.
+
+Each answers one question: who needs me, who differs, what changed, what was undone.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def nothing() -> Markup:
 
 
 def people(report: Report) -> Markup:
-    """Hosts with the same trouble are one case."""
+    """Show the hosts that need a person. Hosts with the same trouble are one case."""
     by_name: Mapping[str, hosts.Host] = report["hosts"]
     bad = document.needing_a_person(by_name)
     if not bad:
@@ -83,7 +86,10 @@ WHOLE = ("driver", "toolkit")  # versions, which are read more easily in one lin
 
 
 def skew(report: Report) -> Markup:
-    """Show every combination of versions. A value stands out beside one that most hosts have, so in a mixed fleet none does."""
+    """Show every combination of versions. A value stands out if more than half of the hosts have another one.
+
+    So in a mixed fleet none may stand out.
+    """
     rows = report["skew"]
     if not rows:
         return nothing()
@@ -97,7 +103,7 @@ def skew(report: Report) -> Markup:
 
 
 def commonest(key: str, rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """Give the value of more than half of the hosts, if there is one."""
+    """Return the value of more than half of the hosts, None if there is none."""
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row[key]] += len(row["hosts"])
@@ -117,7 +123,7 @@ def combination(row: Mapping[str, Any], usual: Mapping[str, str | None], total: 
 
 
 def changes(report: Report) -> Markup:
-    """Each change once, however many hosts share it."""
+    """Show each change once, with all hosts that share it."""
     if not report["changes"]:
         return nothing()
     would = {digest: any(outcome(report, host) == "would_change" for host in one["hosts"]) for digest, one in report["changes"].items()}
@@ -157,7 +163,10 @@ def difference(one: Mapping[str, Any]) -> Markup:
 
 
 def rolled_back(report: Report) -> Markup:
-    """Hosts whose newest transaction was taken back, by their journals. One of this run is among those that need a person."""
+    """Show the hosts whose newest transaction was taken back, by their journals.
+
+    If that was in this run, the host is also among those that need a person.
+    """
     entries = {n: [e for e in h["history"] if not e["reason"].endswith(journal.AFTER_ROLLBACK)] for n, h in report["hosts"].items()}
     found = {name: kept[0] for name, kept in entries.items() if kept}
     back = {name: entry for name, entry in found.items() if entry["state"].startswith("rolled back")}
@@ -185,7 +194,7 @@ def pending(report: Report) -> Markup:
 
 
 def listing(title: str, about: str, head: Sequence[str], rows: Sequence[Sequence[str]], number: int) -> Markup:
-    """Rows that differ in the host alone share a line."""
+    """Show rows under a head. Rows that differ in the host alone share a line."""
     if not rows:
         return nothing()
     same: dict[Sequence[str], list[str]] = {}

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the page looks: one style for light, dark, narrow, wide and paper. Named by its digest, it is all that can style the page."""
+"""Style the page for light, dark, narrow, wide and paper.
+
+The policy names this style by its digest, and allows no other.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table of all hosts: a row each, with its history folded away, and the tools to search it."""
+"""Build the table of all hosts, with a row each, its history folded away, and the tools to search it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hosts(report: Mapping[str, Any]) -> Markup:
 
 
 def tools(classes: bool) -> Markup:
-    """Shown by the script, since without it they would do nothing."""
+    """Build the tools to search, hidden at first. The script shows them, since they need it to work."""
     facets = {**FACETS, **({CLASS: "any class"} if classes else {})}
     selects = [element("select", option("", every), data_facet=name, aria_label=name) for name, every in facets.items()]
     flags = element("select", option("", "any state"), *(option(key, text) for key, text in FLAGS.items()), aria_label="State")
