@@ -68,7 +68,7 @@ class Identities:
 
     @functools.cached_property
     def _folded(self) -> Mapping[str, str]:
-        """The names in lower case, with their positions. Programs write PCI addresses in either case."""
+        """Map the names in lower case to their positions. Programs write PCI addresses in either case."""
         return {name.lower(): position for name, position in self.names.items()}
 
     def position(self, name: str) -> str:

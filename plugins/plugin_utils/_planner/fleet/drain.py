@@ -34,7 +34,7 @@ class OutOfReach(PlanError):
 
 @dc.dataclass(frozen=True)
 class Work:
-    """What runs on a host, as the look at it reports it (`work` of node_info)."""
+    """The work on a host, as the look at it reports it (`work` of node_info)."""
 
     hostname: str = ""
     boot_id: str = ""
@@ -100,7 +100,7 @@ def counted(found: Sequence[str], one: str, many: str = "") -> str:
 def orchestrators(by: Sequence[str], work: Work, commands: Mapping[str, Any]) -> tuple[str, ...]:
     """List the orchestrators that drain the host, in the order in which it is taken out of service.
 
-    `auto` stands for those that run on the host, and for `commands` if there are any.
+    `auto` stands for each one that runs on the host, and for `commands` if there are any.
     """
     found = {*by} - {"auto"}
     if "auto" in by:

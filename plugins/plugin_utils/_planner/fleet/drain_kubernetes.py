@@ -130,7 +130,7 @@ def require_same_machine(node: Mapping[str, Any], boot_id: str) -> None:
 def hold(node: Mapping[str, Any], rollout: str, why: str, how: str) -> Patch:
     """Build the patch that marks and holds a node in one step, so that every hold has its mark.
 
-    The API takes it only if nobody has changed the node meanwhile.
+    The API takes it only if people and controllers have not changed the node meanwhile.
     """
     marks = {ROLLOUT: rollout, WHY: text_of("", why), HELD: how}
     if how == "cordon":

@@ -90,7 +90,7 @@ def at(path: str, seen: Mapping[str, Any], variables: Mapping[str, Any]) -> str 
 
 
 def short(text: str) -> str:
-    """Return the text at most LONGEST long, with a digest of the whole behind it if it was cut, and without templates.
+    """Return the text without templates. Cut it after LONGEST characters, with a digest of the whole behind it.
 
     A class is the key of an approval, which the next run gets as a variable. The digest keeps two
     classes apart that differ only behind the cut.

@@ -20,7 +20,7 @@ ENDED_LATE = 124  # its exit status
 
 @dc.dataclass(frozen=True)
 class Second:
-    """What the second look at a host found.
+    """The findings of the second look at a host.
 
     look: the look itself. changed: whether this run changed the host. gpus: the number it had
     before. running: the keys of the engines that were configured and ran before the change. before,

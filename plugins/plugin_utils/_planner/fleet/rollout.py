@@ -117,7 +117,7 @@ def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:
 
 
 def with_proofs(hosts: Mapping[str, Host], fleet: Fleet, canaries: int) -> dict[str, Host]:
-    """Return the hosts, with state DO for those that are as desired and are proven again.
+    """Return the hosts, with state DO for each one that is as desired and is proven again.
 
     These are hosts that an earlier run left unproven, and hosts that have to stand for a canary of their class.
     """
@@ -185,8 +185,8 @@ def groups(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
 def clusters(fleet: Fleet) -> dict[str, tuple[str, ...]]:
     """Map each host to the clusters that it counts in: by the inventory, else by its CA, else ('',).
 
-    Hosts without a cluster and a CA count as one cluster. A CA is a host's own word. If it belongs
-    to a host that the inventory gives no cluster, all hosts with that CA count in it as well. So a
+    Hosts without a cluster and a CA count as one cluster. A CA is a host's own word. If a host
+    without a cluster in the inventory has a CA, all hosts with that CA count in it as well. So a
     host's word can keep other hosts waiting, and never lets them go at the same time.
     """
     known = {host: cluster_of(fleet.variables.get(host) or {}, result) for host, result in fleet.results.items()}
@@ -206,10 +206,10 @@ def cluster_of(variables: Mapping[str, Any], result: Mapping[str, Any]) -> tuple
 def servers(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
     """Map each host whose change restarts a program of the cluster's API or its database to the groups of such hosts.
 
-    If two of three members of etcd restart at once there is no quorum. So these hosts go one after
+    If two of three members of etcd restart at once they lose their quorum. So these hosts go one after
     another, and the restart of one ends when its API serves again. A cluster of a single node is a group
-    of its own: a thousand such hosts do not wait for each other. A host that the inventory gives no
-    cluster waits for the named hosts with the same CA as well: not each of these may have shown its own.
+    of its own: a thousand such hosts do not wait for each other. A host without a cluster in the inventory
+    waits for the named hosts with the same CA as well: not each of these may have shown its own.
     """
     units, cluster = set(known.server_units()), clusters(fleet)
     like: dict[str, dict[str, None]] = {}

@@ -58,7 +58,7 @@ def of_servers(host: str, most: Limit) -> list[str]:
 
 
 def waiting(out: Sequence[str], batch: Iterable[str], most: Limit) -> dict[str, str]:
-    """Map the hosts of a batch for which there is no room to the reason."""
+    """Map each host of a batch that finds its groups full to the reason why it waits."""
     counts, found = counted(out, most), {}
     for host in batch:
         groups = most.groups.get(host, ())

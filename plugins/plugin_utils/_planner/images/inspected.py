@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read what an image says of itself: its configuration, as a registry has it, or as tools print it.
+"""Read an image's description of itself: its configuration, as a registry has it, or as tools print it.
 
 The formats are `skopeo inspect`, `skopeo inspect --config` and `docker image inspect` (and
 podman's), and the objects of the OCI image format (https://github.com/opencontainers/image-spec).
@@ -30,9 +30,10 @@ class Unreadable(ValueError):
 
 @dc.dataclass(frozen=True)
 class Inspected:
-    """What an image says of itself.
+    """An image's description of itself.
 
-    architectures and level: of all platforms for which the image is there. () and '' stand for what it does not say.
+    architectures and level: of all platforms for which the image is there. () and '' stand for what
+    it does not state.
     """
 
     environment: tuple[tuple[str, str], ...] = ()
@@ -100,7 +101,10 @@ def environment(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def completed(image: Image, said: Inspected) -> Image:
-    """Complete an entry of a catalogue with what the image says of itself. The catalogue's own values count first."""
+    """Complete an entry of a catalogue with the image's description of itself.
+
+    The catalogue's own values count first.
+    """
     wanted = image.requires
     architectures = wanted.cpu_arch or said.architectures
     leveled = said.level and cpu.LEVEL_ARCHITECTURE in architectures and not wanted.cpu_march
