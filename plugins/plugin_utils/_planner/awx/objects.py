@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables import RUN
 
-# kind, which is a module of awx.awx as well -> the variable of infra.aap_configuration
+# kind (also the name of a module of awx.awx) -> the variable of infra.aap_configuration
 VARIABLES = {
     "execution_environment": "controller_execution_environments",
     "project": "controller_projects",
@@ -128,7 +128,7 @@ def require_values(values: Mapping[str, Any]) -> None:
             raise PlanError(error.what, where="gpufleet_awx_settings", why=error.why, next=error.next) from None
 
 
-# What AWX's ScheduleSerializer takes of RFC 5545 (awx/api/serializers.py).
+# The part of RFC 5545 that AWX's ScheduleSerializer accepts (awx/api/serializers.py).
 RULE = re.compile(r"DTSTART(;TZID=[\w/+-]+:\d{8}T\d{6}|:\d{8}T\d{6}Z) RRULE:(?=\S*FREQ=)(?=\S*INTERVAL=\d)\S+")
 EXAMPLE = "DTSTART:20260101T030000Z RRULE:FREQ=DAILY;INTERVAL=1"
 

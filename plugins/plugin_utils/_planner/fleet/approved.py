@@ -27,7 +27,7 @@ NONE = "none"  # the host had nothing to do when the plan was approved
 DIGEST = re.compile(rf"[0-9a-f]{{{change.LENGTH}}}")
 OLD = re.compile(r"[0-9a-f]{16}")
 AGAIN = "Plan again, and have that plan approved"
-# Which release comes of packages without a version is known once they are there, and what a CDI spec may ask of them follows from it.
+# If no version is set, the release of the packages is known only once they are installed. A CDI spec depends on that release.
 BY_RELEASE = "A plan knows the release that comes by gpufleet_toolkit_version or gpufleet_bundle_file"
 
 

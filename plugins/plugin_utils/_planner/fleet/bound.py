@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 Item = dict[str, Any]
 Planned = dict[str, Any]
 NOTHING: Planned = {}
-# Of one moment: a process, when it began, words for people.
+# Fields that belong to one moment: a process, the time when it began, words for people.
 OF_A_MOMENT = ("process", "ticks", "replaces", "why")
 SHOWN = ("what", "path", "key", "before", "after", "why")
 OWNER = "root"  # of each file that the executor makes

@@ -29,9 +29,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import modes, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
-# A host that calls its GPU `runc`, or its address `4`, gets no word of its plan replaced.
+# Only this form counts: if a host calls its GPU `runc`, or its address `4`, no word of its plan is replaced.
 UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-# Of any host: a pattern of one host's own names takes a step for each of them at each character, and a host may tell thousands.
+# The pattern is for identities of any host. One made of a host's own names takes a step for each name at each character, and a host
+# may report thousands.
 IDENTITY = re.compile(rf"{UUID.pattern}|[0-9a-f]{{1,8}}:[0-9a-f]{{2}}:[0-9a-f]{{2}}\.[0-9a-f]", re.IGNORECASE)
 DYNAMIC = (*range(234, 255), *range(384, 512))  # majors that the kernel hands out (Documentation/admin-guide/devices.txt)
 FIRST_MAJOR = 600  # no driver has it, and it has as many digits as those above, so spans of answers stay right

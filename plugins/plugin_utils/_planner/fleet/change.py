@@ -28,7 +28,7 @@ LENGTH = 64  # hexadecimal digits of a SHA-256
 SHOWN = 16  # digits of it that sentences and tables show
 WITHIN = "work within"  # of an item that names a tree (gpufleet_root)
 
-# In this order: a UUID has runs of digits that would also pass for a time.
+# The order matters: a UUID has runs of digits that would also match a time.
 OF_ONE_HOST: Sequence[tuple[re.Pattern[str], str]] = (
     (re.compile(r"\b(GPU-|MIG-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "<uuid>"),
     (re.compile(r"\b[0-9a-f]{32,64}\b"), "<id>"),
@@ -107,7 +107,7 @@ def common_text(text: str, host: str) -> str:
 def without_host(word: str, host: str) -> str:
     """Return a word with <host> for the host's name or the first label of that name, whatever domain follows."""
     for name in (host, host.split(".")[0]):
-        # The first label of an address is a number that may stand anywhere.
+        # The first label of an address is a number, which may occur anywhere in a text.
         if name and not name.isdigit() and (word == name or word.startswith(f"{name}.")):
             return f"<host>{word[len(name) :]}"
     return word

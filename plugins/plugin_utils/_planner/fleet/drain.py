@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 COMMANDS, SLURM, KUBERNETES = ORCHESTRATORS = ("commands", "slurm", "kubernetes")
 STEPS = ("before", "wait", "after", "marked")
-# A value of a label, which is what the mark on a Kubernetes node may hold, and nothing that Slurm's own parser of reasons reads.
+# The mark on a Kubernetes node may be the value of a label. Nothing in it has a meaning to Slurm's own parser of reasons.
 ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 LONGEST = 30 * 24 * 3600
 NAMED = 5

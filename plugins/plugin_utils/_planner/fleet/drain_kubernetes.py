@@ -21,17 +21,17 @@ EFFECT = "NoSchedule"
 GPU_RESOURCE = "nvidia.com/"
 MIRROR = "kubernetes.io/config.mirror"
 ENDED = ("Succeeded", "Failed")
-# API-initiated eviction: a disruption budget answers 429 with this sentence; a budget that is judged right now answers 429, too.
+# API-initiated eviction: a disruption budget answers 429 with this sentence. A budget that is being judged answers 429, too.
 BUDGET = re.compile(r"disruption budget|Too Many Requests|TooManyRequests", re.IGNORECASE)
-# A patch whose `test` fails ends with 422 and with this sentence alone: the API keeps what the library says of it to itself
-# (apiserver's handlers/patch.go, NewGenericServerResponse). What is wrong with a value has a sentence of its own.
+# A patch whose `test` fails ends with 422 and with this sentence alone: the API does not pass on the library's message
+# (apiserver's handlers/patch.go, NewGenericServerResponse). A wrong value has a sentence of its own.
 CONFLICT = re.compile(
     r'"code": ?409\b|the object has been modified|testing (value|path) \S+ failed|rejected our request due to an error in our request'
 )
 # Server-side apply: another field manager has set a field to another value.
 TAKEN = re.compile(r'Apply failed with .*?conflicts? with "([^"]+)"', re.DOTALL)
 ENDING = re.compile(r"unable to create new content in namespace (\S+) because it is being terminated")
-# What others have put in the way of changes: a webhook, or a policy that the API itself evaluates (apiserver/pkg/admission/plugin).
+# Owners of the cluster may stop changes with a webhook, or a policy that the API itself evaluates (apiserver/pkg/admission/plugin).
 WEBHOOK_FAILED = re.compile(r'failed calling (?:admission )?webhook "([^"]+)"')
 DENIED = re.compile(r"""(admission webhook "[^"]+"|ValidatingAdmissionPolicy '[^']+').{0,300}? denied (?:the )?request""", re.DOTALL)
 STATUS = re.compile(r'\{"kind": ?"Status".*\}', re.DOTALL)

@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 MARK = "gpufleet.nvidia"
 NOT_FOUND = re.compile(r"Node (\S+) not found")
-# What slurm_strerror() says where slurmctld is down, restarts or is busy (src/common/slurm_errno.c).
+# Messages of slurm_strerror() if slurmctld is down, restarts or is busy (src/common/slurm_errno.c).
 UNREACHABLE = re.compile(r"Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|controller in standby mode")
 NOT_PERMITTED = re.compile(r"Access/permission denied|Invalid user id")
 # slurm_node_state_string() puts these behind the state; `*` is an older release's NOT_RESPONDING.

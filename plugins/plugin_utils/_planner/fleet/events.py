@@ -63,7 +63,7 @@ def of_host(host: str, about: Mapping[str, Any]) -> str:
 
 
 def of_batch(number: int, plan: Mapping[str, Any], words: Mapping[str, str], found: Progress) -> str:
-    # A host that was changed and that the second look did not let pass is one that failed, and is counted once.
+    # If the second look did not let a changed host pass, the host has failed. It is counted once.
     counts = Counter("failed" if host in found.unhealthy else word for host, word in words.items())
     here = ", ".join(f"{counts[word]} {one.total}" for word, one in outcomes.OUTCOMES.items() if counts[word]) or "no host started"
     total = sum(len(batch["hosts"]) for batch in plan["batches"])

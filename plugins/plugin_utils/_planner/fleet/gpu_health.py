@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 KERNEL_LOG = "/dev/kmsg"
 # `NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python, ...`; with MIG the instance follows the address, older drivers have no `PCI:`.
 XID = r"^NVRM: Xid \((?:PCI:)?(?P<pci>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})[^)]{0,40}\): (?P<xid>\d{1,5})\b"
-# Errors of applications, after which the GPU is as healthy as before: those that NVIDIA's device plugin does not take for a sick GPU either
+# Errors of applications leave the GPU as healthy as before. NVIDIA's device plugin ignores the same ones
 # (k8s-device-plugin, internal/rm/health.go). What each one means: https://docs.nvidia.com/deploy/xid-errors/. All others count.
 OF_APPLICATIONS: Mapping[int, str] = {
     13: "graphics engine exception",
@@ -36,7 +36,7 @@ DIAGNOSIS = ("dcgmi", "diag", "-r", "1")
 DIAGNOSIS_SECONDS = 300
 MOST_TESTS = 64  # that failed: twice as many as DCGM has in all
 # A line of its table, `| NVML Library | Pass |`; of a GPU since DCGM 4, `| | GPU0: Fail |`.
-# A name is words with spaces between them, so that there is one way alone to read a line, however long a host has made it.
+# A name is words with spaces between them. So a line of any length can be read in only one way.
 VERDICT = re.compile(
     r"^\|\s*(?:(?P<test>[\w/()-]+(?: +[\w/()-]+)*)\s*)?\|\s*(?:GPU ?\d+: )?(?P<verdict>Pass|Fail|Warn|Skip)\b", re.IGNORECASE
 )

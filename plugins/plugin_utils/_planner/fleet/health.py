@@ -74,7 +74,7 @@ def not_running(before: tuple[str, ...]) -> Any:
     def judge(look: Mapping[str, Any]) -> str:
         seen = {str(i.get("key")): i for i in look.get("instances") or ()}
         stopped = sorted({named(key, seen.get(key) or {}) for key in before if not (seen.get(key) or {}).get("running")})
-        # A directory tree has no number of a boot, and nothing runs there.
+        # A directory tree has no boot id, and nothing runs there.
         return f"{', '.join(stopped)} does not run" if stopped and (look.get("work") or {}).get("boot_id") else ""
 
     return judge

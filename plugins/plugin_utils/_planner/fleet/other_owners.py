@@ -31,7 +31,7 @@ class Mark:
 
 
 # The states between `upgrade-required`, in which nothing has been done yet, and `upgrade-done` (k8s-operator-libs, pkg/upgrade/consts.go).
-# A node whose upgrade has failed stays cordoned, with the driver in an unknown state, until somebody mends it.
+# A node whose upgrade has failed stays cordoned, with the driver in an unknown state, until a person repairs it.
 UPGRADING = (
     *("cordon-required", "wait-for-jobs-required", "pod-deletion-required", "drain-required", "node-maintenance-required"),
     *("post-maintenance-required", "pod-restart-required", "validation-required", "uncordon-required", "upgrade-failed"),
@@ -41,7 +41,7 @@ LEAVES = "which takes the host away"
 MARKS = (
     Mark("label", "nvidia.com/gpu-driver-upgrade-state", UPGRADING, GPU_OPERATOR, "until the state is upgrade-done"),
     Mark("label", "nvidia.com/mig.config.state", ("pending", "rebooting"), "the MIG manager", "until the state is success"),
-    # kured sets it where it runs with --annotate-nodes, and takes it away after the reboot. most-recent-reboot-needed stays.
+    # kured sets it if it runs with --annotate-nodes, and removes it after the reboot. most-recent-reboot-needed stays.
     Mark("annotation", "weave.works/kured-reboot-in-progress", (), "kured", "until the host has rebooted"),
     Mark("taint", "ToBeDeletedByClusterAutoscaler", (), "the cluster autoscaler", LEAVES),
     Mark("taint", "karpenter.sh/disrupted", (), "Karpenter", LEAVES),

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.wav
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
 
 BAD = ("failed", "rolled back", "lost")
-# Words of a canary that was not changed, with the reason for which its class is not begun.
+# Outcomes of a canary that was not changed -> the reason why its class does not start.
 UNTRIED = {
     "left out": "could not be taken out of service",
     "pending": "could not be taken out of service in time",

@@ -108,7 +108,7 @@ def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:
         unapproved = approval.refusal(settings.approved_changes, classes.get(name, ""), digest, result, name)
         if unapproved:
             why[name], digest = unapproved, ""
-        # A host that is as desired, and still out of service since an earlier run ended, has to be put back.
+        # A host that an earlier run left out of service has to be put back, even if it is as desired.
         state = LEFT_OUT if why[name] else DO if digest or name in fleet.first else DONE
         gpus = len((result.get("driver") or {}).get("gpus") or ())
         runs = hardware.running(result)

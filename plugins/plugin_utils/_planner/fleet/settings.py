@@ -73,7 +73,7 @@ def says(value: Any) -> bool:
     return value is not None and not (isinstance(value, str) and not value.strip())
 
 
-# Settings of the other playbooks that a rollout does not read, with what it does read.
+# Settings of the other playbooks that a rollout does not read -> the settings that it reads instead.
 UNREAD = {
     "gpufleet_serial": f"A rollout makes its batches by {PREFIX}canaries, {PREFIX}waves and {PREFIX}max_unavailable",
     "gpufleet_fail_on_drift": f"For what differs run gpufleet.nvidia.plan, and see {PREFIX}max_failed for what may fail",
@@ -184,7 +184,7 @@ def sized(name: str) -> Callable[[Any], Amount]:
     return functools.partial(waves.amount, f"{PREFIX}{name}")
 
 
-# option -> its field, and how what is given is read. What is not given stays as the field has it.
+# option -> its field, and the function that reads its value. An option that is not given keeps the field's default.
 READ: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "class": ("hardware_class", lambda value: paths("class", value) or hardware.CLASS),
     "domain": ("domain", functools.partial(paths, "domain")),

@@ -133,7 +133,7 @@ def batches(wave: Sequence[str], limits: Limit) -> list[list[str]]:
     """
     found: list[list[str]] = []
     counts: list[Counter[str]] = []
-    # A host's first possible batch is that after its fullest group's last full one, so each is placed in one look at its groups.
+    # first_free: group -> its first batch that is not full. No earlier batch can take a host of the group, so the search begins there.
     first_free: dict[str, int] = {}
     for host in wave:
         groups = [g for g in limits.groups.get(host, ()) if g in limits.allowed]

@@ -14,11 +14,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal as past
 
 SLURM_UNIT = "slurmd.service"
-# The node of control alone is opened to ask for the driver's version; work opens a GPU's own node, or that of unified memory.
-# Beneath any directory, since the files of a process in a chroot are named as the host sees them.
+# A program that asks for the driver's version opens the control node alone. Work opens a GPU's own node, or the one of unified memory.
+# The path may begin with any directory: files of a process in a chroot have the names that the host sees.
 GPU_NODES = r"(/.*)?/dev/nvidia(\d+|-uvm|-caps/.*)( \(deleted\))?$"
-# The CA that a kubelet trusts is that of its cluster, on workers and on control planes alike: of k3s and RKE2 (agent), of MicroK8s (a node
-# that has joined another one keeps that one's beside its own), of k0s, and of kubeadm and EKS.
+# A kubelet trusts the CA of its cluster, on workers and on control planes alike. These are the files of k3s and RKE2 (agent), of MicroK8s
+# (a node that has joined another one keeps the CA of that one beside its own), of k0s, and of kubeadm and EKS.
 CLUSTER = queries.certificates(
     "cluster",
     (

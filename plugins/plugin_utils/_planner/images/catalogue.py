@@ -27,7 +27,7 @@ ENTRY = ("name", "image", "digest", "weight", "requires", "forward_compat", "env
 REQUIRES = ("driver", "cuda", "compute_capability", "cpu_arch", "cpu_level", "cpu_march", "memory", "mig", "glibc", "exact_driver")
 COMPUTE = ("real", "ptx")
 NAME = re.compile(r"[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?", re.ASCII)  # fits a Kubernetes label
-# Of the reference grammar (https://github.com/distribution/reference): what may stand before the digest.
+# The part of a reference that may stand before the digest, by its grammar (https://github.com/distribution/reference).
 REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,254}")
 TAGS = re.compile(r"[\w.*?-]{1,128}", re.ASCII)
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")

@@ -65,7 +65,7 @@ CHIPS: tuple[tuple[int, int, str, str], ...] = (
     (0x2F00, 0x2F7F, "GB205", "12.0"),
     (0x3180, 0x31FF, "GB110", "10.3"),
 )
-# Of systems on a chip: NVIDIA guarantees code to run on a later minor version among desktop GPUs only, and not between those and these
+# Systems on a chip. NVIDIA guarantees code to run on a later minor version among desktop GPUs only, and not between desktops and these
 # (CUDA C++ Programming Guide, Binary Compatibility).
 INTEGRATED = frozenset(map(dotted.known, ("3.2", "5.3", "6.2", "7.2", "8.7")))
 
@@ -84,11 +84,11 @@ BRANDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("RTX", ("NvidiaRTX", "Quadro", "Unknown")),
     ("", ("NVIDIA", "Tesla", "Unknown")),
 )
-# Forward compatibility is for data centres' GPUs; which others are certified for it is in no table that could be read here.
+# Forward compatibility is for data centres' GPUs. There is no table of the other GPUs that are certified for it.
 CONSUMER = ("GeForce", "TITAN", "NVS")
 WORKSTATION = ("Quadro", "RTX")
 MEMORY = re.compile(r"\b(\d{1,3}) ?GB\b")  # `NVIDIA A100-SXM4-80GB`, `Tesla V100-PCIE-16GB`, `NVIDIA H100 80GB HBM3`
-# GB of products that are sold with one size, by NVIDIA's data sheets (https://www.nvidia.com/en-us/data-center/); of each GPU of a card.
+# GB of each GPU of a card, for products that are sold with one size, by NVIDIA's data sheets (https://www.nvidia.com/en-us/data-center/).
 SIZES: Mapping[str, int] = {
     "Tesla K80": 12,
     "Tesla M10": 8,

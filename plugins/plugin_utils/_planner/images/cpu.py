@@ -12,7 +12,7 @@ import dataclasses as dc
 from collections.abc import Iterable, Mapping
 
 # The flags that each level adds, as the kernel names them in /proc/cpuinfo. Levels: x86-64 psABI, `Micro-Architecture Levels`
-# (https://gitlab.com/x86-psABIs/x86-64-ABI). The kernel says `pni` for SSE3 and `abm` for LZCNT; it shows `xsave` only where it switched
+# (https://gitlab.com/x86-psABIs/x86-64-ABI). The kernel writes `pni` for SSE3 and `abm` for LZCNT; it shows `xsave` only if it switched
 # OSXSAVE on.
 LEVELS: Mapping[str, frozenset[str]] = {
     "x86-64-v1": frozenset({"cmov", "cx8", "fpu", "fxsr", "mmx", "sse", "sse2"}),

@@ -27,7 +27,7 @@ HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,253}[A-Za-z0-9])?)(?::\d{1,
 REPOSITORY = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")
 TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 NEXT = re.compile(r"<([^<>\s]{1,2000})>\s*;\s*rel=\"?next\"?", re.IGNORECASE)
-# From the beginning of a word: else a long word is read again from each of its letters.
+# The match begins at a word. Otherwise a long word would be read again from each of its letters.
 PARAMETER = re.compile(r'\b(\w{1,40})="([^"\\]{0,2000})"')
 
 

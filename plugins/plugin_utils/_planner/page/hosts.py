@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 HISTORY = 20  # transactions of one host, the newest first
 Host = dict[str, Any]
 TEXTS = ("outcome", "why", "engine", "gpus", "driver", "toolkit", "injection", "class", "change")
-# Lists: of texts, or of tables of texts.
+# Lists of texts (), or of tables whose keys are given here.
 LISTS: Mapping[str, tuple[str, ...]] = {
     "restarted": (),
     "evidence": (),

@@ -18,7 +18,7 @@ SETTING = "gpufleet_report_from"
 STEP = f"Name files report.json that this collection has written in {SETTING}"
 
 
-# `north=north/report.json`: a name for the hosts of one report, which may be called as those of another one.
+# `north=north/report.json` names one report. Its hosts may have the same names as hosts of another report.
 NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)=(.+)", re.DOTALL)
 
 

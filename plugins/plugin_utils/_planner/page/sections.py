@@ -133,7 +133,7 @@ def changes(report: Report) -> Markup:
     )
 
 
-# Reports that are put together have hosts that were changed, and hosts that would be.
+# A report that is merged from several may have hosts that were changed, and hosts that would be.
 TITLE_OF_CHANGES = {
     frozenset({True}): "What would change, and why",
     frozenset({False}): "What changed, and why",

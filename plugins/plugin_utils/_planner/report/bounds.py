@@ -17,7 +17,7 @@ TEXT = 4096  # characters of one text
 CHARACTERS = 1 << 18  # of all texts of a result
 VALUES = 20_000  # of a result
 DEEPEST = 50  # levels
-# What a host's row needs, in the order in which the room is given; all else comes behind it.
+# The parts that a host's row needs, in the order in which they get room. All other parts come after them.
 FIRST = ("row", "differences", "would_restart", "restarted", "leftovers", "advice", "checks", "journal", "decision")
 NOTE = "this host's result is cut here: it has more than {} values or {} characters. Look at the host itself"
 

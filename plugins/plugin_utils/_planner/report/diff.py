@@ -22,7 +22,7 @@ _OWN = (decision_file.DECISION_PATH, decision_file.FACT_PATH)
 _KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _SPEC = re.compile(r"(?m)^[ \t{]*\"?cdiVersion\"?:")
 _HEADER = re.compile(r"\s*\[.+\]\s*(?:#.*)?$")
-# What the node puts in the place of names, comments and values that it does not send (module_utils/_node/projection/placeholders.py).
+# The node replaces names, comments and values that it does not send by these (module_utils/_node/projection/placeholders.py).
 _STAND_IN = re.compile(r"""#x{2,}[ \t]*$|" +"|\[1 +\]|\{ {2,}\}|(?:^|[\s.{,\["'])x{2,}[\w-]?(?=["']?\s*[=.:\]])""")
 HIDDEN = r"\ xxxx, blanks and ones replace names, comments and values that are not sent from the host"
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")

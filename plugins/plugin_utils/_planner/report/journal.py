@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 Entry = Mapping[str, Any]
 
-# Who took a transaction back, in the node side's words and in those of people.
+# The part that took a transaction back, in the words of the node -> the words for people.
 BY = {
     "the executor": "by the host itself",
     "systemd": "by the host itself",
@@ -30,7 +30,7 @@ BY = {
     "the next boot": "at the next boot",
     "the next transaction": "by the next run",
 }
-# systemctl's advice to look at what is shown here anyway.
+# The hint in which systemctl names commands whose output is shown here anyway.
 HINT = re.compile(r'\s*See "systemctl status [^"]*" and "journalctl [^"]*" for details\.')
 AFTER_ROLLBACK = "after a rollback"  # ends the reason of what is written once a transaction was rolled back
 COMMAND_WIDTH = 300  # a package manager's with all that it installs
@@ -147,7 +147,7 @@ def done(entry: Entry) -> str:
     return "; ".join(did) or "nothing"
 
 
-# What a transaction does to units. Docker is reloaded where that is enough, and a manager restarts its engine by itself.
+# The actions of a transaction on units. Docker is reloaded if that is enough, and a manager restarts its engine by itself.
 ACTED = {"restart": "restarted", "reload": "reloaded", "start": "started", "wait": "waited for"}
 
 

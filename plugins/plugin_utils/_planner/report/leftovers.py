@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 TITLE = "Left by other tools"
 FATES = {"adopted": "taken over", "kept": "stays", "live": "in use by its tool, left alone"}
 WOULD = {**FATES, "adopted": "will be taken over"}
-# Keys in a file that stays: they stay there as well, with the values that this collection wants.
+# The words for keys of a file that stays. The keys stay in it as well, with the values that this collection wants.
 KEYS = {FATES["adopted"]: "managed by this collection from now on", WOULD["adopted"]: "will be managed by this collection"}
 FAILED = "this run failed, so it was not taken over"
 KEYS_SHOWN = 6  # of one file

@@ -23,7 +23,7 @@ class Outcome:
     person: bool  # whether someone has to look at the host
 
 
-# In the order of the table: what needs a person first, what is as it should be last.
+# The order of the table: hosts that need a person first, hosts that are as desired last.
 OUTCOMES = {
     o.word: o
     for o in (
@@ -113,7 +113,7 @@ def problem(counts: Mapping[str, Any], fail_on_drift: bool = False, max_lost: in
     drifted = [f"{counts[o.key]} {o.total}" for o in OUTCOMES.values() if o.key in DRIFT and counts.get(o.key)] if fail_on_drift else []
     why = " (gpufleet_fail_on_drift is true)" if drifted else ""
     bad = counts["needs_person"] if wrong else []
-    # The names are those of every host that needs a person: behind one number they would pass for the hosts which that one counts.
+    # The names are of all hosts that need a person. Directly behind one number they would look like the hosts that it counts.
     same = len(wrong) == 1 and not drifted and len(bad) == sum(counts.get(key, 0) for key in WRONG)
     named = (": " if same else ". To be looked at: ") + names.some(bad) if bad else ""
     return f"of {plural(counts['hosts'])}: {', '.join([*wrong, *drifted])}{why}{named}" if wrong or drifted else ""

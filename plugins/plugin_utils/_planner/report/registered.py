@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
-# Registered by the roles. On hosts that failed before the task, or that were not reached, none of them is there.
+# The roles register these. A host that failed before the task, or was not reached, has none of them.
 STEPS = ("gpufleet_node_result", "gpufleet_repository_result", "gpufleet_toolkit_result", "gpufleet_verify_result", "gpufleet_cdi_result")
 LOOK = "gpufleet_node_info"
 RESULTS = (LOOK, *STEPS)
 CONVERGED = "gpufleet_node_result"
-# Of a rollout: what kept a host from coming through its batch, and how far the rollout had come then.
+# Variables of a rollout: the failure that stopped a host in its batch, and how far the rollout had come then.
 FAILURE = "gpufleet_rollout_failure"
 DRAIN_CHECK, DRAINED, UNDRAINED = "gpufleet_drain_check", "gpufleet_drain_result", "gpufleet_undrain_result"
 ROLLOUT_SETTINGS, ROLLOUT_PLAN, ROLLOUT_STEP = "gpufleet_rollout_settings", "gpufleet_rollout_plan", "gpufleet_rollout_step"

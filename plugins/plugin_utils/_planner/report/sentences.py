@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-# What a host may have of its own within a sentence that is otherwise the same: numbers, addresses, times, identifiers.
+# Words in which sentences of different hosts may differ: numbers, addresses, times, identifiers.
 OWN = re.compile(r"\S*\d\S*")
 
 
