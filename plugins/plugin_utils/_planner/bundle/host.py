@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Install packages from an archive on the controller, for a host that reaches no repository.
 
-The host needs a part of it: the repository's own signed metadata, and the packages that are
-installed now. These are written below one directory of root's as files of the transaction that adds
-the repository. Then apt, dnf or zypper verify and install from there as from any repository.
+The host needs a part of it: the repository's own signed metadata, and the packages to install.
+These are written below one directory of root's as files of the transaction that adds the
+repository. Then apt, dnf or zypper verify and install from there as from any repository.
 """
 
 from __future__ import annotations
@@ -105,8 +105,9 @@ def of_host(policy: Policy, obs: Observation) -> Part:
 def pinned(policy: Policy, obs: Observation, record: HostDecision) -> Policy:
     """Return the policy with the archive's key and the version that the packages get.
 
-    It is the user's version, else the installed one, else the newest in the archive. The signed metadata
-    lists all versions of the repository. So the package manager would choose one that the archive may lack.
+    It is the user's version, else the installed one, else the newest in the archive. The signed
+    metadata lists all versions of the repository, so without a version the package manager would
+    choose one that the archive may lack.
     """
     if not policy.bundle_file or not _installs(policy) or not packages.missing(policy, obs, record):
         return policy
@@ -142,7 +143,7 @@ def installing(policy: Policy, obs: Observation, plan: Plan) -> Plan:
 
 
 def _without_undo(command: transaction.Command) -> transaction.Command:
-    """Return a command without its undo. Nothing has the version from before."""
+    """Return a command without its undo, since the archive does not have the version from before."""
     found = command.copy()
     found.pop("undo", None)
     found.pop("undo_within", None)

@@ -162,7 +162,7 @@ def reported(policy: Policy, obs: Observation) -> Iterator[Row]:
 def policy_of(policy: Policy, known: Identities) -> Policy:
     """Return the policy with this host's GPUs named by position.
 
-    All else in it is the user's wish, and stays literal.
+    All else in it is what the user wants, and stays literal.
     """
     if not policy.sharing:
         return policy

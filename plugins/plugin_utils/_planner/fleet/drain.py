@@ -63,8 +63,9 @@ UNKNOWN = "unknown: "  # begins the entry of `gpu_processes` that says what is n
 def decide(policy: str, work: Work, *, driver_changes: bool = False, unknown: str = "drain") -> DrainDecision:
     """Decide whether to drain a host. `auto` drains if the change would end work.
 
-    A restart ends containers; a change of the driver ends GPU processes. unknown: `drain` or
-    `go_on`, for a host whose GPU processes are not known.
+    A restart ends containers. A change of the driver ends GPU processes.
+
+    unknown: `drain` or `go_on`, for a host whose GPU processes are not known.
     """
     if policy == "never":
         return DrainDecision(False, "gpufleet_drain is never")
@@ -197,10 +198,10 @@ def text_of(reason: str, why: str) -> str:
 class Standing:
     """A node's current state for an orchestrator.
 
-    state: in_service, held (out of service by this rollout), others (out of service by someone
-    else), or broken (it does not work, whoever holds it). text: one sentence without its end, ''
-    for in_service. claimed: another owner that is working on the host, by a mark that keeps no work
-    off it; '' if there is none.
+    state: in_service, held (out of service by this rollout), others (out of service by someone else),
+        or broken (it does not work, whoever holds it).
+    text: one sentence without its end, '' for in_service.
+    claimed: another owner that is working on the host, by a mark that keeps no work off it; '' if there is none.
     """
 
     state: str
@@ -231,8 +232,8 @@ def no_orchestrator(decision: DrainDecision) -> str:
 def timed_out(waiting: Mapping[str, str], seconds: int, keep: bool, before: Sequence[str] = (), stays: Sequence[str] = ()) -> str:
     """Build the sentence of a drain that did not end in time.
 
-    before: the orchestrators that held the node already when the run began. stays: a sentence for
-    each orchestrator that holds it since.
+    before: the orchestrators that held the node already when the run began.
+    stays: a sentence for each orchestrator that holds it since.
     """
     left = "; ".join(f"{who}: {text}" for who, text in waiting.items())
     if keep:

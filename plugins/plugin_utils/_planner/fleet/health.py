@@ -22,10 +22,10 @@ ENDED_LATE = 124  # its exit status
 class Second:
     """The findings of the second look at a host.
 
-    look: the look itself. changed: whether this run changed the host. gpus: the number it had
-    before. running: the keys of the engines that were configured and ran before the change. before,
-    after: the host's GPU health before its change and now. command: the result of the user's own
-    check, {} if there is none.
+    look: the look itself. changed: whether this run changed the host. gpus: the number it had before.
+    running: the keys of the engines that were configured and ran before the change.
+    before, after: the host's GPU health before its change and now.
+    command: the result of the user's own check, {} if there is none.
     """
 
     look: Mapping[str, Any]

@@ -90,7 +90,7 @@ def sentence(node: str, mark: Mark, value: str) -> str:
 
 
 def locked(node: str, daemon_sets: Iterable[Mapping[str, Any]], now: datetime.datetime) -> str:
-    """Explain that kured holds its lock for a node, '' if it does not.
+    """Return the sentence that kured holds its lock for a node, '' if it does not.
 
     Between the lock and the reboot kured cordons and drains the node. kured's pods see the host's
     file that asks for a reboot, and reboot the host. So only a DaemonSet that may change hosts
@@ -118,7 +118,7 @@ def _locks(text: str) -> list[Mapping[str, Any]]:
 def _holds(lock: Mapping[str, Any], node: str, now: datetime.datetime) -> bool:
     """Tell whether a lock holds the node.
 
-    For kured a lock is free once its TTL, in nanoseconds, is over. 0 never ends.
+    For kured a lock is free once its TTL, in nanoseconds, is over. A TTL of 0 never ends.
     """
     if lock.get("nodeID") != node:
         return False

@@ -28,10 +28,11 @@ UNTRIED = {
 class Progress:
     """The progress of a rollout.
 
-    done: number of hosts. bad: host -> outcome. unhealthy: host -> what the second look found.
-    stopped: class -> why. ended: why no more batches start; paused: whether that is not a failure.
-    untried: class -> why no canary has shown yet how its hosts fare; no failure either. full: why
-    -> the hosts that waited, since too many of their group were out of service.
+    done: the number of hosts.
+    bad: host -> outcome. unhealthy: host -> what the second look found.
+    stopped: class -> why. untried: class -> why no canary has shown yet how its hosts fare, which is not a failure.
+    full: why -> the hosts that waited, since too many of their group were out of service.
+    ended: why no more batches start. paused: whether that is not a failure.
     """
 
     done: int = 0

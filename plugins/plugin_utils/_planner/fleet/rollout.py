@@ -29,7 +29,9 @@ CANARY = 0  # the number of the canaries' wave
 class Fleet:
     """The data from which a rollout is planned.
 
-    results: the look at each host; variables: what key paths may read; drained: hosts that have to be drained.
+    results: the look at each host.
+    variables: the variables that key paths may read.
+    drained: the hosts that have to be drained.
     """
 
     results: Mapping[str, Mapping[str, Any]]
@@ -246,7 +248,10 @@ def lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
 
 
 def may_fail(rollout: Rollout, most: waves.Amount) -> list[str]:
-    """Build the line with the number of hosts that a percentage allows to fail. For few hosts it is 0."""
+    """List the line with the number of hosts that a percentage allows to fail, which may be 0.
+
+    Return [] if none is set.
+    """
     total = sum(len(batch.hosts) for batch in rollout.batches)
     said = f"  may fail: {most.of(total)} of {outcomes.plural(total)} (gpufleet_rollout_max_failed: {most.text})"
     return [said] if most.percent and total else []

@@ -32,11 +32,11 @@ def limits(plan: Mapping[str, Any]) -> Limit:
 def begun(progress: Progress, out: Sequence[str], rest: Sequence[Mapping[str, str]], most: Limit) -> Progress:
     """Return the progress with the hosts of the next batch that have to wait.
 
-    It is paused if no host of a later batch could start either.
+    It is paused if no host of a later batch could start either. A server that did not come through
+    may not serve its cluster's API. So it counts among the servers, drained or not.
 
-    out: the hosts that are out of service. rest: each batch that has not ended, the next one first,
-    as host -> class. A server that did not come through may not serve its cluster's API. So it
-    counts among the servers, drained or not.
+    out: the hosts that are out of service.
+    rest: each batch that has not ended, the next one first, as host -> class.
     """
     missing = {host: of_servers(host, most) for host in progress.bad if host not in out and of_servers(host, most)}
     out, most = [*out, *missing], dc.replace(most, groups={**most.groups, **missing})

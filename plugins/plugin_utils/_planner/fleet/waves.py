@@ -111,8 +111,9 @@ def limit(
 ) -> Limit:
     """Build the limit of each group, of all its hosts in this run; it allows at least one host.
 
-    Without the setting (`most` is None), one of the hosts that are drained may be out of service in
-    each group. single: host -> groups whose hosts are changed one at a time, whatever the setting.
+    Without the setting (`most` is None), one of the hosts that are drained may be out of service in each group.
+
+    single: host -> groups whose hosts are changed one at a time, whatever the setting.
     """
     if most is not None:
         sizes = Counter(group for of_one in groups.values() for group in of_one)

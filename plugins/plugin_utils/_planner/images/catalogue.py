@@ -194,7 +194,7 @@ Fault = tuple[tuple[str, ...], str, str]  # where below the image, what is wrong
 def _require_possible(document: Document, path: Path, image: Image) -> None:
     """Raise PlanError for what no host can satisfy.
 
-    It is a mistake in the catalogue, and would look like one of the hosts.
+    It is a mistake in the catalogue, and would look like a fault of the hosts.
     """
     for below, what, step in (*_cpu_faults(image.requires), *_driver_faults(image), *_cuda_faults(image), *_name_faults(image)):
         raise document.wrong((*path, *below), what, step)

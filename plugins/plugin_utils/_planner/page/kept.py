@@ -66,7 +66,7 @@ def merged(kept: Mapping[str, Any], at: str) -> document.Document:
 
 
 def require(data: Any, where: str) -> Mapping[str, Any]:
-    """Return the data of a report. Raise PlanError for the first fault in it; the error has none of its values."""
+    """Return the data of a report. Raise PlanError for the first fault in it, with its place."""
     if not isinstance(data, dict) or not isinstance(data.get("hosts"), dict) or not isinstance(data.get("changes"), dict):
         raise PlanError("this is no report", where=where, why=f"{SETTING} names it", next=STEP)
     if "run" not in data and "generated" not in data:  # it has hosts and changes as well, and a schema of its own

@@ -36,7 +36,7 @@ def row(instances: Iterable[Instance], record: HostDecision, plan: Plan, driver:
 def gpus(driver: Driver) -> str:
     """Count the GPUs by model, with the driver's version or its fault: `8 x H100 80GB HBM3, 550.163.01`.
 
-    `none` if there are none.
+    Return `none` if there is neither a GPU nor a driver.
     """
     models = Counter(g.model.removeprefix("NVIDIA ") or "GPU" for g in driver.gpus)
     counted = [f"{number} x {model}" for model, number in models.items()]

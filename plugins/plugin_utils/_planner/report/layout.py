@@ -18,7 +18,7 @@ NAME = 24  # a first column wider than this is wrapped where room is short
 MIN_LAST_COLUMN = 40  # less than this next to the other columns, and the last one goes below its row
 INDENT = 4
 MARKS = "./-"  # a long word is broken after one of these
-# Characters of one cell and of one sentence. Further ones are only counted, so they bound the lines of a host.
+# Characters of one cell and of one sentence. Further ones are only counted. So these limits bound the lines of a host.
 CELL, SENTENCE = 200, 2000
 
 Row = Sequence[str]
