@@ -21,7 +21,7 @@ BATCH = 100  # objects in one call
 
 @dc.dataclass(frozen=True)
 class Call:
-    """A call of one module, and what it changes."""
+    """A call of one module, and its changes."""
 
     doing: str
     module: str
@@ -55,7 +55,10 @@ def deleted(thing: Object, why: str) -> Call:
 
 
 def applied(doing: str, pairs: Sequence[tuple[Object, Object]], why: str, *, force: bool = False) -> list[Call]:
-    """Nodes in calls of so many. With its uid, a node that is gone meanwhile is not made by it."""
+    """Build the calls that apply nodes, at most BATCH of them in one call.
+
+    pairs: each wanted node, with the node in the cluster. A wanted node carries the uid of the node in
+    the cluster, so a call does not create a node that was deleted meanwhile."""
     calls = []
     for start in range(0, len(pairs), BATCH):
         some = pairs[start : start + BATCH]
@@ -80,7 +83,7 @@ def named(thing: Object) -> str:
 
 
 def own_part(node: Object) -> dict[str, Any]:
-    """What of a node's labels and annotations is ours."""
+    """Return the labels and annotations of a node that this collection owns: part -> key -> value."""
     return {part: {k: v for k, v in sorted(owners.metadata(node, part).items()) if k in owners.own_keys(node, part)} for part in PARTS}
 
 
@@ -89,7 +92,10 @@ def part_of(node: Object) -> dict[str, Any]:
 
 
 def parts(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
-    """The labels as they are and will be; where these stay, that an annotation, of which one is a whole decision, is another one."""
+    """Describe how labels or annotations change: (name of the part, before, after).
+
+    If the labels change, describe the labels alone. Otherwise describe the annotations. An annotation
+    holds a whole decision, so its value is not shown: "(another value)" marks one that changes."""
     if labels(before) != labels(after):
         return "labels", labels(before), labels(after)
     was, will = before["annotations"], after["annotations"]
@@ -106,7 +112,7 @@ def shown(thing: Object) -> dict[str, Any]:
 
 
 def summary(part: Mapping[str, Any] | None) -> Any:
-    """The keys of a ConfigMap and its note of taints, the values of anything else."""
+    """Return the keys of a ConfigMap and its note of taints, or the values of any other object; None for None."""
     if part is None:
         return None
     if "data" in part:

@@ -32,14 +32,16 @@ UNPRUNED = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false", "kust
 
 @dc.dataclass(frozen=True)
 class Changes:
-    """What is to be done in a cluster's directory: name -> text, and None for a file that goes."""
+    """The changes in a cluster's directory. texts: name -> text, or None for a file that is removed."""
 
     texts: Mapping[str, str | None]
     differences: tuple[Difference, ...]
 
 
 def of(rendered: Rendered, before: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The files of a cluster by their names. before: what is there, where this run does not know all nodes: values for all stay then."""
+    """Return the files of a cluster: name -> text.
+
+    before: the files that exist already, if this run does not know all nodes. Values that count for all nodes stay then."""
     found = {}
     if rendered.config_map:
         found[CONFIG_MAP] = text(rendered.config_map, ["A file of the device plugin for each group of hosts"])
@@ -66,7 +68,9 @@ def unpruned(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def by_hand(node: str, rendered: Rendered) -> list[str]:
-    """The taints of a node are one list for the API: applied from a file, they would replace those of everybody else."""
+    """Return the comment with the command that sets a node's taints; [] without taints.
+
+    For the API the taints of a node are one list. Applied from a file, they would replace the taints of all others."""
     said = [f"{t['key']}{'=' + t['value'] if 'value' in t else ''}:{t['effect']}" for t in rendered.taints]
     return [f"Taints are no part of this file, which would replace others': kubectl taint nodes {node} {' '.join(said)}"] if said else []
 
@@ -86,7 +90,7 @@ def dumped(value: Any) -> str:
 
 
 class Dumper(yaml.SafeDumper):
-    """A text of several lines, the plugin's file, stays readable."""
+    """A YAML dumper that keeps a text of several lines, as the plugin's file is, readable."""
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
@@ -101,7 +105,9 @@ def is_ours(content: str) -> bool:
 
 
 def kept(before: Mapping[str, str], known: Iterable[str], where: str) -> Kept:
-    """What the files of an earlier run say of nodes of which this run knows nothing. known: nodes that this run has judged."""
+    """Return what the files of an earlier run contain about nodes that this run knows nothing of.
+
+    known: nodes that this run has judged."""
     labels, judged = {}, set(known)
     for name, content in before.items():
         node = name.removeprefix(NODES).removesuffix(".yaml")
@@ -115,7 +121,7 @@ def kept(before: Mapping[str, str], known: Iterable[str], where: str) -> Kept:
 
 
 def parsed(content: str, where: str, *keys: str) -> dict[str, Any]:
-    """A table of a file, {} where it has no such key."""
+    """Return a table of a file; {} if the file has no such key. Raise PlanError if the file cannot be read."""
     step = "Give the file back as it was written, or remove it with those of its nodes"
     try:
         found = yaml_text.read(content)
@@ -132,11 +138,13 @@ def parsed(content: str, where: str, *keys: str) -> dict[str, Any]:
 def changes(
     wanted: Mapping[str, str], before: Mapping[str, str], stays: Iterable[str], where: str, exposed: Iterable[str] = (), gone: str = UNUSED
 ) -> Changes:
-    """stays: nodes of which this run knows nothing, whose files stay. exposed: files that others may read and should not; written again.
-    gone: why a file goes.
+    """Compare the wanted files with the files that exist, and return what changes.
 
-    A foreign file where one is to be written is an error.
-    """
+    stays: nodes that this run knows nothing of, whose files stay.
+    exposed: files that other users can read but should not. They are written again.
+    gone: the reason why a file is removed.
+
+    Raise PlanError if a foreign file has the name of a wanted one."""
     foreign = next((name for name in wanted if name in before and not is_ours(before[name])), "")
     if foreign:
         step = f"Move that file away, or name another directory in {SETTING}"

@@ -37,7 +37,7 @@ ABOUT = {
 
 @dc.dataclass(frozen=True)
 class Group:
-    """Hosts that Kubernetes can treat alike. text: the device plugin's configuration."""
+    """A group of hosts that Kubernetes can treat alike. text: the device plugin's configuration."""
 
     name: str
     setting: Setting
@@ -57,7 +57,10 @@ class Group:
 
 
 def of(members: Iterable[Member], fixed: Collection[str] = ()) -> tuple[Group, ...]:
-    """fixed: keys of the plugin's file that the cluster sets as environment, which ranks above the file, so they are not in it."""
+    """Group the members with equal decisions and settings, sorted by the groups' names.
+
+    fixed: keys of the plugin's file that the cluster sets as environment. The environment ranks above
+    the file, so the file leaves these keys out."""
     found: dict[tuple[Any, ...], list[Member]] = {}
     for m in members:
         found.setdefault((m.injection, m.handler, m.default, m.setting), []).append(m)
@@ -76,7 +79,9 @@ def _group(same: list[Member], fixed: Collection[str]) -> Group:
 
 
 def in_name(setting: Setting) -> dict[str, Any]:
-    """A setting as it goes into the name of a group, by names of fields that stay: with another one all nodes would get other labels."""
+    """Return a setting as it goes into the name of a group.
+
+    The names of its fields must stay as they are: with another name, all nodes would get other labels."""
     found = dc.asdict(setting)
     if found["replicas"]:
         found["replicas"]["flavor"] = found["replicas"].pop("policy")
@@ -84,7 +89,9 @@ def in_name(setting: Setting) -> dict[str, Any]:
 
 
 def document(setting: Setting, fixed: Collection[str] = ()) -> str:
-    """The device plugin's file (`version: v1`, api/config/v1 of its source). What is not in it has the plugin's default."""
+    """Build the device plugin's file (`version: v1`, api/config/v1 of its source).
+
+    A key that is left out has the plugin's default."""
     plugin = {
         "deviceListStrategy": list(setting.strategies),
         "deviceIDStrategy": setting.device_ids,
@@ -99,7 +106,7 @@ def document(setting: Setting, fixed: Collection[str] = ()) -> str:
 
 
 def strategies_in(text: str) -> tuple[str, ...]:
-    """The device list strategies of a file of the plugin; () where it says none, or is none."""
+    """Return the device list strategies of a file of the plugin; () if the file sets none or cannot be read."""
     try:
         found = yaml_text.read(text)
     except yaml_text.YamlError:
@@ -111,9 +118,9 @@ def strategies_in(text: str) -> tuple[str, ...]:
 
 
 def sharing(setting: Setting) -> dict[str, Any]:
-    """How pods share the GPUs of a group: `sharing` of the plugin's file, which no environment ranks above.
+    """Build `sharing` of the plugin's file: how pods share the GPUs of a group. {} if they share none.
 
-    With MPS the plugin divides memory and threads by the number by itself."""
+    No environment ranks above it. With MPS, the plugin itself divides memory and threads by the number."""
     of = setting.replicas
     if of is None:
         return {}

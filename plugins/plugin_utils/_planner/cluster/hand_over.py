@@ -58,7 +58,7 @@ def of(name: str, node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], se
 
 
 def described(node: Node) -> str:
-    """In which state a node is, for people."""
+    """Describe the state of a node in words."""
     pods = ", ".join(pod_words(pod) for pod in (*node.pods, *node.ended)) or "none of its pods is there"
     fate = str(node.host.get("fate") or "not known")
     handlers = ", ".join(sorted(node.host.get("handlers") or {})) or "none"
@@ -91,10 +91,11 @@ def ready(pod: Mapping[str, Any]) -> bool:
 
 
 def needed(node: Node, to: str) -> bool:
-    """Whether there is something to hand over. A node that is where it shall be is left as it is, whoever brought it there.
+    """Tell whether a node has to be handed over. Raise PlanError if it cannot be.
 
-    One that an earlier run has left out of service is handed over once more: its host may not be proven yet, and it has to go back.
-    """
+    A node that is already with its new owner is left as it is, regardless of who brought it there.
+    A node that an earlier run has left out of service is handed over once more: its host may not be
+    proven yet, and the node has to go back into service."""
     if to == STATE:
         return False
     if to == COLLECTION:
@@ -118,7 +119,7 @@ def needed(node: Node, to: str) -> bool:
 
 
 def steps(to: str) -> str:
-    """What a run does with a node, for check mode."""
+    """Describe, for check mode, what a run does with a node."""
     label = f"the label {TOOLKIT_LABEL}={LABELS[to]} is set"
     done = f"what this collection has changed is taken back, {label}"
     if to == COLLECTION:
@@ -127,7 +128,9 @@ def steps(to: str) -> str:
 
 
 def patch(node: Mapping[str, Any], to: str) -> drain_kubernetes.Patch:
-    """The label, if nobody has changed the node's labels since they were read; [] where it is so already."""
+    """Build the patch that sets the label; [] if the label has its value already.
+
+    The patch applies only if the node's labels have not changed since they were read."""
     labels = (node.get("metadata") or {}).get("labels")
     if (labels or {}).get(TOOLKIT_LABEL) == LABELS[to]:
         return []
@@ -139,7 +142,7 @@ def patch(node: Mapping[str, Any], to: str) -> drain_kubernetes.Patch:
 
 
 def waiting(node: Node, to: str) -> str:
-    """What the cluster still has to do; '' where it has done its part."""
+    """Describe what the cluster still has to do; '' if it has done its part."""
     if to == COLLECTION:
         return ", ".join(pod_words(pod) for pod in node.pods)
     if any(ready(pod) for pod in node.pods):
@@ -149,7 +152,9 @@ def waiting(node: Node, to: str) -> str:
 
 
 def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:
-    """The host's own part has to be done: a host that was lost, or whose engine was left alone, has not been handed over."""
+    """Raise PlanError unless the host's own part is done.
+
+    A host that was lost, or whose engine was left alone, has not been handed over."""
     if result.get("unreachable"):
         raise PlanError(
             f"{name} was lost while it was changed", why=escape.line(str(result.get("msg") or "")), next="See what its next look says"

@@ -71,21 +71,23 @@ UNSET = ("compatWithCPUManager", "deviceListStrategy", "deviceIDStrategy", "migS
 
 @dc.dataclass(frozen=True)
 class Values:
-    """The values of a chart, with what a person should know of them."""
+    """The values of a chart, with what a person should know about them."""
 
     values: Mapping[str, Any]
     why: tuple[str, ...]
 
 
 def fixed(profile: str, environment: Mapping[str, str]) -> frozenset[str]:
-    """The keys of the plugin's file that are no use in it."""
+    """Return the keys that have no effect in the plugin's file."""
     if profile == CHART:
         return frozenset()
     return frozenset({*(KEYS[name] for name in environment if name in KEYS), *OPERATOR_FINDS})
 
 
 def environment_of(given: Mapping[str, Any]) -> dict[str, str]:
-    """What the operator sets for all nodes: as it does by itself, and what the user knows better. An empty one is not set."""
+    """Return the plugin's variables that the operator sets for all nodes: its own, overridden by the user's.
+
+    A variable with an empty value is not set. Raise PlanError for an unknown name."""
     unknown = sorted(set(given) - KNOWN)
     if unknown:
         step = f"Name variables of the device plugin: {', '.join(sorted(KEYS))}"
@@ -132,7 +134,9 @@ def by_mps(groups: Iterable[Group]) -> bool:
 
 
 def root_of_all(groups: Sequence[Group]) -> str | None:
-    """The chart mounts /driver-root only where this value is set, and with a strategy of CDI the plugin finds the driver's files there."""
+    """Return the driver root of all nodes; None if no strategy is by CDI.
+
+    The chart mounts /driver-root only if this value is set. With a strategy of CDI, the plugin finds the driver's files there."""
     if not any(group.setting.by_cdi for group in groups):
         return None
     same(groups, "nvidiaDriverRoot", "the chart mounts one driver root on all nodes", "gpufleet_cdi_driver_root")
@@ -140,7 +144,9 @@ def root_of_all(groups: Sequence[Group]) -> str | None:
 
 
 def class_of_all(groups: Sequence[Group]) -> str | None:
-    """The plugin's own pods need the driver: from the default handler, from an OCI hook, or by a RuntimeClass."""
+    """Return the RuntimeClass of the plugin's own pods; None if they need none.
+
+    These pods need the driver. They get it from the default handler, from an OCI hook, or by a RuntimeClass."""
     if all(group.default or not group.handler for group in groups):
         return None
     same(groups, "runtimeClassName", "the chart has one RuntimeClass for the plugin's pods on all nodes", "gpufleet_injection")
@@ -167,7 +173,9 @@ def of_toolkit(kept: Kept, cdi: bool, given: Mapping[str, Any]) -> tuple[dict[st
 
 
 def of_plugin(groups: Sequence[Group], config_map: str, environment: Mapping[str, str], *, cdi: bool) -> dict[str, Any]:
-    """Where all hosts keep the toolkit there is no ConfigMap of this collection, and the plugin's settings stay the operator's."""
+    """Build the operator's values for the plugin; {} without groups.
+
+    If all hosts keep the toolkit, this collection has no ConfigMap and the plugin's settings stay the operator's."""
     if not groups:
         return {}
     plugin: dict[str, Any] = {"config": {"create": False, "name": config_map, "default": ""}}
@@ -178,7 +186,9 @@ def of_plugin(groups: Sequence[Group], config_map: str, environment: Mapping[str
 
 
 def class_of_operator(groups: Sequence[Group], kept: Kept) -> str:
-    """The RuntimeClass of the operator's own pods, and by CONTAINERD_RUNTIME_CLASS the name of its toolkit's handler, too."""
+    """Return the RuntimeClass of the operator's own pods; '' if there is none.
+
+    By CONTAINERD_RUNTIME_CLASS it is also the name of the handler of the operator's toolkit."""
     classes = {group.handler for group in groups if group.handler}
     why = "the operator has one RuntimeClass for its pods on all nodes"
     if len(classes) > 1:
@@ -195,7 +205,7 @@ def class_of_operator(groups: Sequence[Group], kept: Kept) -> str:
 
 
 def same(groups: Sequence[Group], value: str, why: str, setting: str) -> None:
-    """One value for all nodes, over groups that differ in it, is refused."""
+    """Raise PlanError if groups differ in a value that all nodes share."""
     said = {group.title: OF_GROUPS[value](group) for group in groups}
     if len(set(said.values())) > 1:
         step = f"Set {setting} alike for these hosts, or install the chart once for each kind, each as a gpufleet_cluster of its own"
@@ -207,7 +217,7 @@ def listed(said: Mapping[str, Any]) -> str:
 
 
 def require_given(groups: Sequence[Group], given: Mapping[str, Any]) -> None:
-    """A value of the user's for the whole cluster counts only where each group's decision is just that."""
+    """Raise PlanError if the user sets a value for the whole cluster that differs from the decision of a group."""
     for value, of_group in OF_GROUPS.items():
         found = own_values.joined(given, value)
         wrong = {group.title: of_group(group) for group in groups if found is not None and of_group(group) != found}
@@ -224,7 +234,7 @@ def strategies_of(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def require_fit(groups: Sequence[Group], environment: Mapping[str, str]) -> None:
-    """Each host has to understand one of the ways in which the operator's plugin gives pods GPUs."""
+    """Raise PlanError unless each host understands one of the ways in which the operator's plugin gives GPUs to pods."""
     unfit = {group.title: why for group in groups if (why := misfit(group, environment))}
     if unfit:
         what = "; ".join(f"{title}: {why}" for title, why in unfit.items())
@@ -254,17 +264,22 @@ def misfit(group: Group, environment: Mapping[str, str]) -> str:
 
 
 def understands(group: Group, strategy: str, prefix: str) -> bool:
-    """Whether pods without a RuntimeClass get their GPUs in this way on all hosts of a group."""
+    """Tell whether pods without a RuntimeClass get their GPUs in this way on all hosts of a group."""
     return all(strategy in m.understands_after and (strategy != "cdi-annotations" or reads(m, prefix)) for m in group.members)
 
 
 def reads(m: Member, prefix: str) -> bool:
-    """Whether annotations with this prefix are read on a host: an engine reads its own alone, the NVIDIA runtime those configured."""
+    """Tell whether a host reads annotations with this prefix.
+
+    An engine reads its own prefix alone, and the NVIDIA runtime reads the configured ones."""
     return prefix == "cdi.k8s.io/" if m.injection == "native-cdi" else prefix in m.answers
 
 
 def require_no_toolkit(groups: Sequence[Group], kept: Kept, environment: Mapping[str, str]) -> None:
-    """With its toolkit the operator gives the plugin a path of the hook that only its own hosts have, and a wrong path fails every pod."""
+    """Raise PlanError if some hosts keep the operator's toolkit, others do not, and no path of the hook is set for all.
+
+    With its toolkit, the operator gives the plugin a path of the hook that only the toolkit's hosts have.
+    A wrong path fails every pod."""
     if kept and groups and "NVIDIA_CDI_HOOK_PATH" not in environment:
         what = f"{names.some(kept)} keep the GPU Operator's toolkit, and {names.some(m.host for g in groups for m in g.members)} do not"
         why = "with its toolkit the operator sets NVIDIA_CDI_HOOK_PATH for all nodes, to a program that is not on the others"

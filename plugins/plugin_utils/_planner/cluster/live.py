@@ -30,7 +30,7 @@ LABEL_WHY = f"the label {objects.CONFIG_LABEL} chooses the node's group, and oth
 
 @dc.dataclass(frozen=True)
 class Live:
-    """What the cluster has."""
+    """The objects that the cluster has."""
 
     nodes: Mapping[str, Object]
     config_map: Object | None
@@ -45,10 +45,10 @@ class Plan:
 
 
 def kept(live: Live, judged: Iterable[str]) -> Kept:
-    """Nodes that an earlier run has labelled, and of which this run knows nothing.
+    """Return the labels of nodes that an earlier run has labelled and that this run knows nothing of.
 
-    A kubelet may label its own node, in our name as well: a label keeps a RuntimeClass that is there, and makes none.
-    """
+    A kubelet may label its own node, and in the name of this collection as well. So a label keeps a
+    RuntimeClass that exists, and creates none."""
     known = set(judged)
     labels = {
         name: {key: value for key, value in owners.metadata(node, "labels").items() if not of_no_class(key, live)}
@@ -64,7 +64,9 @@ def of_no_class(label: str, live: Live) -> bool:
 
 
 def strategies(live: Live) -> dict[str, tuple[str, ...]]:
-    """The plugin's strategies on each node, by the configuration that its label selects. Where that says none, nothing is known."""
+    """Return the plugin's strategies on each node, from the configuration that the node's label selects.
+
+    A node whose configuration sets no strategy is left out: nothing is known about it."""
     texts: Mapping[str, Any] = (live.config_map or {}).get("data") or {}
     read = {key: grouping.strategies_in(str(text)) for key, text in texts.items()}
     found = {name: read.get(owners.metadata(node, "labels").get(objects.CONFIG_LABEL, ""), ()) for name, node in live.nodes.items()}
@@ -72,7 +74,7 @@ def strategies(live: Live) -> dict[str, tuple[str, ...]]:
 
 
 def plan(rendered: Rendered, live: Live, settings: Settings, held: Collection[str] = ()) -> Plan:
-    """held: nodes whose hosts change before their labels do."""
+    """Plan the calls that give the cluster what was rendered. held: nodes whose hosts change before their labels do."""
     require_nodes(rendered, live)
     require_staying(live)
     missing = set() if live.config_map is None or owners.is_ours(live.config_map) else unknown_groups(rendered, live)
@@ -92,7 +94,9 @@ def plan(rendered: Rendered, live: Live, settings: Settings, held: Collection[st
 
 
 def require_staying(live: Live) -> None:
-    """What is written into an object that is being deleted goes with it, once nothing holds it any more."""
+    """Raise PlanError if the ConfigMap is being deleted.
+
+    What is written into such an object disappears with it, as soon as nothing holds the object any more."""
     found = live.config_map
     if found and found["metadata"].get("deletionTimestamp"):
         holds = ", ".join(escape.line(str(name)) for name in found["metadata"].get("finalizers") or ())
@@ -102,10 +106,11 @@ def require_staying(live: Live) -> None:
 
 
 def absent(live: Live, config_maps: Sequence[Object], hosts: Sequence[Host], settings: Settings) -> Plan:
-    """What this collection has made, and nothing else. Labels go first, since they name what is in a ConfigMap.
+    """Plan the removal of what this collection has made, and of nothing else.
 
-    hosts: those of the run, by which the cluster is known as the one that is meant; all nodes are freed, theirs or not.
-    """
+    Labels go first, since they name what is in a ConfigMap.
+    hosts: the hosts of the run, which prove that the cluster is the intended one. All nodes are freed,
+    including those of other hosts."""
     own = [one for one in config_maps if owners.is_ours(one)]
     # The one that was read is not listed where the API answers 400, and by another name or elsewhere an earlier run may have noted taints.
     listed = {api_calls.named(one) for one in own}
@@ -124,7 +129,9 @@ def absent(live: Live, config_maps: Sequence[Object], hosts: Sequence[Host], set
 
 
 def require_nodes(rendered: Rendered, live: Live) -> None:
-    """All nodes are there, and are these hosts: a node of the same name in another cluster is another machine."""
+    """Raise PlanError unless all nodes exist and are these hosts.
+
+    A node of the same name in another cluster is another machine."""
     running = [m for m in rendered.members if not m.image]
     lost = tuple(m.node for m in running if m.node not in live.nodes)
     if lost and len(lost) == len(running):
@@ -140,7 +147,9 @@ def require_nodes(rendered: Rendered, live: Live) -> None:
 
 
 def require_cluster(hosts: Sequence[Host], live: Live) -> None:
-    """The cluster is that of the hosts: with another one's kubeconfig all of that one would be taken back."""
+    """Raise PlanError unless the cluster is that of the hosts.
+
+    With another cluster's kubeconfig, everything would be taken back in that cluster."""
     there = [one for one in hosts if one.node in live.nodes]
     if not there:
         what = f"no host of this run is a node of the cluster that answers, among them {names.some(one.node for one in hosts)}"
@@ -152,7 +161,7 @@ def require_cluster(hosts: Sequence[Host], live: Live) -> None:
 
 
 def unknown_groups(rendered: Rendered, live: Live) -> set[str]:
-    """Groups that the ConfigMap of somebody else does not have, or has otherwise."""
+    """Return the groups that another owner's ConfigMap does not have, or has with another text."""
     data = (live.config_map or {}).get("data") or {}
     return {group.name for group in rendered.groups if data.get(group.name) != group.text}
 
@@ -189,7 +198,7 @@ def of_nodes(
 
 
 def differs(wanted: Object, node: Object) -> bool:
-    """Whether a part is missing, is another one, or is not wanted any more."""
+    """Tell whether a label or an annotation is missing, has another value, or is not wanted any more."""
     for part in api_calls.PARTS:
         desired = wanted["metadata"].get(part) or {}
         there = owners.metadata(node, part)
@@ -199,7 +208,10 @@ def differs(wanted: Object, node: Object) -> bool:
 
 
 def conflict(wanted: Object, node: Object, m: Member) -> tuple[str, bool]:
-    """Who keeps one of the labels at another value, where that one brings it back; and whether one has to be taken over."""
+    """Find who else owns a label or an annotation that has another value: (keeper, whether to take one over).
+
+    The keeper is a tool that would bring its value back; '' if there is none. Raise PlanError if another
+    owner is not such a tool and the key is not one that this collection takes over."""
     force = False
     for part in api_calls.PARTS:
         there = owners.metadata(node, part)
@@ -219,7 +231,7 @@ def conflict(wanted: Object, node: Object, m: Member) -> tuple[str, bool]:
 
 
 def released(nodes: Iterable[Object], known: node_taints.Taints, why: str = "it is no node with GPUs any more") -> list[Call]:
-    """Nodes without what this collection has written there."""
+    """Build the calls that remove what this collection has written to nodes."""
     own = [node for node in nodes if any(owners.own_keys(node, part) for part in api_calls.PARTS)]
     taints = [call for node in own for call in node_taints.with_taints(bare(node), node, (), known)[1]]  # nothing is wanted or new
     pairs = [(bare(node), node) for node in own]
@@ -234,12 +246,12 @@ def bare(node: Object) -> Object:
 
 
 def written(calls: Iterable[Call]) -> dict[str, Object]:
-    """The nodes that these calls write, as far as they are this collection's then."""
+    """Return the nodes that these calls write, with only the part that this collection owns then."""
     return {node["metadata"]["name"]: node for call in calls if call.module == "k8s" for node in call.arguments["resource_definition"]}
 
 
 def named_after(live: Live, after: Mapping[str, Object]) -> set[str]:
-    """The configurations that nodes name once these are written, whoever has set their labels."""
+    """Return the configurations that nodes name after these nodes are written, regardless of who has set their labels."""
     done = {name: owners.metadata(node, "labels").get(objects.CONFIG_LABEL, "") for name, node in after.items()}
     found = set()
     for name, node in live.nodes.items():
@@ -251,10 +263,10 @@ def named_after(live: Live, after: Mapping[str, Object]) -> set[str]:
 def of_config_map(
     rendered: Rendered, live: Live, settings: Settings, named: Collection[str], tainted: node_taints.Taints
 ) -> tuple[list[Call], list[Call], list[str]]:
-    """What comes before the labels, and what goes after them: a configuration goes when no node names it any more.
+    """Plan the ConfigMap: (calls before the labels, calls after the labels, what is only rendered).
 
-    tainted: the taints of earlier runs that nodes still have a note of by then.
-    """
+    A configuration is removed when no node names it any more.
+    tainted: the taints of earlier runs that nodes still have a note of after the run."""
     there, wanted = live.config_map, rendered.config_map
     if there is not None and not owners.is_ours(there):
         said = f"the ConfigMap {settings.place}/{settings.config_map} is kept by {owners.owner(there)}: it is only rendered"
@@ -290,7 +302,10 @@ def of_classes(rendered: Rendered, live: Live) -> tuple[list[Call], list[Call], 
 
 
 def of_namespace(settings: Settings) -> Call:
-    """It is made where it is missing, so that the ConfigMap can be there before the chart is installed; it is never removed."""
+    """Build the call that creates the namespace.
+
+    The namespace is created if it is missing, so that the ConfigMap can exist before the chart is
+    installed. It is never removed."""
     wanted = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": settings.place}}
     named = api_calls.named(wanted)
     what = Difference("object", named, "", None, "present", "the ConfigMap is in this namespace")

@@ -36,7 +36,7 @@ OPERATOR = "gpu-operator"  # as a leftover of a host names it
 
 @dc.dataclass(frozen=True)
 class OfInventory:
-    """What the inventory says of one host."""
+    """The settings of one host in the inventory."""
 
     cluster: str = ""
     node: str = ""
@@ -54,7 +54,7 @@ class OfInventory:
 
 @dc.dataclass(frozen=True)
 class Setting:
-    """What the device plugin has to be set to on a host."""
+    """The settings that the device plugin needs on a host."""
 
     strategies: tuple[str, ...]
     prefix: str  # '' where no strategy is by annotations
@@ -99,7 +99,9 @@ class Member:
 
 @dc.dataclass(frozen=True)
 class LeftOut:
-    """A host that is no member. gone: the host itself says that pods get no GPU from it; else nobody knows, and what is there stays."""
+    """A host that is not a member.
+
+    gone: the host itself reports that pods get no GPU from it. Otherwise that is not known, and what is there stays."""
 
     host: str
     node: str
@@ -118,7 +120,7 @@ NO_KUBELET = "no kubelet is there. If the host is a node, name its cluster in gp
 
 
 def of(results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, OfInventory]) -> tuple[Host, ...]:
-    """All hosts of a run, each as a member of its cluster or with the reason why it is none."""
+    """Return all hosts of a run, each as a member of its cluster or with the reason why it is left out."""
     found = tuple(one(host, result, wanted[host]) for host, result in results.items())
     require_own_names(found)
     require_own_directories(found)
@@ -147,18 +149,20 @@ def one(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Host:
 
 
 def is_node(result: Mapping[str, Any], wanted: OfInventory) -> bool:
-    """A kubelet runs or is installed. An image may get its kubelet later, so there the inventory's word is enough."""
+    """Tell whether a kubelet runs or is installed.
+
+    An image may get its kubelet later, so for an image the inventory's declaration is enough."""
     kubelet = result.get("kubelet") or {}
     return bool(kubelet.get("present") or kubelet.get("installed") or (is_image(result) and wanted.declared))
 
 
 def is_image(result: Mapping[str, Any]) -> bool:
-    """A directory tree has no name of its own."""
+    """Tell whether the host is a directory tree, which has no name of its own."""
     return not (result.get("work") or {}).get("hostname")
 
 
 def of_kubelet(result: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
-    """The decision for the engine that runs the pods."""
+    """Return the decision for the engine that runs the pods, and ''; or None and the reason why there is none."""
     decisions = [d for d in (result["decision"].get("decisions") or ()) if d.get("device_list_strategy")]
     used = {str(i.get("key")) for i in result.get("instances") or () if i.get("used_by_kubelet")}
     found = [d for d in decisions if d.get("instance") in used] if used else decisions
@@ -226,14 +230,18 @@ RECORDED = (
 
 
 def record(result: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
-    """What others in the cluster may read of a decision: no time and no reason, so equal decisions are equal texts."""
+    """Return what others in the cluster may read of a decision, as JSON.
+
+    It contains no time and no reason, so equal decisions are equal texts."""
     host = {"isolation": result["decision"].get("isolation"), "driver": (result.get("driver") or {}).get("version")}
     said = escape.every({**{name: decision.get(name) for name in RECORDED}, **host}, escape.line)
     return json.dumps({"schema": 1, **said}, sort_keys=True, separators=(",", ":"))
 
 
 def mig_strategy(host: str, result: Mapping[str, Any], wanted: OfInventory) -> str:
-    """Which resources the MIG devices of a host become is the user's to say: pods ask for them by name."""
+    """Return the MIG strategy of a host. Raise PlanError if its GPUs have MIG devices and the user has not set it.
+
+    The user decides which resources the MIG devices of a host become, since pods ask for them by name."""
     said = choice(host, "gpufleet_kubernetes_mig_strategy", wanted.mig or "none", MIG)
     gpus = (result.get("driver") or {}).get("gpus") or ()
     if wanted.mig or not any(gpu.get("migs") for gpu in gpus):
@@ -244,7 +252,9 @@ def mig_strategy(host: str, result: Mapping[str, Any], wanted: OfInventory) -> s
 
 
 def replicas_of(host: str, result: Mapping[str, Any], wanted: OfInventory, mig: str) -> by_plugin.Replicas | None:
-    """How the plugin shares the GPUs of a host. Nothing else can share what the plugin hands out."""
+    """Return how the plugin shares the GPUs of a host; None if it shares none.
+
+    Only the plugin can share what the plugin hands out. Raise PlanError for sharing without replicas."""
     option = f"{shared.OPTION}{node_names.of_host(host)}"
     entries = shared.parse(wanted.sharing)
     found = by_plugin.of_all(option, entries)
@@ -267,7 +277,7 @@ def choice(host: str, name: str, value: str, choices: Iterable[str]) -> str:
 
 
 def cluster_name(result: Mapping[str, Any], wanted: OfInventory) -> str:
-    """By the inventory, else by the CA that its kubelet trusts."""
+    """Return the name of the host's cluster: from the inventory, otherwise from the CA that its kubelet trusts."""
     found = str((result.get("work") or {}).get("cluster") or "")
     if wanted.cluster and not CLUSTER_NAME.fullmatch(wanted.cluster):
         step = "Write letters, digits, '.', '_' and '-', at most 63 of them"
@@ -285,7 +295,10 @@ def require_own_names(hosts: Iterable[Host]) -> None:
 
 
 def require_own_directories(hosts: Iterable[Host]) -> None:
-    """Each cluster has a directory by its name, and on many a controller (macOS, a Windows share) letters make no difference there."""
+    """Raise PlanError if two clusters have names that differ by capital letters alone.
+
+    Each cluster has a directory by its name. On many controllers (macOS, a Windows share) capital
+    letters make no difference in the names of directories."""
     found: dict[str, Host] = {}
     for one_ in hosts:
         other = found.setdefault(one_.cluster.casefold(), one_)

@@ -25,11 +25,11 @@ Taints = Sequence[Mapping[str, str]]
 
 
 def with_taints(wanted: Object, node: Object, taints: Taints, known: Taints) -> tuple[Object, list[Call], list[Call]]:
-    """The node with the note which of its taints are this collection's, and the patches of its list.
+    """Return the node with its note, the patches before the note, and the patches after it.
 
-    What goes comes before the note, what is new after it: a taint that no note names any more is never taken back.
-    known: what this collection taints nodes of this cluster with.
-    """
+    The note on the node lists the taints that are this collection's. Taints are removed before the note
+    is written, and added after it: a taint that no note names any more is never taken back.
+    known: the taints that this collection sets on nodes of this cluster."""
     own = own_taints(node, known)  # as noted now: the note may be another one when a patch is made again
     share = shares(node, taints, own)
     note = {objects.TAINTS: objects.note(share.own)} if share.own else {}
@@ -47,7 +47,10 @@ def with_taints(wanted: Object, node: Object, taints: Taints, known: Taints) -> 
 
 @dc.dataclass(frozen=True)
 class Shares:
-    """Of a node's list of taints: what this collection is to have there, and the list without what goes and with all that is wanted."""
+    """A node's list of taints, divided.
+
+    own: the taints that this collection is to have on the node. without: the list without the taints
+    that are removed. after: the list with all wanted taints."""
 
     own: Taints
     without: Sequence[Mapping[str, Any]]
@@ -63,7 +66,9 @@ def shares(node: Object, taints: Taints, own: Taints) -> Shares:
 
 
 def kept_taints(node: Object, taints: Taints, known: Taints) -> list[str]:
-    """What is asked for and cannot be set, since somebody has set another value; a taint that is as it has to be is nobody's concern."""
+    """Return a sentence for each wanted taint that cannot be set, since another owner has set another value.
+
+    A taint of another owner that has the wanted value needs no sentence."""
     own = own_taints(node, known)
     others = [t for t in drain_kubernetes.taints(node) if not any(same_taint(t, o) for o in own)]
     pairs = ((t, o) for t in taints for o in others if same_taint(t, o) and (t.get("value") or "") != (o.get("value") or ""))
@@ -80,7 +85,7 @@ def spelled(taint: Mapping[str, Any]) -> str:
 
 
 def doubted(nodes: Iterable[Object], known: Taints) -> list[str]:
-    """Taints that a node's note calls this collection's, and nothing else does: they stay."""
+    """Return a sentence for each taint that only a node's note attributes to this collection. Such a taint stays."""
     found = [
         (drain_kubernetes.name_of(node), taint) for node in nodes for taint in drain_kubernetes.taints(node) if in_doubt(taint, node, known)
     ]
@@ -101,7 +106,7 @@ def own_taints(node: Object, known: Taints) -> list[dict[str, str]]:
 
 
 def of_cluster(config_map: Object | None) -> list[dict[str, str]]:
-    """What this collection taints nodes with, as an earlier run has noted it."""
+    """Return the taints that this collection sets on nodes, as an earlier run has noted them."""
     return noted(config_map or {})
 
 
@@ -110,13 +115,13 @@ def together(some: Taints, more: Taints) -> list[Mapping[str, str]]:
 
 
 def still_noted(nodes: Iterable[Object], known: Taints) -> list[dict[str, str]]:
-    """Those of the cluster's taints that nodes still have a note of."""
+    """Return the taints of the cluster that nodes still have a note of."""
     notes = [t for node in nodes for t in noted(node)]
     return [dict(t) for t in known if t in notes]
 
 
 def noted(thing: Object) -> list[dict[str, str]]:
-    """The note of a node or of the ConfigMap."""
+    """Return the taints in the note of a node or of the ConfigMap; [] if the note is missing or cannot be read."""
     try:
         found = json_bounds.loads(owners.metadata(thing, "annotations").get(objects.TAINTS, ""))
     except ValueError:
@@ -125,7 +130,7 @@ def noted(thing: Object) -> list[dict[str, str]]:
 
 
 def same_taint(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """A node has one taint of a key and an effect."""
+    """Tell whether two taints have the same key and effect. A node has at most one taint of a key and an effect."""
     return (one.get("key"), one.get("effect")) == (other.get("key"), other.get("effect"))
 
 

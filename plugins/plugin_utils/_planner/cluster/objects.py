@@ -33,7 +33,7 @@ Object = dict[str, Any]
 
 @dc.dataclass(frozen=True)
 class Settings:
-    """What counts for all hosts of a cluster. uniform: for all clusters of a run."""
+    """The settings that count for all hosts of a cluster. uniform: counts for all clusters of a run."""
 
     profile: str = helm.CHART
     namespace: str = ""
@@ -45,7 +45,7 @@ class Settings:
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """The strategies that are the same on all nodes, whatever a host is."""
+        """The strategies that are the same on all nodes, regardless of the host; () for the chart."""
         return helm.strategies_of(helm.environment_of(self.environment)) if self.profile == helm.OPERATOR else ()
 
     @property
@@ -55,7 +55,9 @@ class Settings:
 
 @dc.dataclass(frozen=True)
 class Kept:
-    """What an earlier run has left for nodes of which this run knows nothing: they stay as they are, and so does what they refer to."""
+    """The state that an earlier run has left for nodes that this run knows nothing of.
+
+    These nodes stay as they are, and so does what they refer to."""
 
     nodes: Mapping[str, Mapping[str, str]] = dc.field(default_factory=dict)  # a node's labels
     texts: Mapping[str, str] = dc.field(default_factory=dict)  # the device plugin's files by name
@@ -63,7 +65,7 @@ class Kept:
 
 @dc.dataclass(frozen=True)
 class Rendered:
-    """One cluster."""
+    """One cluster, with its groups of hosts and its objects."""
 
     name: str
     groups: tuple[Group, ...]
@@ -76,7 +78,7 @@ class Rendered:
 
     @property
     def gone(self) -> frozenset[str]:
-        """Nodes whose hosts say that pods get no GPU from them."""
+        """The nodes whose hosts report that pods get no GPU from them."""
         return frozenset(one.node for one in self.out if one.gone)
 
     @property
@@ -85,7 +87,10 @@ class Rendered:
 
 
 def clusters(hosts: Iterable[members.Host]) -> dict[str, tuple[members.Host, ...]]:
-    """A host that gave no answer does not say its cluster; where the run has one cluster alone, it is of that one."""
+    """Group the hosts by cluster: name -> hosts.
+
+    A host that gave no answer does not name its cluster. If all other hosts of the run are in one
+    cluster, the host counts as one of that cluster."""
     found: dict[str, list[members.Host]] = {}
     for one in hosts:
         found.setdefault(one.cluster, []).append(one)
@@ -99,7 +104,9 @@ def clusters(hosts: Iterable[members.Host]) -> dict[str, tuple[members.Host, ...
 
 
 def without_cluster(found: Mapping[str, Sequence[members.Host]]) -> bool:
-    """Whether `default` is only the name for hosts of which nobody knows the cluster: none of several has them."""
+    """Tell whether `default` only names the hosts whose cluster is not known.
+
+    That is so if there are several clusters and `default` has no member."""
     unknown = found.get(members.DEFAULT_CLUSTER, ())
     return bool(unknown) and len(found) > 1 and not any(isinstance(one, Member) for one in unknown)
 
@@ -129,7 +136,7 @@ def render(name: str, hosts: Sequence[members.Host], settings: Settings, kept: K
 
 
 def nothing(name: str) -> Rendered:
-    """A cluster from which everything is taken back, whatever its hosts are by now."""
+    """Return an empty cluster: everything is taken back from it, regardless of its hosts."""
     return Rendered(name, (), (), None, (), (), helm.Values({}, ()))
 
 
@@ -142,7 +149,7 @@ def config_map_name(text: str) -> str:
 
 
 def own_name(setting: str, text: str, pattern: re.Pattern[str], longest: int) -> str:
-    """The API would refuse another one, once somebody applies the file."""
+    """Return the name of an object. Raise PlanError if the API would refuse it when the file is applied."""
     if not pattern.fullmatch(text):
         signs = "digits and '-'" if longest == LONGEST_LABEL else "digits, '-' and dots"
         step = f"Write small letters, {signs}, at most {longest}"
@@ -151,7 +158,10 @@ def own_name(setting: str, text: str, pattern: re.Pattern[str], longest: int) ->
 
 
 def config_map(texts: Mapping[str, str], settings: Settings, tainted: Sequence[Mapping[str, str]] = ()) -> Object:
-    """tainted: what this collection has nodes tainted with, by which it knows its taints again; no node may write it here."""
+    """Build the ConfigMap.
+
+    tainted: the taints that this collection sets on nodes, by which it recognizes its own taints later.
+    No node may write this note."""
     place = namespace_name(settings.place)
     metadata: Object = {"name": config_map_name(settings.config_map), "namespace": place, "labels": {MANAGED_BY: MANAGER}}
     if tainted:
@@ -160,7 +170,9 @@ def config_map(texts: Mapping[str, str], settings: Settings, tainted: Sequence[M
 
 
 def runtime_classes(groups: Iterable[Group], kept: Kept) -> tuple[Object, ...]:
-    """One for each handler. Where some hosts do not have it, pods that name it go to those that do."""
+    """Build one RuntimeClass for each handler.
+
+    If some hosts do not have the handler, pods that name it go to the hosts that have it."""
     groups = list(groups)
     before = {key.removeprefix(HANDLER_LABEL) for labels in kept.nodes.values() for key in labels if key.startswith(HANDLER_LABEL)}
     found = []
@@ -174,7 +186,7 @@ def runtime_classes(groups: Iterable[Group], kept: Kept) -> tuple[Object, ...]:
 
 
 def node(m: Member, group: Group, settings: Settings) -> Object:
-    """The part of a node object that is this collection's."""
+    """Build the part of a node object that this collection owns."""
     labels = {CONFIG_LABEL: group.name}
     if m.handler:
         labels[HANDLER_LABEL + m.handler] = "true"
@@ -190,7 +202,9 @@ QUALIFIED = re.compile(rf"(?:(?=[^/]{{1,253}}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?
 
 
 def taints(texts: Iterable[str]) -> tuple[dict[str, str], ...]:
-    """PlanError for what the API would refuse, two of one key and effect among it: nothing is applied by then."""
+    """Parse the taints of gpufleet_kubernetes_taints. At that point nothing has been applied.
+
+    Raise PlanError for a taint that the API would refuse, and for two taints of one key and effect."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for text in texts:
         one = taint(text)
@@ -202,12 +216,12 @@ def taints(texts: Iterable[str]) -> tuple[dict[str, str], ...]:
 
 
 def note(tainted: Iterable[Mapping[str, str]]) -> str:
-    """Taints as an annotation has them."""
+    """Write taints as the text of an annotation."""
     return json.dumps([dict(one) for one in tainted], sort_keys=True)
 
 
 def taint(text: str) -> dict[str, str]:
-    """`key=value:Effect`, as kubectl writes a taint."""
+    """Parse a taint as kubectl writes it, `key=value:Effect`. Raise PlanError if it is not valid."""
     key, _equals, rest = text.partition("=") if "=" in text else (text.rpartition(":")[0], "", ":" + text.rpartition(":")[2])
     value, colon, effect = rest.rpartition(":")
     named = QUALIFIED.fullmatch(key) and (not value or re.fullmatch(NAME, value))
@@ -218,7 +232,7 @@ def taint(text: str) -> dict[str, str]:
 
 
 def require_uniform(name: str, groups: Sequence[Group]) -> None:
-    """The strict reading: one engine, and one decision, which is that of the oldest host."""
+    """Raise PlanError unless all hosts have one engine and one decision, which is that of the oldest host."""
     engines: dict[str, list[str]] = {}
     for m in (m for group in groups for m in group.members):
         engines.setdefault(m.engine, []).append(m.host)

@@ -26,7 +26,10 @@ STEPS: Mapping[str, str] = {
 
 
 def first(now: Collection[str], after: Collection[str], old: Collection[str], new: Collection[str]) -> First:
-    """now, after: the strategies that a host understands before and after its change; old, new: those of the plugin."""
+    """Decide what changes first: the engine, the plugin, both ways at once, or any of them.
+
+    now, after: the strategies that a host understands before and after its change.
+    old, new: the strategies of the plugin before and after its change."""
     if works(now, new) and works(after, old):
         return "any"
     if works(now, new):
@@ -37,15 +40,16 @@ def first(now: Collection[str], after: Collection[str], old: Collection[str], ne
 
 
 def works(host: Collection[str], plugin: Collection[str]) -> bool:
-    """All of the plugin's strategies are answered, so one that the host understands is enough."""
+    """Tell whether a pod gets its GPU. The plugin answers by all its strategies, so one that the host understands is enough."""
     return not set(host).isdisjoint(plugin)
 
 
 @dc.dataclass(frozen=True)
 class Ordered:
-    """The hosts as they may be applied now. held: nodes whose hosts change first; ahead: those whose plugin does; steps: what a person
-    does, in words.
-    """
+    """The hosts as they may be applied now.
+
+    held: nodes whose hosts change first. ahead: nodes whose plugin changes first.
+    steps: the steps that a person takes, in words."""
 
     hosts: tuple[Host, ...]
     held: frozenset[str]
@@ -54,10 +58,11 @@ class Ordered:
 
 
 def ordered(hosts: Collection[Host], before: Mapping[str, Collection[str]], fixed: tuple[str, ...] = ()) -> Ordered:
-    """before: the plugin's strategies on each node now, where the cluster tells them; else what the look at the host says counts.
+    """Decide for each pending host what changes first.
 
-    fixed: those that the GPU Operator sets for all nodes, whatever a host is.
-    """
+    before: the plugin's strategies on each node now, if the cluster shows them. Otherwise those that
+    the look at the host has found count.
+    fixed: the strategies that the GPU Operator sets for all nodes, regardless of the host."""
     found: list[Host] = []
     held: set[str] = set()
     ahead: set[str] = set()

@@ -21,13 +21,16 @@ def at(values: Mapping[str, Any], path: str) -> Any:
 
 
 def joined(values: Mapping[str, Any], path: str) -> Any:
-    """A list as the charts hand it on."""
+    """Return a value; a list as the charts hand it on, joined by commas."""
     found = at(values, path)
     return ",".join(map(str, found)) if isinstance(found, list | tuple) else found
 
 
 def require_as_rendered(says: Mapping[str, str], rendered: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """says: a value -> the variable that says it. Hosts were judged by that one, and another value here would count without it."""
+    """Raise PlanError if the user's values contradict a value that a variable sets.
+
+    says: path of a value -> the variable that sets it. The hosts were judged by that variable, and
+    another value in the chart would count without that judgement."""
     for path, variable in says.items():
         theirs, wanted = at(given, path), at(rendered, path)
         if wanted is not None and theirs not in (None, wanted):
@@ -36,7 +39,9 @@ def require_as_rendered(says: Mapping[str, str], rendered: Mapping[str, Any], gi
 
 
 def require_not_set(path: str, known: Collection[str], variable: str, given: Mapping[str, Any]) -> None:
-    """The same for a list of a container's environment: known are the names that the variable is for."""
+    """Raise PlanError if the user's values set a name in a container's environment that has a variable of its own.
+
+    known: the names that the variable is for."""
     entries = at(given, path)
     names = [str(entry.get("name")) for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
     wrong = next((name for name in names if name in known), "")
@@ -46,7 +51,9 @@ def require_not_set(path: str, known: Collection[str], variable: str, given: Map
 
 
 def merged(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with those of the user, table by table. A list, which is an environment here, gets the user's entries as well."""
+    """Merge the user's values into the rendered ones, table by table.
+
+    A list, which is an environment here, gets the user's entries in addition."""
     both = dict(values)
     for key, value in given.items():
         known = both.get(key)

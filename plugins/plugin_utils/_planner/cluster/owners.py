@@ -35,32 +35,38 @@ KEEPERS = frozenset({"Helm", "Argo CD", "Flux"})
 
 
 def metadata(thing: Mapping[str, Any], part: str) -> dict[str, str]:
-    """Labels or annotations."""
+    """Return the labels or the annotations of an object. part: "labels" or "annotations"."""
     found = (thing.get("metadata") or {}).get(part) or {}
     return {str(key): str(value) for key, value in found.items()}
 
 
 def entries(thing: Mapping[str, Any]) -> Iterator[tuple[str, bool, Mapping[str, Any]]]:
-    """(manager, whether by server-side apply, fields) of each who has written a part of it, its status aside."""
+    """Yield (manager, whether by server-side apply, fields) for each manager that has written a part of the object.
+
+    Entries for the object's status are left out."""
     for entry in (thing.get("metadata") or {}).get("managedFields") or ():
         if not entry.get("subresource"):
             yield str(entry.get("manager") or ""), entry.get("operation") == "Apply", entry.get("fieldsV1") or {}
 
 
 def is_ours(thing: Mapping[str, Any]) -> bool:
-    """Whether this collection has made it, and nobody keeps it since: its files that somebody else applies are theirs."""
+    """Tell whether this collection has made the object and no other tool keeps it.
+
+    If another tool applies this collection's files, the objects belong to that tool."""
     return any(manager == MANAGER and applied for manager, applied, _fields in entries(thing)) and not has_keeper(thing)
 
 
 def has_keeper(thing: Mapping[str, Any]) -> bool:
-    """Whether one of those who bring objects back as their source says has it, by its own marks or by what it has written."""
+    """Tell whether a tool keeps the object as its source has it.
+
+    The tool is recognized by its marks on the object, or by the fields that it has written."""
     marked = {**metadata(thing, "labels"), **metadata(thing, "annotations")}
     managers = {called(manager) for manager, _applied, _fields in entries(thing)}
     return marked.get(MANAGED_BY) in KEEPERS or any(mark in marked for mark in MARKS) or not managers.isdisjoint(KEEPERS)
 
 
 def keys(fields: Mapping[str, Any], part: str) -> set[str]:
-    """The labels or annotations among the fields of one manager."""
+    """Return the labels or annotations among the fields of one manager."""
     found = (fields.get("f:metadata") or {}).get(f"f:{part}") or {}
     return {key.removeprefix("f:") for key in found if key.startswith("f:")}
 
@@ -70,14 +76,14 @@ def own_keys(thing: Mapping[str, Any], part: str) -> set[str]:
 
 
 def other_owners(thing: Mapping[str, Any], part: str, key: str) -> list[str]:
-    """Who else has written this label or annotation."""
+    """Return the other managers that have written this label or annotation."""
     return [
         called(manager) for manager, applied, fields in entries(thing) if not (manager == MANAGER and applied) and key in keys(fields, part)
     ]
 
 
 def owner(thing: Mapping[str, Any]) -> str:
-    """Who keeps an object that is not ours."""
+    """Name the owner of an object that is not this collection's."""
     marked = {**metadata(thing, "labels"), **metadata(thing, "annotations")}
     if marked.get(MANAGED_BY) in KEEPERS:
         return marked[MANAGED_BY]

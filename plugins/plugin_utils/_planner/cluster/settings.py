@@ -67,7 +67,7 @@ RULES: Mapping[str, Callable[[Any], None]] = {
 
 
 def problems(given: Mapping[str, Any]) -> list[str]:
-    """One sentence for each variable that is wrong. An empty one is not set."""
+    """Return one sentence for each variable with a wrong value. A variable with an empty value is not set."""
     found = []
     for name, rule in RULES.items():
         try:

@@ -12,7 +12,9 @@ NVIDIA = "nvidia-container-runtime"  # the program of a handler, whatever the ha
 
 
 def seen(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[str]:
-    """As it was seen. What a look does not show, the settings of the NVIDIA runtime for example, is not counted."""
+    """Return the strategies by which pods get GPUs, as the host was seen.
+
+    What a look does not show, for example the settings of the NVIDIA runtime, does not count."""
     instance: Mapping[str, Any] = next((i for i in result.get("instances") or () if i.get("key") == decision.get("instance")), {})
     cdi: Mapping[str, Any] = instance.get("cdi") or {}
     program = str((instance.get("handlers") or {}).get(str(instance.get("default_handler"))) or "")
@@ -24,7 +26,7 @@ def seen(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[st
 
 
 def decided(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[str]:
-    """As it was decided, for pods that name no RuntimeClass."""
+    """Return the strategies by which pods get GPUs after the decision, for pods that name no RuntimeClass."""
     injection, default = decision.get("injection"), bool(decision.get("default"))
     instance: Mapping[str, Any] = next((i for i in result.get("instances") or () if i.get("key") == decision.get("instance")), {})
     field = (instance.get("cdi") or {}).get("cri_field") or "cdi-cri" in (decision.get("device_list_strategy") or ())
@@ -37,6 +39,8 @@ def decided(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset
 
 
 def by_container(decided_: Mapping[str, Any]) -> set[str]:
-    """What the NVIDIA runtime and its hook read of a container that is not privileged: the same two settings (resources/toolkit_config)."""
+    """Return the strategies that the NVIDIA runtime and its hook read from a container that is not privileged.
+
+    They depend on the same two settings as in resources/toolkit_config."""
     by_mounts = {"volume-mounts"} & set(decided_.get("plugin_strategies") or ())
     return by_mounts | ({"envvar"} if decided_.get("isolation") == "compatible" else set())

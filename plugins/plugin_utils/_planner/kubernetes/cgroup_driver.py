@@ -43,7 +43,7 @@ GATE_SINCE, GATE_ON, GATE_LOCKED = (1, 28), (1, 31), (1, 34)
 
 
 class InUse(NamedTuple):
-    """The driver, '' where nothing shows it, and the sentence that says how it is known."""
+    """The driver in use, '' if nothing shows it, with a sentence that tells how it is known."""
 
     driver: Driver
     why: str
@@ -65,7 +65,7 @@ def questions() -> list[queries.Question]:
 
 
 def known(obs: Observation, instance: Instance) -> InUse:
-    """What is known of the kubelet of this host, whose engine is this instance."""
+    """Return what is known about the cgroup driver of this host's kubelet. instance: the kubelet's engine."""
     pods = in_use(obs)
     return pods if pods.driver or process(obs) is None else _started_with(obs, instance)
 
@@ -74,7 +74,9 @@ def known(obs: Observation, instance: Instance) -> InUse:
 
 
 def in_use(obs: Observation) -> InUse:
-    """Raises PlanError where pods are in both places: no handler would be right for all of them."""
+    """Return the driver by the pods' control groups.
+
+    Raise PlanError if pods are in both places: no handler would be right for all of them."""
     paths = [str(entry["path"]) for entry in obs.raw(question()).get("files") or ()]
     systemd, cgroupfs = (next((p for p in paths if f"/{top}/" in p), "") for top in ("kubepods.slice", "kubepods"))
     if systemd and cgroupfs:
@@ -93,18 +95,22 @@ def in_use(obs: Observation) -> InUse:
 
 
 def process(obs: Observation) -> Mapping[str, Any] | None:
-    """The kubelet that runs here, provided that it was verified."""
+    """Return the process of the kubelet that runs here, provided that it was verified; else None."""
     return next((p for p in obs.processes() if processes.program(p) == "kubelet"), None)
 
 
 def version(obs: Observation) -> str:
-    """Distributions have their kubelet outside PATH, or in another program; '' is then taken for one of today's."""
+    """Return the kubelet's version; '' if its program does not report one.
+
+    Distributions have their kubelet outside PATH, or in another program. A kubelet without a version counts as a current one."""
     found = VERSION.search(obs.try_command(KUBELET_VERSION, "kubelet").stdout)
     return found.group(1) if found else ""
 
 
 def same_socket(endpoint: str, socket: str) -> bool:
-    """kubelet writes unix:///run/...; /var/run is a link to /run on every systemd host."""
+    """Tell whether both name one socket.
+
+    kubelet writes unix:///run/...; /var/run is a link to /run on every systemd host."""
     plain = [host_paths.as_opened(p.removeprefix("unix://")).replace("/var/run/", "/run/", 1) for p in (endpoint, socket)]
     return plain[0] == plain[1]
 
@@ -141,7 +147,7 @@ def _stated(value: str, where: str) -> InUse:
 
 
 def _asks(obs: Observation, argv: list[str], release: str) -> bool:
-    """Whether the kubelet takes its driver from the engine."""
+    """Tell whether the kubelet takes its driver from the engine."""
     parsed = versions.parse(release)
     if parsed is None or parsed.series >= GATE_LOCKED:
         return True
@@ -152,7 +158,7 @@ def _asks(obs: Observation, argv: list[str], release: str) -> bool:
 
 
 def gate(obs: Observation, argv: list[str], name: str) -> bool | None:
-    """What the kubelet's flag, else its files, say of a feature gate; None where none of them does."""
+    """Return the value of a feature gate from the kubelet's flag, otherwise from its files; None if none of them sets it."""
     flags = dict(pair.partition("=")[::2] for pair in processes.flag(argv, "--feature-gates").split(","))
     if name in flags:
         return flags[name] == "true"
@@ -162,7 +168,9 @@ def gate(obs: Observation, argv: list[str], name: str) -> bool | None:
 
 
 def _answer(obs: Observation, instance: Instance) -> Driver:
-    """'' from an engine that does not know the question. One that does not answer is an error."""
+    """Return the driver that the engine reports; '' if the engine does not know the question.
+
+    Raise an error if the engine does not answer."""
     asked = queries.cri(instance.socket, "RuntimeConfig")
     said = obs.said_by(asked, instance.pid)
     if "error" in said:
@@ -171,7 +179,7 @@ def _answer(obs: Observation, instance: Instance) -> Driver:
 
 
 def _said(obs: Observation, argv: list[str], key: str) -> Iterator[tuple[str, Any]]:
-    """A setting with its file, the file that counts first at first."""
+    """Yield (path of the file, value) of a setting. The file that counts comes first."""
     for file in _files(obs, argv):
         value = _setting(file, key)
         if value:
@@ -179,7 +187,9 @@ def _said(obs: Observation, argv: list[str], key: str) -> Iterator[tuple[str, An
 
 
 def _files(obs: Observation, argv: list[str]) -> Iterator[File]:
-    """The kubelet's files, the one that counts first: drop-ins (`*.conf`, the last in filepath.Walk's order wins), then the file."""
+    """Yield the kubelet's files. The file that counts comes first.
+
+    The order is: drop-ins (`*.conf`, the last in filepath.Walk's order wins), then the file itself."""
     folder, main = (host_paths.as_opened(processes.flag(argv, name)) for name in ("--config-dir", "--config"))
     if folder.startswith("/"):
         patterns = [f"{folder}/{below}" for below in ("*.conf", "*/*.conf")]
@@ -190,7 +200,7 @@ def _files(obs: Observation, argv: list[str]) -> Iterator[File]:
 
 
 def _setting(file: File, key: str) -> Any:
-    """What a file says of a key. One that cannot be read is an error: it may say anything."""
+    """Return the value of a key in a file. Raise PlanError if the file cannot be read, since any value may be in it."""
     if file.content is None:
         raise PlanError(
             "the kubelet's configuration cannot be read",

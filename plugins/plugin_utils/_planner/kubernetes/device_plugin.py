@@ -45,7 +45,9 @@ DECLARED = f"declared by gpufleet_{OPTION}"
 
 @dc.dataclass(frozen=True)
 class Strategies:
-    """By which ways pods are given GPUs. None of them: no kubelet is here, or nobody asks this host for GPUs."""
+    """The ways by which pods are given GPUs.
+
+    Empty if the host has no kubelet, or if no pod asks this host for GPUs."""
 
     names: tuple[str, ...] = ()
     source: str = ""  # declared | seen | default; "" where there is none
@@ -82,7 +84,7 @@ def strategies(policy: Policy, obs: Observation, kubelet: Kubelet) -> Strategies
 
 
 def by_process(obs: Observation) -> Strategies | None:
-    """Its flag ranks above its environment."""
+    """Return the strategies of the plugin's process; None if there is none. Its flag ranks above its environment."""
     for process in obs.processes():
         if processes.program(process) != PROGRAM:
             continue
@@ -94,9 +96,11 @@ def by_process(obs: Observation) -> Strategies | None:
 
 
 def by_spec(obs: Observation, default: str) -> Strategies | None:
-    """With a strategy of CDI the plugin writes this file when it starts; with any other it does not. It counts where only root can have
-    written it. default: why nothing is known without it.
-    """
+    """Return the strategies that the plugin's CDI spec shows; None if it shows nothing.
+
+    With a strategy of CDI, the plugin writes this file when it starts. With any other strategy it does not.
+    The file counts only if it is root's and other users cannot write it.
+    default: the reason why the default counts without the file."""
     seen = obs.raw(queries.file(SPEC, content=False))
     if not seen.get("exists") or seen.get("uid") != 0 or int(seen.get("mode") or 0) & 0o022:
         return None
@@ -111,14 +115,16 @@ def by_spec(obs: Observation, default: str) -> Strategies | None:
 
 
 def last_start(obs: Observation) -> float | None:
-    """When the plugin has begun to serve, by its newest socket; None where there is none."""
+    """Return the time at which the plugin has begun to serve, by its newest socket; None without a socket."""
     found = obs.raw(queries.glob(SOCKETS, content=False)).get("files") or ()
     times = [float(f.get("mtime") or 0.0) for f in found if f.get("type") == "socket" and f.get("uid") == 0]
     return max(times, default=None)
 
 
 def require_heard(obs: Observation, record: HostDecision, before: str) -> None:
-    """Raise PlanError where something would be taken away only since the plugin does not serve. before: the source of the last run."""
+    """Raise PlanError if the run would take something away only because the plugin does not serve now.
+
+    before: the source of the strategies in the last run."""
     if record.plugin_source == "default" and before == "seen" and last_start(obs) is None:
         raise PlanError(
             "NVIDIA's device plugin does not serve on this host at the moment",
@@ -131,7 +137,9 @@ def require_heard(obs: Observation, record: HostDecision, before: str) -> None:
 
 
 def answered(strategy: str, injection: str, instance: Instance, kubelet: Kubelet) -> bool:
-    """Whether a pod gets its GPUs on a host in this way, if need be with a RuntimeClass. What is not known counts as yes."""
+    """Tell whether a pod gets its GPUs on a host in this way, if necessary with a RuntimeClass.
+
+    What is not known counts as yes."""
     if strategy not in BY_CDI:
         return True  # the NVIDIA runtime and its hook answer the variable and mounts
     by_engine = instance.cdi.able and (instance.cdi.enabled or injection == "native-cdi")
@@ -144,7 +152,9 @@ def answered(strategy: str, injection: str, instance: Instance, kubelet: Kubelet
 
 
 def require_answered(policy: Policy, instance: Instance, injection: str, kubelet: Kubelet) -> None:
-    """What is declared for a cluster has to be understood by each of its hosts, or pods run there without a GPU, and nothing says why."""
+    """Raise PlanError if this host understands none of the strategies that are declared for the cluster.
+
+    Otherwise its pods would run without a GPU, and nothing would show the reason."""
     known = [name for name in KNOWN if answered(name, injection, instance, kubelet)]
     if not (kubelet.expected or instance.used_by_kubelet) or set(known) & set(policy.device_plugin_strategy):
         return
@@ -162,7 +172,9 @@ def require_answered(policy: Policy, instance: Instance, injection: str, kubelet
 
 
 def isolation(found: Strategies, decisions: Iterable[Decision]) -> Reason | None:
-    """Whether the variable has to count for unprivileged containers because the plugin asks by it; None where it does not matter."""
+    """Decide whether the variable has to count for unprivileged containers because the plugin asks by it.
+
+    None if it does not matter."""
     if found.source in ("", "declared") or not any(d.runtime_class for d in decisions):
         return None
     if found.by_cdi:
@@ -175,7 +187,7 @@ def isolation(found: Strategies, decisions: Iterable[Decision]) -> Reason | None
 
 
 def advise(policy: Policy, record: HostDecision) -> Plan:
-    """What a person in charge of the cluster has to know: how the plugin has to be configured for what is decided here."""
+    """Advise the person in charge of the cluster how to configure the plugin for what is decided here."""
     pods = [d for d in record.decisions if d.runtime_class and not d.default]
     if record.skipped or not pods:
         return Plan()

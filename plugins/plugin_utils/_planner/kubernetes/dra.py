@@ -40,7 +40,7 @@ DRIVER = 565  # the first branch whose GPUs it allocates (its README)
 
 @dc.dataclass(frozen=True)
 class Need:
-    """One thing that the driver needs. met: None where it is not known."""
+    """One thing that the driver needs. met: None if it is not known."""
 
     what: str
     met: bool | None
@@ -53,7 +53,7 @@ class Need:
 
 @dc.dataclass(frozen=True)
 class Dra:
-    """Whether claims are served here. why: what shows that they are wanted; '' where nobody wants them."""
+    """The state of DRA claims on this host. why: what shows that they are wanted; '' if they are not wanted."""
 
     why: str = ""
     needs: tuple[Need, ...] = ()
@@ -64,7 +64,7 @@ class Dra:
 
     @property
     def ready(self) -> bool | None:
-        """None where nobody wants it, or where something is not known and nothing is missing."""
+        """Whether claims are served here. None if they are not wanted, or if nothing is missing but something is not known."""
         return False if self.unmet else True if self.needs and all(need.met for need in self.needs) else None
 
 
@@ -75,7 +75,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 def of(
     policy: Policy, obs: Observation, record: HostDecision, instances: Iterable[Instance], driver: Driver, kubelet: Kubelet, *, after: bool
 ) -> Dra:
-    """after: as the plan would leave the host, else as it is."""
+    """Judge what NVIDIA's DRA driver needs. after: judge the host as the plan would leave it, else as it is."""
     why = wanted(policy, obs)
     if not why or record.skipped:
         return Dra()
@@ -167,7 +167,9 @@ def of_directories(policy: Policy, instance: Instance, *, after: bool) -> Need:
 
 
 def of_default(record: HostDecision, instance: Instance, decision: Decision | None) -> Need:
-    """With the variable, an image would get all GPUs beside those of claims."""
+    """Judge whether containers without a claim get no GPU.
+
+    If the variable counts, an image gets all GPUs beside those of claims."""
     what = "containers without a claim get no GPU"
     default = decision.default if decision else instance.default_handler.startswith("nvidia")
     if not default or (decision and record.isolation == "strict"):
@@ -194,7 +196,7 @@ def advice(found: Dra) -> tuple[str, ...]:
 
 
 def refusal(found: Dra) -> str:
-    """Why a proof of a host fails that has to serve claims; '' where nothing is missing."""
+    """Return the reason why the proof of a host that has to serve claims fails; '' if nothing is missing."""
     return "; ".join(f"{need} ({OPTION} is true)" for need in found.unmet)
 
 

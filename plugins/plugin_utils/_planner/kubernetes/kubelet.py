@@ -35,7 +35,9 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def find(policy: Policy, obs: Observation) -> Kubelet:
-    """The kubelet that runs here, and the engine's socket that it uses: by its arguments, kubeadm's flags, its configuration file."""
+    """Find the kubelet that runs here, and the engine's socket that it uses.
+
+    The socket comes from its arguments, else from kubeadm's flags, else from its configuration file."""
     running = cgroup_driver.process(obs)
     within = known.with_kubelet(obs) if policy.root == "/" and running is None else None
     if within:
@@ -57,6 +59,6 @@ def find(policy: Policy, obs: Observation) -> Kubelet:
 
 
 def endpoint_in(text: str) -> str:
-    """The engine's socket by the kubelet's YAML file: a top-level scalar."""
+    """Return the engine's socket in the kubelet's YAML file, a top-level scalar; '' if it is not set."""
     found = ENDPOINT.search(text)
     return found.group(1) if found else ""

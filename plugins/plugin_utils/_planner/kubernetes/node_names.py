@@ -20,12 +20,14 @@ SETTING = "gpufleet_kubernetes_node"
 
 
 def of_host(host: str) -> str:
-    """'' where the sentence gets its hosts from somebody else."""
+    """Return " for HOST"; '' without a host, if the caller adds its hosts to the sentence."""
     return f" for {host}" if host else ""
 
 
 def require(host: str, given: str) -> str:
-    """The name by the inventory alone: what a host calls itself is its own word, and could be the name of another node."""
+    """Return the node's name by the inventory alone. Raise PlanError if no node can have that name.
+
+    The name that a host reports is the host's own claim, and could be the name of another node."""
     name = given or host
     if NODE_NAME.fullmatch(name):
         return name
@@ -35,6 +37,8 @@ def require(host: str, given: str) -> str:
 
 
 def possible(names: Iterable[str], host: str, given: str) -> tuple[str, ...]:
-    """Those of some names that a node can have. PlanError where the one that is given is none, and where none is left."""
+    """Return the names that a node can have.
+
+    If there are none, return the name of the inventory. Raise PlanError if that one is not valid either."""
     found = tuple(name for name in names if NODE_NAME.fullmatch(name))
     return found or (require(host, given),)
