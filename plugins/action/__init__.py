@@ -21,7 +21,9 @@ OURS = tuple(__name__.rpartition(".")[0] + room for room in (".action.", ".plugi
 
 
 class Finder:
-    """In the way of Ansible's finder for what actions import; all other names, and what is not there, are left to Ansible."""
+    """A finder before Ansible's for the names that actions import.
+
+    All other names, and names that it does not find, are left to Ansible."""
 
     def __init__(self) -> None:
         self.folders: dict[str, FileFinder] = {}

@@ -69,7 +69,9 @@ class ActionModule(ActionBase):
     def _made(
         self, item: objects.Item, collection: str, access: Mapping[str, Any], made: Mapping[str, bool], task_vars: dict[str, Any]
     ) -> bool:
-        """Whether it was changed. In check mode an object cannot be compared while another one that it needs is not there."""
+        """Make or update an object; return whether it was changed.
+
+        In check mode, an object cannot be compared while another one that it needs does not exist yet. It counts as changed."""
         if self._task.check_mode and any(made[name] for name in item.needs):
             return True
         given = {**item.options, **access}
@@ -98,7 +100,7 @@ def wanted(args: Mapping[str, Any]) -> objects.Wanted:
 
 
 def require_collection(name: str) -> None:
-    """It is optional, and needed here alone."""
+    """Raise PlanError unless the collection is installed. It is optional, and needed only here."""
     try:
         found = all(module_loader.find_plugin_with_context(f"{name}.{kind}").resolved for kind in objects.KINDS)
     except AnsibleError:

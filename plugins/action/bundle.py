@@ -42,7 +42,7 @@ class Source:
     key: str
 
     def fetched(self, path: str) -> bytes:
-        """PlanError where it is not there."""
+        """Return a file of the repository. Raise PlanError if it does not exist."""
         data = online.download(f"{self.address}/{path}")
         if data is None:
             raise listed.damaged("the repository does not have this file", f"{self.address}/{path}", "it is needed for the archive")
@@ -98,7 +98,9 @@ def holds(path: Path, data: bytes) -> bool:
 
 
 def key_of(args: Mapping[str, Any]) -> str:
-    """The armored key, whose fingerprint is the expected one. NVIDIA's is fetched, and known by its fingerprint."""
+    """Return the armored key. Raise PlanError if there is none, or if it does not have the expected fingerprint.
+
+    NVIDIA's key is fetched, and recognized by its fingerprint."""
     key, expected = args["key"], args["key_fingerprint"]
     if args["url"] == repository.NVIDIA:
         expected = expected or repository.FINGERPRINT
@@ -111,7 +113,7 @@ def key_of(args: Mapping[str, Any]) -> str:
 
 
 def sources(args: Mapping[str, Any], key: str) -> list[Source]:
-    """Each kind of repository for each architecture, in one order whatever the order of the options."""
+    """List each kind of repository for each architecture, in one order regardless of the order of the options."""
     wanted = [(form, machine) for form in sorted(set(args["formats"])) for machine in sorted(set(args["architectures"]))]
     found = [Source(form, machine, address(args["url"], form, machine), key) for form, machine in wanted]
     twice = {source.address for source in found}
@@ -128,7 +130,7 @@ def address(url: str, form: str, machine: str) -> str:
 
 
 def part(source: Source, versions: Sequence[str], content: dict[str, bytes]) -> manifest.Repository:
-    """What the archive holds of one repository; its files are added to the content."""
+    """Return what the archive holds of one repository. Add its files to the content."""
     indexes, offers = (of_apt if source.format == manifest.APT else of_rpm)(source)
     packages = []
     for offer in listed.chosen(offers, versions, source.address):
@@ -144,7 +146,9 @@ def part(source: Source, versions: Sequence[str], content: dict[str, bytes]) -> 
 
 
 def of_apt(source: Source) -> tuple[dict[str, bytes], tuple[listed.Offer, ...]]:
-    """Indexes, and what they offer. apt reads InRelease first, and Release with Release.gpg where there is none."""
+    """Return the indexes of a repository, and the packages that they offer.
+
+    apt reads InRelease first, and Release with Release.gpg if there is none."""
     signed = online.download(f"{source.address}/InRelease")
     if signed is not None:
         release, found = verified(source, "InRelease", signed), {"InRelease": signed}
@@ -175,7 +179,7 @@ def of_rpm(source: Source) -> tuple[dict[str, bytes], tuple[listed.Offer, ...]]:
 
 
 def compared(source: Source, file: listed.Listed, data: bytes) -> bytes:
-    """The bytes, which are those that the signed metadata names."""
+    """Return the bytes. Raise PlanError unless they are the ones that the signed metadata names."""
     if hashlib.new(file.algorithm, data).hexdigest() != file.digest or file.size not in (-1, len(data)):
         why = f"the signed metadata has another {file.algorithm} or size for it"
         raise listed.damaged("the repository's file is not the one that it has signed", f"{source.address}/{file.path}", why)
@@ -196,7 +200,7 @@ def unpacked(source: Source, name: str, data: bytes) -> bytes:
 
 
 def require_gpgv() -> str:
-    """The program that judges signatures; Python has none."""
+    """Return the program that judges signatures, since Python has none. Raise PlanError if there is none."""
     found = shutil.which("gpgv") or shutil.which("gpgv2")
     if not found:
         step = "Install gnupg (the package gpgv on Debian, gnupg2 on RHEL) on this controller"
@@ -205,7 +209,9 @@ def require_gpgv() -> str:
 
 
 def verified(source: Source, name: str, data: bytes, proof: bytes | None = None) -> bytes:
-    """The signed text, as gpgv gives it back. proof: a signature beside it; without one it is part of the text."""
+    """Return the signed text as gpgv writes it. Raise PlanError if the signature does not count.
+
+    proof: a detached signature. Without it, the signature is part of the text."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
         place = Path(folder)
         (place / "key.gpg").write_bytes(repository.dearmored(source.key))
@@ -227,7 +233,7 @@ def verified(source: Source, name: str, data: bytes, proof: bytes | None = None)
 
 
 def refusal(status: str, fingerprint: str) -> str:
-    """Why a signature does not count, by what gpgv says for programs (doc/DETAILS of GnuPG); '' where it does."""
+    """Return why a signature does not count, by the status lines of gpgv (doc/DETAILS of GnuPG); '' if it counts."""
     said = [line.split()[1:] for line in status.splitlines() if line.startswith("[GNUPG:] ") and len(line.split()) > 1]
     words = {line[0] for line in said}
     if "EXPKEYSIG" in words:

@@ -59,7 +59,9 @@ class ActionModule(ActionBase):
             raise PlanError(str(error), next="Look at who holds the node now, and run again") from None
 
     def _without(self, args: Mapping[str, Any], decision: drain.DrainDecision) -> dict[str, Any]:
-        """Nobody is there who could drain the host. Where a drain was not asked for by name, the change goes on as without a rollout."""
+        """Return the result for a host that no orchestrator can drain.
+
+        Raise PlanError if the drain was asked for by name. Otherwise the change goes on as without a rollout."""
         why = drain.no_orchestrator(decision)
         if args["policy"] == "always":
             raise PlanError(why, next="Set gpufleet_drain_by and what it needs, or gpufleet_drain: auto")
@@ -67,14 +69,14 @@ class ActionModule(ActionBase):
 
 
 def tasks_of(variables: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The files of tasks of the rollout in which this task is run, {} where it is none."""
+    """Return the files of tasks of the rollout that runs this task; {} outside of a rollout."""
     settings = (variables.get(registered.ROLLOUT_SETTINGS) or {}).get("settings") or {}
     return settings.get("tasks") or {}
 
 
 @dc.dataclass(frozen=True)
 class Run:
-    """One task: the orchestrators with how they saw the node when it began."""
+    """One task: the orchestrators, with the node's standing as each of them saw it at the beginning."""
 
     args: Mapping[str, Any]
     decision: drain.DrainDecision
@@ -84,7 +86,9 @@ class Run:
     silent: tuple[str, ...]
 
     def checked(self) -> dict[str, Any]:
-        """A host that others work on, or that they keep out of service, is none of the rollout's, whatever its own change needs."""
+        """Judge whether the rollout can have the host.
+
+        A host that others work on, or that they keep out of service, is left out, regardless of what its own change needs."""
         obstacle = drain.obstacle(self.standings)
         if obstacle:
             return self._end("left_out", obstacle, failed=True)
@@ -93,7 +97,9 @@ class Run:
         return self._end("ready" if self.decision.drain else "not_needed", self.decision.why)
 
     def drain(self) -> dict[str, Any]:
-        """A drain that an earlier run of this rollout has left is taken up, also where the host would not have to be drained by now."""
+        """Drain the host, and wait for its work to end.
+
+        A drain that an earlier run of this rollout has left is taken up, even if the host does not need a drain any more."""
         already = drain.held(self.standings)
         obstacle = drain.obstacle(self.standings)
         if obstacle and (self.args["policy"] != "never" or already):
@@ -122,7 +128,7 @@ class Run:
         return tuple(who for who, s in self.standings.items() if s.state == "in_service")
 
     def _wait(self, whom: Iterable[str], end: float) -> dict[str, str]:
-        """What is still running at the end of the time, by orchestrator; all that hold the host wait at the same time."""
+        """Return what is still running when the time is over, by orchestrator. All that hold the host wait at the same time."""
         asked = {who: self.every[who] for who in whom}
         while True:
             waiting = {who: text for who, one in asked.items() if (text := still(one, max(1, round(end - time.monotonic()))))}
@@ -133,12 +139,12 @@ class Run:
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
 
     def _refused(self, text: str, taken: tuple[str, ...]) -> dict[str, Any]:
-        """A drain that was refused leaves the node as it was found."""
+        """Leave the node as it was found after a refused drain."""
         more = () if self.check else self._given_back(taken)
         return self._end("left_out", ". ".join([f"not drained: {text}", *more]), failed=True)
 
     def _given_back(self, whom: tuple[str, ...]) -> tuple[str, ...]:
-        """Give back what this task took, and say what could not be."""
+        """Give back what this task took. Return a sentence for each orchestrator that could not."""
         failed = []
         for who in reversed(whom):
             try:
@@ -171,7 +177,9 @@ class Run:
         return self._end("in_service" if asked else "not_needed", left or (done if asked else "nobody was asked"), changed=bool(held))
 
     def keep(self) -> dict[str, Any]:
-        """A node that is broken may be held as well: who holds it is seen by the one that keeps it."""
+        """Mark the node as kept out of service, with the reason.
+
+        A broken node may be held as well. Only the call that keeps it shows who holds it."""
         why = drain.text_of(self.args["reason"], "a change of this host failed")
         held = [who for who in drain.held(self.standings) if self._kept(who, why)]
         held += [who for who, standing in self.standings.items() if standing.state == "broken" and self._kept(who, why, may_fail=True)]
@@ -192,7 +200,9 @@ class Run:
 
 
 def still(one: draining.Orchestrator, left: int) -> str:
-    """What a host waits for. An orchestrator that is out of reach for a while has not said that the work ended."""
+    """Return what a host waits for; '' if the work has ended.
+
+    An orchestrator that is out of reach for a while has not reported that the work ended."""
     try:
         return one.waiting(left)
     except drain.OutOfReach as error:

@@ -33,7 +33,7 @@ COPYRIGHT = 1 << 20  # bytes of a copyright file that are read
 
 
 def packed(content: Mapping[str, bytes]) -> bytes:
-    """The archive: the manifest first, the others by name, nobody's and of no time."""
+    """Return the archive: the manifest first, then the other files by name. Their owner and time are not recorded."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(content, key=lambda name: (name != manifest.NAME, name)):
@@ -44,10 +44,9 @@ def packed(content: Mapping[str, bytes]) -> bytes:
 
 
 def judged(file: str) -> manifest.Manifest:
-    """The manifest of an archive of which every byte was compared. PlanError with one sentence where anything is wrong.
+    """Return the manifest of an archive after comparing every byte. Raise PlanError with one sentence if anything is wrong.
 
-    Every process of one run of Ansible shares what one of them found of the very same file.
-    """
+    The processes of one run of Ansible share the result for the very same file."""
     path = Path(file).expanduser()
     try:
         with path.open("rb") as stream:
@@ -69,7 +68,9 @@ def judged(file: str) -> manifest.Manifest:
 
 
 def require_file(file: str) -> None:
-    """PlanError where this is no file that can be read. What is in it takes time to judge, and is judged where it is needed."""
+    """Raise PlanError unless this is a file that can be read.
+
+    Judging its content takes time, and happens when the content is needed."""
     path = Path(file).expanduser()
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for who writes into it
@@ -80,20 +81,20 @@ def require_file(file: str) -> None:
 
 
 def require(policy: Policy) -> None:
-    """PlanError where the archive that a policy names cannot be what its packages come from. No host is asked for that."""
+    """Raise PlanError if the packages of a policy cannot come from the archive that it names. No host is asked for that."""
     if policy.bundle_file and policy.state == "present":
         given = answer(policy.bundle_file)
         host.require(policy, manifest.parsed(given["manifest"]), given["key"], outside.now())
 
 
 def answer(file: str) -> dict[str, str]:
-    """To the planner's query."""
+    """Answer the planner's query about an archive: its manifest and its key, as texts."""
     known = judged(file)
     return {"manifest": manifest.text(known), "key": taken(file, [manifest.KEY])[manifest.KEY].decode("utf-8", "replace")}
 
 
 def filled(changes: Sequence[transaction.Change]) -> list[transaction.Change]:
-    """The changes with the bytes of those files that come from an archive."""
+    """Return the changes, with the bytes of the files that come from an archive."""
     wanted: dict[str, list[str]] = {}
     for change in changes:
         if change["op"] == "write" and "archived" in change:
@@ -112,7 +113,9 @@ def _with_bytes(change: transaction.Change, found: Mapping[str, Mapping[str, byt
 
 
 def taken(file: str, names: Iterable[str]) -> dict[str, bytes]:
-    """These files of an archive. Their bytes are compared with the manifest once more: the archive may be another by now."""
+    """Return files of an archive: name -> bytes. Raise PlanError if their bytes differ from the manifest.
+
+    The bytes are compared once more, because the archive may have been replaced meanwhile."""
     known, wanted = judged(file), set(names)
     try:
         with Path(file).expanduser().open("rb") as stream:
@@ -126,7 +129,9 @@ def taken(file: str, names: Iterable[str]) -> dict[str, bytes]:
 
 
 def _verified(stream: IO[bytes]) -> str:
-    """The text of the manifest; ValueError where a file is missing, is more than is listed, or has other bytes."""
+    """Return the text of the manifest.
+
+    Raise ValueError if a file is missing, is not listed, or has other bytes than listed."""
     text, listed_, seen = "", None, set()
     for archive, member in _members(stream):
         if listed_ is None:
@@ -158,7 +163,9 @@ def _members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarFile, tarfile.TarIn
 
 @contextlib.contextmanager
 def _whole() -> Iterator[None]:
-    """What tarfile finds wrong, as a sentence. Headers with absurd sizes, or one for another without end, are errors of Python's to it."""
+    """Raise ValueError with a sentence for what tarfile finds wrong.
+
+    Headers with absurd sizes, or an endless chain of headers, make tarfile raise errors of Python's."""
     try:
         yield
     except (tarfile.TarError, EOFError, OverflowError, MemoryError, RecursionError) as error:
@@ -184,7 +191,7 @@ def _digest(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
 
 
 def licences_of_deb(name: str, data: bytes) -> tuple[str, ...]:
-    """What /usr/share/doc/NAME/copyright of a Debian package says; () where it cannot be read."""
+    """Return the licences in /usr/share/doc/NAME/copyright of a Debian package; () if it cannot be read."""
     try:
         with tarfile.open(fileobj=io.BytesIO(_part_of_deb(data))) as archive:
             wanted = f"usr/share/doc/{name}/copyright"
@@ -197,7 +204,7 @@ def licences_of_deb(name: str, data: bytes) -> tuple[str, ...]:
 
 
 def _part_of_deb(data: bytes) -> bytes:
-    """data.tar.* of an ar archive (deb(5)), b'' where there is none."""
+    """Return data.tar.* of an ar archive (deb(5)); b'' if there is none."""
     at = 8
     while data[:8] == b"!<arch>\n" and at + 60 <= len(data):
         header = data[at : at + 60]

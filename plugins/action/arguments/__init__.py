@@ -39,7 +39,7 @@ SECRETS = frozenset({"password", "token"})  # ansible-test takes no `no_log` in 
 
 
 def documented(module: str, name: str = "DOCUMENTATION") -> str:
-    """One of a module's texts, read without importing it."""
+    """Return one of a module's texts. It is read without importing the module."""
     with open(os.path.join(MODULES, module + ".py"), encoding="utf-8") as handle:
         tree = ast.parse(handle.read())
     return next(
@@ -50,7 +50,7 @@ def documented(module: str, name: str = "DOCUMENTATION") -> str:
 
 
 def documentation(module: str) -> dict[str, Any]:
-    """A module's DOCUMENTATION with its fragments' options, read once when the action is loaded (before Ansible forks)."""
+    """Return a module's DOCUMENTATION with its fragments' options. It is read once when the action is loaded (before Ansible forks)."""
     doc: dict[str, Any] = yaml.load(documented(module), Loader=LOADER)
     found = dict(doc.get("options") or {})
     for name in doc.get("extends_documentation_fragment") or []:
@@ -62,7 +62,7 @@ def documentation(module: str) -> dict[str, Any]:
 
 
 def spec(module: str) -> dict[str, Any]:
-    """The argument spec is derived from the documentation, so the two cannot drift."""
+    """Derive the argument spec from the documentation, so that the two cannot differ."""
     found = {name: _option(option) for name, option in documentation(module)["options"].items()}
     return {name: {**option, "no_log": True} if name in SECRETS else option for name, option in found.items()}
 
@@ -110,7 +110,9 @@ def _judge(action: ActionBase, names: Mapping[str, Any], check: Callable[[], Any
 
 
 def as_variable(action: ActionBase, error: PlanError, names: Mapping[str, Any]) -> PlanError:
-    """In a role of this collection an option is a variable of the user's, whose name has the prefix."""
+    """Return the error with the user's variables in place of options, if the task is in a role of this collection.
+
+    In such a role, an option is a variable whose name has the prefix."""
     role, first = getattr(action._task, "_role", None), re.split(r"[ .\[]", error.what, maxsplit=1)[0]
     if role is None or not str(role.get_name()).startswith(ROLES):
         return error
@@ -123,7 +125,9 @@ def as_variable(action: ActionBase, error: PlanError, names: Mapping[str, Any]) 
 
 
 def imitated() -> dict[str, str]:
-    """Where test hosts have what stands for a GPU. No option, so no inventory can carry it to a real host (ARCHITECTURE.md)."""
+    """Return the places on test hosts that stand for a GPU's; {} outside of tests.
+
+    They are no options, so an inventory cannot carry them to a real host (ARCHITECTURE.md)."""
     try:
         given = json.loads(os.environ.get(TEST_HOSTS) or "{}")
     except ValueError:
@@ -137,7 +141,10 @@ def imitated() -> dict[str, str]:
 
 
 def said(error: AnsibleValidationError, unsupported: set[Any], known: Mapping[str, Any], given: Mapping[str, Any]) -> str:
-    """The validator's sentence; that of options which do not exist is half a sentence, without the name that was meant."""
+    """Return the validator's sentence.
+
+    For options that do not exist, the validator's own is half a sentence. Complete it with the option
+    that the user may have meant."""
     if not isinstance(error, UnsupportedError):
         return with_choice(with_types(str(error.msg)), given)
     wrong = sorted(item if isinstance(item, str) else ".".join(item) for item in unsupported)
@@ -149,10 +156,9 @@ WRITTEN = {"dict": "{NAME: VALUE}", "list": "[VALUE]"}
 
 
 def with_types(sentence: str) -> str:
-    """Give the validator's sentence with `list` for what Python and Ansible call <class '..._AnsibleTaggedList'>, or <class 'list'>.
+    """Return the validator's sentence with `list` in place of <class '..._AnsibleTaggedList'> or <class 'list'>.
 
-    Behind it stands how a value of the type is written.
-    """
+    Append how a value of the type is written."""
     type_of = r"(is of type )?<class '(?:[\w.]*\.)?(?:_AnsibleTagged)?(\w+)'>"  # ansible-core 2.16 has the class in both places
     told = re.sub(type_of, lambda found: f"{found[1] or 'a '}{found[2].lower()}", sentence)
     wrong = re.match(r"argument '(\w+)' is of type \w+ .*unable to convert to (dict|list):", told)
@@ -160,7 +166,7 @@ def with_types(sentence: str) -> str:
 
 
 def with_choice(sentence: str, given: Mapping[str, Any]) -> str:
-    """Give the validator's sentence about a value that is none of the choices, with the one that was meant."""
+    """Return the validator's sentence about a value outside the choices, with the choice that the user may have meant."""
     name = next((n for n in given if sentence.startswith(f"value of {n} must be one ")), "")
     words = given[name].split(",") if name and isinstance(given[name], str) else []
     if any(word != word.strip() for word in words):  # Ansible takes the blank for a part of the value
@@ -169,7 +175,9 @@ def with_choice(sentence: str, given: Mapping[str, Any]) -> str:
 
 
 def policy(args: Mapping[str, Any], **fixed: Any) -> Policy:
-    """Make the policy of options: same names, lists become tuples, handlers become values in the order in which they are written."""
+    """Make the policy from options.
+
+    The names stay, lists become tuples, and handlers become values in the order in which they are written."""
     known = {f.name for f in dc.fields(Policy)}
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in args.items() if k in known and v is not None}
     if "handlers" in values:

@@ -50,10 +50,10 @@ MISSING = object()
 class Once(Mapping[str, Any]):
     """The variables of a host, each of which is read once.
 
-    Ansible merges all variables of a host for each `hostvars[host]`, and templates a value for each time that it is read: some milliseconds
-    for a look, which was most of what a rollout cost on the controller. Kept as long as this is: for one host after the other, since the
-    values of ten thousand hosts are a gigabyte.
-    """
+    Ansible merges all variables of a host for each `hostvars[host]`, and templates a value each time
+    that it is read. This takes some milliseconds per look, and was the largest cost of a rollout on the
+    controller. Keep an object of this class for one host at a time, since the values of ten thousand
+    hosts are a gigabyte."""
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         self._variables = variables
@@ -105,7 +105,9 @@ def look(
 
 
 def require_root(wanted: Policy, host: Mapping[str, Any]) -> None:
-    """A tree that is not there would look like one with nothing in it, whose journal cannot be read."""
+    """Fail if the tree does not exist.
+
+    A missing tree would look like an empty one, and its journal cannot be read."""
     if host.get("root") is False:
         raise AnsibleActionFail(
             f"{wanted.root}: there is no such directory on this host. gpufleet_root names it: make it, or name the one that is meant"
@@ -113,7 +115,7 @@ def require_root(wanted: Policy, host: Mapping[str, Any]) -> None:
 
 
 def with_source(question: dict[str, Any]) -> dict[str, Any]:
-    """A planner names a probe; its source travels with the question."""
+    """Return the question with the source of the probe that it names. A planner names a probe; its source travels with the question."""
     named = question.get("program") if question.get("kind") == "probe" else None
     if named is None:
         return question
@@ -123,7 +125,7 @@ def with_source(question: dict[str, Any]) -> dict[str, Any]:
 def observe_and_plan(
     action: ActionBase, task_vars: dict[str, Any], wanted: Policy, questions: Questions, planner: Planner, way: str
 ) -> tuple[Observation, Outcome]:
-    """Look, then plan."""
+    """Look, then plan; return what was seen, and the outcome."""
     return plan_from(look(action, task_vars, wanted, questions(wanted), way), action, task_vars, wanted, planner, way)
 
 
@@ -135,7 +137,7 @@ def learn(
     read: Callable[[Observation], Any],
     way: str,
 ) -> Any:
-    """Look, and read what was seen; what the reading asks for in addition is looked at, too."""
+    """Look, and return what `read` makes of the observation. If the reading asks for more, look at that as well."""
 
     def planner(_policy: Policy, seen: Observation) -> Outcome:
         return Outcome(Plan(), {"read": read(seen)})
@@ -146,7 +148,9 @@ def learn(
 def plan_from(
     seen: Observation, action: ActionBase, task_vars: dict[str, Any], wanted: Policy, planner: Planner, way: str
 ) -> tuple[Observation, Outcome]:
-    """Plan; where the plan depends on an answer that was not asked for, look once more, as long as there is something new to ask."""
+    """Plan; return what was seen, and the outcome.
+
+    If the plan needs an answer that was not asked for, look once more, as long as there is something new to ask."""
     asked: set[str] = set()
     repeated = ""
     for _round in range(LOOKS):
@@ -170,7 +174,7 @@ def plan_from(
 
 @dc.dataclass(frozen=True)
 class Task:
-    """A task that converges a host: what it looks at, what it plans by, and the way to the host."""
+    """A task that converges a host, with its questions, its planner, and the way to the host."""
 
     action: ActionBase
     task_vars: dict[str, Any]
@@ -199,7 +203,7 @@ class Task:
         return plan_from(seen, self.action, self.task_vars, self.wanted, self.planner, self.way)
 
     def planned(self, seen: Observation, plan: Plan) -> bound.Planned:
-        """Give what a plan does and shows, as an approval binds it."""
+        """Return what a plan does and shows, as an approval binds it."""
         return planned(self.wanted, seen, plan, self.planner)
 
     def carry_out(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,7 +221,9 @@ def converge(
     way: str,
     approval: approvals.Approval = approvals.ANY,
 ) -> dict[str, Any]:
-    """One task: look, plan, apply as one transaction, shape the result. A conflict (the host moved on in between) is planned again once."""
+    """Look, plan, apply the plan as one transaction, and shape the result.
+
+    In a conflict (the host has changed in between), plan once more."""
     task = Task(action, task_vars, wanted, questions, planner, reference(action, task_vars).after(reason), way, approval)
     seen, ended = finished(task, task.look())
     one = stages.applied(task, *task.plan(seen), functools.partial(send, task))
@@ -242,12 +248,16 @@ BULK = ("decision", "differences", "known_bad", "planned", "proof")
 
 
 def without_bulk(result: dict[str, Any]) -> dict[str, Any]:
-    """Give a result whose plan is left out if it failed: tables and reports show none of a host that failed, and -v has it."""
+    """Leave the plan out of a failed result; return other results as they are.
+
+    Tables and reports show no plan of a failed host. With -v the result keeps it."""
     return {key: value for key, value in result.items() if key not in BULK} if result.get("failed") else result
 
 
 def finished(task: Task, seen: Observation) -> tuple[Observation, tuple[str, ...]]:
-    """Bring what was interrupted to its end: what it left may look like the desired state, and would be taken back once nobody looks."""
+    """Finish what was interrupted; return the new observation and what became of earlier transactions.
+
+    What an interrupted run left may look like the desired state, but would be taken back later."""
     if task.check or not past.cut_short(seen):
         return seen, ()
     request = transaction(Plan(), task.wanted, seen, check=False, reason=f"{task.reason}: finish what was interrupted", pending=[])
@@ -257,26 +267,30 @@ def finished(task: Task, seen: Observation) -> tuple[Observation, tuple[str, ...
 
 
 def send(task: Task, seen: Observation, outcome: Outcome, plan: Plan) -> dict[str, Any]:
-    """One transaction, when it is the host's turn."""
+    """Send one transaction, when it is the host's turn."""
     pending = [] if plan in outcome.plan.first else left_out(task.wanted, seen, task.planner, plan)
     request = transaction(plan, task.wanted, seen, check=task.check, reason=task.reason, pending=pending)
     return turns.done(task.wanted, plan, task.check, task.host, task.cluster, functools.partial(task.carry_out, request))
 
 
 def cluster(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, way: str) -> str:
-    """Of a server, by its CA where the inventory names none; those whose CA cannot be read count together."""
+    """Return the name of a server's cluster: from the inventory, otherwise by its CA.
+
+    Servers whose CA cannot be read count as one cluster."""
     named = action._templar.template(task_vars.get("gpufleet_cluster") or "")
     return str(named or work.cluster(look(action, task_vars, wanted, [work.CLUSTER], way)))
 
 
 def reference(action: ActionBase, task_vars: Mapping[str, Any]) -> change_ref.Reference:
-    """The ticket and the user of this run. PlanError for a ticket that is none."""
+    """Return the ticket and the user of this run. Raise PlanError for an invalid ticket."""
     given = {name: task_vars[name] for name in (change_ref.VARIABLE, *change_ref.USERS) if task_vars.get(name) is not None}
     return change_ref.of({name: action._templar.template(value) for name, value in given.items()})
 
 
 def after_rollback(answer: Mapping[str, Any], plan: Plan, send: Callable[[Plan], dict[str, Any]]) -> tuple[str, ...]:
-    """What a rollback leaves to be written, in a transaction of its own. Why that was not possible, which changes nothing else."""
+    """Write, in a transaction of its own, what is to be written after a rollback.
+
+    Return the reason if that failed, which changes nothing else; () otherwise."""
     if not answer.get("rolled_back") or not plan.acts:
         return ()
     wrong = differences_.trouble(send(plan))
@@ -284,14 +298,18 @@ def after_rollback(answer: Mapping[str, Any], plan: Plan, send: Callable[[Plan],
 
 
 def end(answer: Mapping[str, Any]) -> tuple[str, ...]:
-    """What became of earlier transactions. Nothing is planned on top of one that cannot be ended: it may be taken back at any time."""
+    """Return what became of earlier transactions. Fail if one cannot be ended.
+
+    Nothing is planned on top of such a transaction, since it may be taken back at any time."""
     if answer.get("error"):
         raise AnsibleActionFail(differences_.trouble(answer), result={"evidence": differences_.evidence(answer)})
     return past.recovered(answer)
 
 
 def left_out(wanted: Policy, seen: Observation, planner: Planner, plan: Plan) -> list[str]:
-    """The units whose restart is left to someone, by the plan or by `restart: never`: the host remembers them."""
+    """Return the units whose restart is left to someone, by the plan or by `restart: never`.
+
+    The host remembers them."""
     if wanted.restart != "never" or wanted.root != "/":
         return list(plan.pending)
     for restart in ("auto", "force"):  # what would be refused with the first, for the sake of work that it ends, is due all the same
@@ -301,7 +319,7 @@ def left_out(wanted: Policy, seen: Observation, planner: Planner, plan: Plan) ->
 
 
 def acknowledge_rollbacks(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str) -> None:
-    """Acknowledge rollbacks that were reported now, where no transaction follows that would do so."""
+    """Acknowledge rollbacks that were reported now, if no transaction follows that would do so."""
     reported = transactions.Acknowledgement(wanted.root, JOURNAL_DIR, past.unacknowledged(seen), past.strays(seen))
     if reported.ids or reported.strays:
         transport.exchange(action, "acknowledge", reported.wire(), task_vars, way)
@@ -312,7 +330,7 @@ def planned(wanted: Policy, seen: Observation, plan: Plan, planner: Planner) -> 
 
 
 def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, reason: str, pending: list[str]) -> dict[str, Any]:
-    """A plan as the executor's request."""
+    """Return a plan as the executor's request."""
     here = wanted.root == "/"
     restarts = plan.acts_on(wanted.restart) if here else ()
     request = transactions.Request(
@@ -377,7 +395,7 @@ def run(
     planner: Planner,
     single: bool,
 ) -> dict[str, Any]:
-    """The whole of a converging action."""
+    """Run a converging action."""
     args = arguments.of_task(action, spec, docker=module == "docker_runtime")
     wanted = arguments.policy(args, single=single)
     archives.require(wanted)
@@ -390,7 +408,7 @@ def run(
 def run_info(
     action: ActionBase, task_vars: dict[str, Any] | None, *, spec: Mapping[str, Any], questions: Questions, planner: Planner
 ) -> dict[str, Any]:
-    """The whole of an action that only looks."""
+    """Run an action that only looks."""
     args = arguments.of_task(action, spec)
     wanted = arguments.policy(args)
     archives.require(wanted)

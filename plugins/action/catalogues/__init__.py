@@ -31,10 +31,10 @@ STEPS = {
 
 
 def images(given: Any, access: registry.Access | None = None) -> tuple[Image, ...]:
-    """The images of a catalogue: a file's name, or the value of a variable. PlanError where anything in it is wrong.
+    """Return the images of a catalogue. Raise PlanError if anything in it is wrong.
 
-    access: registries are asked what those images say of themselves of which no file does.
-    """
+    given: the name of a file, or the value of a variable.
+    access: if given, registries are asked about the images that no file describes."""
     beside = Path(given).expanduser().parent if isinstance(given, str) else Path()
     found = [image for entry in listed(given) for image in _tagged(entry, access)]
     catalogue.require_names(found)
@@ -61,7 +61,7 @@ def listed(given: Any) -> tuple[Image, ...]:
 
 
 def said(given: Any) -> inspected.Inspected:
-    """What an image says of itself: the environment as a value, or a file that a tool has printed."""
+    """Return the description that an image has of itself: from its environment, or from a file that a tool has printed."""
     try:
         if not isinstance(given, str):
             return inspected.Inspected(inspected.environment(given))
@@ -74,7 +74,7 @@ def said(given: Any) -> inspected.Inspected:
 
 
 def text(name: str, kind: str) -> str:
-    """A file that people write. A pipe would never end."""
+    """Return the text of a file that people write. Raise PlanError unless it is a regular file: reading a pipe would never end."""
     try:
         handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as opened:
@@ -90,7 +90,9 @@ def text(name: str, kind: str) -> str:
 
 @functools.cache
 def targets() -> cpu.Targets:
-    """archspec's microarchitectures, {} where it is not installed: then nothing is known of names such as `broadwell`."""
+    """Return archspec's microarchitectures; {} if archspec is not installed.
+
+    Without them, nothing is known about names such as `broadwell`."""
     try:
         known = importlib.import_module("archspec.cpu").TARGETS
     except ImportError:

@@ -33,7 +33,7 @@ SCHEMA = 1
 
 @dc.dataclass(frozen=True)
 class Process:
-    """A process: its number alone may be that of another one by now. space: the namespace of its numbers."""
+    """A process. Its number alone may belong to another process later. space: the namespace of its numbers."""
 
     number: int
     started: str
@@ -43,7 +43,7 @@ class Process:
 
 
 def process(number: int) -> Process | None:
-    """The process with a number, None where there is none."""
+    """Return the process with a number; None if there is none."""
     stat, machine = Path(f"/proc/{number}/stat"), os.uname().nodename
     if not Path("/proc/self/stat").exists():  # a controller that is no Linux
         shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(number)], capture_output=True, text=True, check=False)
@@ -58,16 +58,18 @@ def process(number: int) -> Process | None:
 
 
 def of_this_run() -> Process | None:
-    """The process of ansible-playbook, of which this one is a child. None if it is dead.
+    """Return the process of ansible-playbook, whose child this process is; None if it is dead.
 
-    This one then has another parent, the machine's first process for example, which may live until the machine is switched off.
-    """
+    If it is dead, this process has another parent, for example the machine's first process, which may
+    live until the machine is switched off."""
     known, now = multiprocessing.parent_process(), os.getppid()
     return process(now) if known is None or known.pid == now else None
 
 
 def lives(owner: Process) -> bool | None:
-    """Whether a process lives, None where this machine cannot know: a home directory may be shared with others, and with containers."""
+    """Tell whether a process lives; None if this machine cannot know.
+
+    A home directory may be shared with other machines, and with containers."""
     here = process(os.getpid())
     if here is None or owner.machine != here.machine or (owner.boot == here.boot and owner.space != here.space):
         return None
@@ -81,7 +83,7 @@ def place() -> Path:
 
 @contextlib.contextmanager
 def alone() -> Iterator[Path]:
-    """One rollout at a time reads what others have, and says what it takes."""
+    """Let one rollout at a time read the hosts of others and record its own. Yield the directory of the records."""
     with locked("lock") as directory:
         try:
             yield directory
@@ -91,7 +93,7 @@ def alone() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def locked(name: str) -> Iterator[Path]:
-    """What one process of this controller does at a time: the directory, for as long as nobody else holds the lock of this name."""
+    """Hold the lock of this name, which one process of this controller has at a time. Yield the directory of the locks."""
     directory = place()
     with contextlib.ExitStack() as stack:
         try:
@@ -112,11 +114,12 @@ def unusable(directory: Path, error: OSError) -> PlanError:
 
 
 def identities(host: str, result: Mapping[str, Any], variables: Mapping[str, Any]) -> tuple[str, ...]:
-    """By what a host is known. First the boot of its kernel, whatever an inventory calls it; a directory tree has none.
+    """Return the identities by which a host is known.
 
-    Then where this controller reaches it, also after a reboot, which may be a part of the rollout that has it. Two sites may have the same
-    addresses, each behind a gateway of its own, so how a host calls itself belongs to it.
-    """
+    The first is the boot of its kernel, regardless of its name in an inventory. A directory tree has none.
+    The second is the address at which this controller reaches the host. It stays after a reboot, which
+    may be a part of the rollout that has the host. Two sites may have the same addresses, each behind
+    its own gateway, so the host's own name is a part of it."""
     work = result.get("work") or {}
     port = f":{variables['ansible_port']}" if variables.get("ansible_port") else ""
     place = f"{variables.get('ansible_host') or host}{port} {variables.get('gpufleet_root') or '/'}"
@@ -127,18 +130,20 @@ def identities(host: str, result: Mapping[str, Any], variables: Mapping[str, Any
 
 @dc.dataclass(frozen=True)
 class Earlier:
-    """What others have said. taken: identity of a host -> who has it; proven, unproven: the identities of the hosts of runs that died."""
+    """The records of other rollouts.
+
+    taken: identity of a host -> the rollout that has it. proven, unproven: the identities of the hosts of runs that died."""
 
     taken: Mapping[str, str]
     proven: frozenset[str]
     unproven: frozenset[str]
 
     def holder(self, host: Sequence[str]) -> str:
-        """Who has a host, by its identities; '' for nobody."""
+        """Return who has a host, by its identities; '' if it is free."""
         return next((self.taken[one] for one in host if one in self.taken), "")
 
     def is_proven(self, host: Sequence[str]) -> bool:
-        """In the boot that it is in now."""
+        """Tell whether a host is proven in its current boot."""
         return host[0] in self.proven and not self.is_unproven(host)
 
     def is_unproven(self, host: Sequence[str]) -> bool:
@@ -167,10 +172,9 @@ def of_others(directory: Path) -> Earlier:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Process]:
-    """PlanError for a file that says something else: it would not be known who has which hosts.
+    """Read a record and its process. Raise PlanError for a file with other content: it would not be known who has which hosts.
 
-    What a dead process of another release of this collection has left says nothing.
-    """
+    A record that a dead process of another release of this collection has left is read as empty."""
     try:
         claim = json.loads(path.read_text(encoding="utf-8"))
         owner = Process(**claim["process"])
@@ -185,11 +189,11 @@ def _read(path: Path) -> tuple[dict[str, Any], Process]:
 
 
 def take(directory: Path, known: Mapping[str, Sequence[str]], own: Collection[str], begun: str, about: str) -> list[str]:
-    """Say that this run has the hosts `own`, for as long as the process of ansible-playbook lives, of which this one is a child.
+    """Record that this run has the hosts `own`, for as long as the process of ansible-playbook lives, whose child this process is.
 
-    known: all hosts of this run by their names in its inventory, each with its identities. What runs that died have said of them is settled
-    by that; of other hosts it is kept. Returned is which of this run's hosts that keeps from being settled, for people.
-    """
+    known: all hosts of this run by their names in its inventory, each with its identities.
+    Records of runs that died are settled for these hosts, and kept for other hosts. Return the
+    sentences, for people, about hosts of this run that could not be settled."""
     left = {sentence for path in sorted(directory.glob("*.json")) for sentence in _settle(path, known)}
     mine = of_this_run()
     if mine is not None:
@@ -199,11 +203,10 @@ def take(directory: Path, known: Mapping[str, Sequence[str]], own: Collection[st
 
 
 def _settle(path: Path, known: Mapping[str, Sequence[str]]) -> list[str]:
-    """Take out of the record of a run that died which hosts this run has by now. What is said of those for which it stays.
+    """Remove the hosts that this run has now from the record of a run that died. Return a sentence for each host that stays in it.
 
-    The name and the boot are a host's own words. Under another name and at another address they settle nothing: by the words of another
-    host it would be spared the proof that the dead run owes it.
-    """
+    The name and the boot are a host's own claims. Under another name and at another address they settle
+    nothing: otherwise the claims of another host would spare a host the proof that the dead run owes it."""
     claim, owner = _read(path)
     if lives(owner) is not False:
         return []
@@ -225,7 +228,7 @@ def _of(directory: Path, owner: Process) -> Path:
 
 
 def _write(path: Path, claim: Mapping[str, Any], owner: Process) -> None:
-    """In one step; no file where it would name no host."""
+    """Write a record in one step. Remove the file if the record names no host."""
     if not claim["hosts"]:
         path.unlink(missing_ok=True)
         return
@@ -238,12 +241,12 @@ def _write(path: Path, claim: Mapping[str, Any], owner: Process) -> None:
 
 
 def ended(names: Collection[str]) -> None:
-    """These hosts of this run came through their batch, with their proof where one is configured."""
+    """Record that these hosts of this run came through their batch, with their proof if one is configured."""
     _change(lambda claim: {**claim, "ended": [*claim["ended"], *(i for i, name in claim["hosts"].items() if name in names)]})
 
 
 def give_up(begun: Collection[str]) -> None:
-    """The rollout has ended. The hosts that it has begun and did not bring through are kept for the next one, which proves them."""
+    """End the rollout's record. Keep the hosts that it has begun and did not bring through for the next rollout, which proves them."""
     _change(lambda c: {**c, "hosts": {i: name for i, name in c["hosts"].items() if name in begun and i not in c["ended"]}, "ended": []})
 
 

@@ -25,7 +25,7 @@ OF_EVERY_NAMESPACE = "kube-root-ca.crt"
 
 @dc.dataclass(frozen=True)
 class Api:
-    """One cluster, by the kubeconfig and the context that count for it."""
+    """The API of one cluster, by the kubeconfig and the context that count for it."""
 
     calls: draining.Calls
     access: Mapping[str, str]
@@ -47,11 +47,11 @@ class Api:
         )
 
     def _config_map(self, namespace: str, name: str) -> tuple[list[dict[str, Any]], bool]:
-        """The ConfigMap, if it is there, and whether its namespace is.
+        """Return the ConfigMap, if it exists, and whether its namespace exists. Raise PlanError if that is not known.
 
-        k8s_info takes an answer 400 for one that is not there, and all that an earlier run has written there would be written over. Every
-        namespace has the ConfigMap with the cluster's CA (Kubernetes 1.20 and later, kube-controller-manager's rootcacertpublisher).
-        """
+        k8s_info takes an answer 400 for a missing object. Everything that an earlier run has written there
+        would then be overwritten. Every namespace has the ConfigMap with the cluster's CA (Kubernetes 1.20
+        and later, kube-controller-manager's rootcacertpublisher), so that one proves the answer."""
         where = {"kind": "ConfigMap", "namespace": namespace}
         found = self._get("read the ConfigMap", {**where, "name": name})
         if found:
@@ -68,7 +68,9 @@ class Api:
         return [], True
 
     def own_config_maps(self) -> list[dict[str, Any]]:
-        """Of all namespaces: the profile or the namespace may have been another one when they were written."""
+        """List this collection's ConfigMaps of all namespaces.
+
+        The profile or the namespace may have been another one when they were written."""
         return self._get("list the ConfigMaps", {"kind": "ConfigMap", "label_selectors": [f"{objects.MANAGED_BY}={objects.MANAGER}"]})
 
     def node(self, name: str) -> dict[str, Any]:
@@ -86,7 +88,7 @@ class Api:
         return self._get("list the DaemonSets", {"api_version": "apps/v1", "kind": "DaemonSet", "label_selectors": [selector]})
 
     def patched(self, doing: str, name: str, change: Callable[[Mapping[str, Any]], drain_kubernetes.Patch], *, check: bool) -> bool:
-        """Change a node as it was read; where somebody was faster it is read again. False where there is nothing to change."""
+        """Change a node as it was read. If another writer was faster, read it again. Return False if there is nothing to change."""
         for _attempt in range(draining.CONFLICTS):
             wanted = change(self.node(name))
             if not wanted:
@@ -99,19 +101,21 @@ class Api:
         raise PlanError(f"cannot {doing}", why=f"somebody changes the node {name} all the time", next="Run again")
 
     def judge(self, calls: Sequence[api_calls.Call]) -> None:
-        """Let the API judge all of it (dry run), so that a refusal comes before anything is changed."""
+        """Let the API judge all calls (dry run), so that a refusal comes before anything is changed."""
         for call in calls:
             result = self._do(call, check=True)
             if call.makes:
                 self._require_new(call, result)
 
     def carry_out(self, calls: Sequence[api_calls.Call]) -> None:
-        """What was judged."""
+        """Carry out the calls that were judged."""
         for call in calls:
             self._do(call, check=False)
 
     def _require_new(self, call: api_calls.Call, result: Mapping[str, Any]) -> None:
-        """What was not listed has nobody else's fields: k8s_info takes an answer 400 for nothing, and somebody may have been faster."""
+        """Raise PlanError if an object that was not listed has fields of another owner.
+
+        k8s_info takes an answer 400 for an empty list, and another writer may have been faster."""
         made = result.get("result")
         others = [who for who, _applied, _fields in owners.entries(made) if who != objects.MANAGER] if isinstance(made, Mapping) else []
         if others:
@@ -130,7 +134,7 @@ class Api:
         return result
 
     def _node(self, call: api_calls.Call) -> dict[str, Any]:
-        """As it is by now."""
+        """Return the node as it is now. Raise PlanError if the cluster does not have it any more."""
         name = call.arguments["name"]
         found = self._get("read the node", {"kind": "Node", "name": name})
         if len(found) != 1:
@@ -140,7 +144,9 @@ class Api:
         return found[0]
 
     def _of_missing_namespace(self, result: Mapping[str, Any]) -> bool:
-        """What is judged before the namespace is made cannot be found in it yet."""
+        """Tell whether a call failed because its namespace is missing.
+
+        A call that is judged before the namespace is created cannot find it yet."""
         text = drain_kubernetes.message(result)
         return text.startswith("namespaces ") and text.rstrip(".").endswith("not found")
 

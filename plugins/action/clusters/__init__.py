@@ -51,7 +51,9 @@ class OneCluster:
 
 @dc.dataclass(frozen=True)
 class InApi:
-    """What has to be done in a cluster. which: in which order; stays: nodes that stay as an earlier run has left them."""
+    """The changes that a cluster needs.
+
+    which: the order of its hosts and the plugin. stays: nodes that stay as an earlier run has left them."""
 
     rendered: objects.Rendered
     plan: live.Plan
@@ -60,7 +62,7 @@ class InApi:
 
 
 def of_play(variables: Mapping[str, Any], args: Mapping[str, Any]) -> tuple[list[OneCluster], Sequence[members.Host]]:
-    """The clusters of the play, and hosts of which nobody knows which of several is theirs."""
+    """Return the clusters of the play, and the hosts whose cluster is not known."""
     hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
     known = {host: base.Once(variables["hostvars"][host]) for host in hosts}
     results = {host: result_of(known[host].get(args["results"])) for host in hosts}
@@ -74,7 +76,9 @@ def of_play(variables: Mapping[str, Any], args: Mapping[str, Any]) -> tuple[list
 
 
 def result_of(result: Any) -> dict[str, Any]:
-    """What is read of a result, as plain values: since ansible-core 2.19 they are tagged, and YAML has no words for those."""
+    """Return the parts of a result that are read, as plain values.
+
+    Since ansible-core 2.19 the values are tagged, and YAML cannot write those."""
     return plain({name: result[name] for name in (*READ, *TROUBLE) if name in result}) if result else {}
 
 
@@ -83,7 +87,7 @@ def plain(value: Any) -> Any:
 
 
 def plain_variable(name: str, value: Any) -> Any:
-    """Return a variable of a host as plain values. Raises PlanError for what YAML has read as a date and the like."""
+    """Return a variable of a host as plain values. Raise PlanError for a value that YAML has read as a date or the like."""
     require_plain(name, value)
     return plain(value)
 
@@ -98,7 +102,10 @@ def wanted_of(variables: Mapping[str, Any]) -> members.OfInventory:
 
 
 def of_task(args: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
-    """What counts for a cluster whose hosts say nothing. The role hands on what its first host says, which is of that host's cluster."""
+    """Return the options that count for a cluster whose hosts set none.
+
+    The role passes the values of its first host on to the task. They belong to that host's cluster, so
+    the default counts in their place."""
     own = {option: value for option in OF_CLUSTER if (value := first.get(PREFIX + option)) is not None}
     handed_on = validated(own)
     return {o: SPEC[o]["default"] if o in own and args[o] == handed_on[o] else args[o] for o in OF_CLUSTER}
@@ -107,7 +114,9 @@ def of_task(args: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]
 def options_of(
     name: str, hosts: Sequence[members.Host], known: Mapping[str, Mapping[str, Any]], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The options of one cluster. Its hosts have to agree on each, as they share it: what one alone says would change the others' nodes."""
+    """Return the options of one cluster. Raise PlanError if its hosts differ in one of them.
+
+    The hosts share the cluster, so the option of one host would change the nodes of the others."""
     # Of a host that is out of the cluster anyway nobody expects a word.
     asked = [one.host for one in hosts if not (isinstance(one, members.LeftOut) and one.gone)] or [one.host for one in hosts]
     found = {}
@@ -129,7 +138,7 @@ def options_of(
 
 
 def validated(options: Mapping[str, Any]) -> dict[str, Any]:
-    """By the names that users write, which stand in the sentences."""
+    """Validate options by the names that users write, so that the sentences contain these. Raise PlanError for a wrong value."""
     given = {PREFIX + name: value for name, value in options.items()}
     for name, value in given.items():
         require_plain(name, value)
@@ -157,7 +166,7 @@ def settings_of(options: Mapping[str, Any], args: Mapping[str, Any]) -> objects.
 
 
 def judged_of(one: OneCluster) -> set[str]:
-    """The nodes of which this run knows what they are; the others stay as they are."""
+    """Return the nodes that this run has judged. All others stay as they are."""
     return {host.node for host in one.hosts if isinstance(host, members.Member) or host.gone}
 
 
@@ -168,7 +177,9 @@ def api_of(action: ActionBase, one: OneCluster, variables: Mapping[str, Any]) ->
 
 @contextlib.contextmanager
 def named_in_errors(one: OneCluster, others: str = "") -> Iterator[None]:
-    """What a cluster's API refuses is said with the cluster and the way to it: a run may have several. others: what it means for them."""
+    """Add the cluster and the way to it to a PlanError, since a run may have several clusters.
+
+    others: what the error means for the other clusters."""
     try:
         yield
     except PlanError as error:
@@ -181,7 +192,7 @@ def named_in_errors(one: OneCluster, others: str = "") -> Iterator[None]:
 
 
 def in_api(one: OneCluster, api: cluster_api.Api, settings: objects.Settings, others: str = "") -> InApi:
-    """What has to be done in a cluster now, where a host and its plugin change one after the other."""
+    """Return what has to be done in a cluster now, if a host and its plugin change one after the other."""
     with named_in_errors(one, others):
         there = api.look(settings.place, settings.config_map)
     which = order.ordered(one.hosts, live.strategies(there), settings.fixed)
@@ -193,7 +204,9 @@ def in_api(one: OneCluster, api: cluster_api.Api, settings: objects.Settings, ot
 
 
 def require_own_access(asked: Sequence[OneCluster]) -> None:
-    """Two clusters by one kubeconfig and context would be one, with the hosts of both."""
+    """Raise PlanError if two clusters have the same kubeconfig and context.
+
+    They would be one cluster, with the hosts of both."""
     found: dict[tuple[str, str], str] = {}
     for one in (one for one in asked if one.options["apply"]):
         access = (one.options["kubeconfig"], one.options["context"])

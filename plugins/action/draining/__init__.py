@@ -29,14 +29,14 @@ HUNG = (124, 137)  # what timeout(1) ends with
 
 
 class Refused(Exception):
-    """An orchestrator did not do what it was asked; its sentence."""
+    """An error of an orchestrator that did not do what it was asked, with its sentence."""
 
 
 class Orchestrator(Protocol):
-    """Who can take a host out of service. try_only: judge the change as far as that is possible, and do nothing.
+    """An orchestrator that can take a host out of service.
 
-    left: seconds that a question which itself waits may take.
-    """
+    try_only: judge the change as far as that is possible, and change nothing.
+    left: the seconds that a question may take if it waits itself."""
 
     def standing(self) -> drain.Standing: ...
     def take_out(self, *, try_only: bool = False) -> None: ...
@@ -54,7 +54,9 @@ class Calls:
     delegate: str = "gpufleet_drain_delegate"  # the variable that says where the task runs
 
     def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False, seconds: float = online.CALL) -> dict[str, Any]:
-        """Run a module there. check: in check mode, whatever the task is in: the callers know what only reads, and what is only tried."""
+        """Run a module on that machine.
+
+        check: run it in check mode, regardless of the task's own mode. The callers know which call only reads, and which one only tries."""
         task = self.action._task
         before, task.check_mode = task.check_mode, check
         try:
@@ -68,7 +70,7 @@ class Calls:
             task.check_mode = before
 
     def command(self, argv: Sequence[Any], seconds: int, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
-        """Run a program there, without a shell and for at most so long: exit status, output, what it said."""
+        """Run a program on that machine, without a shell and with a time limit: (exit status, output, errors)."""
         assigned = ["env", *(f"{key}={value}" for key, value in environment.items())] if environment else []
         words = ["timeout", "-k", "10", str(seconds), *assigned, *map(str, argv)]
         # Not expanded: a word may hold what a host says of itself, and a variable of this machine's may be a secret.
@@ -80,7 +82,7 @@ class Calls:
 
 
 def said(result: Mapping[str, Any]) -> str:
-    """The last line of what a module said."""
+    """Return the last line of a module's message."""
     return last_line(str(result.get("stderr") or result.get("msg") or "")) or "no message"
 
 
@@ -92,7 +94,7 @@ def of(
     why: str,
     by: Sequence[str],
 ) -> dict[str, Orchestrator]:
-    """Those that are asked."""
+    """Return the orchestrators that are asked: name -> orchestrator."""
     calls = Calls(action, variables)
     host = str(variables.get("inventory_hostname") or "")
     every = (variables.get("groups") or {}).get("all") or ()
@@ -115,14 +117,19 @@ def of(
 
 
 def required(who: str, args: Mapping[str, Any]) -> bool:
-    """Whether one has to answer even on a host that needs no drain: where access to it was configured."""
+    """Tell whether an orchestrator has to answer even for a host that needs no drain.
+
+    That is so if access to it was configured."""
     if who == drain.KUBERNETES and (args["kubeconfig"] or args["context"] or any(name.startswith("K8S_AUTH_") for name in os.environ)):
         return True
     return who == drain.COMMANDS or who in args["by"]
 
 
 def standings(every: Mapping[str, Orchestrator], args: Mapping[str, Any], needed: bool) -> tuple[dict[str, drain.Standing], list[str]]:
-    """How each sees the node; and whom it was no use to ask, for what an earlier run may have left on a host that needs no drain."""
+    """Return how each orchestrator sees the node, and a sentence for each one that could not be asked.
+
+    An orchestrator that cannot be asked raises PlanError, unless the host needs no drain and the
+    orchestrator is not required."""
     found, silent = {}, []
     for who, one in every.items():
         try:
@@ -135,10 +142,9 @@ def standings(every: Mapping[str, Orchestrator], args: Mapping[str, Any], needed
 
 
 def locks(every: Mapping[str, Orchestrator], found: Mapping[str, drain.Standing]) -> tuple[dict[str, drain.Standing], list[str]]:
-    """The same with whom a lock beside the node claims it for; and what could not be read of that.
+    """Return the standings with the owner of a lock beside the node, and sentences for what could not be read.
 
-    An account that may not read it goes on without: who holds that lock also cordons the node, at once.
-    """
+    An account that may not read the lock goes on without it: the owner of that lock also cordons the node at once."""
     kubernetes, standing = every.get(drain.KUBERNETES), found.get(drain.KUBERNETES)
     if not isinstance(kubernetes, Kubernetes) or standing is None or standing.obstacle:
         return dict(found), []
@@ -151,7 +157,9 @@ def locks(every: Mapping[str, Orchestrator], found: Mapping[str, drain.Standing]
 
 @dc.dataclass(frozen=True)
 class Commands:
-    """Commands of the user's. Whether the host is out of service is known by the command `marked`, else for the time of the play."""
+    """The user's commands.
+
+    The command `marked` tells whether the host is out of service. Without it, that is known for the time of the play."""
 
     calls: Calls
     args: Mapping[str, Any]
@@ -168,7 +176,9 @@ class Commands:
         return drain.Standing("in_service" if status else "held", "", self.host)
 
     def _of_this_play(self) -> bool:
-        """Whether an earlier task of this run has drained the host; otherwise it would be put back though nobody took it."""
+        """Tell whether an earlier task of this run has drained the host.
+
+        Otherwise the host would be put back into service although this run has not taken it out."""
         earlier = self.calls.variables.get(self.args["drained"]) or {}
         return earlier.get("outcome") in ("drained", "pending") and drain.COMMANDS in (earlier.get("by") or ())
 
@@ -191,7 +201,7 @@ class Commands:
             self._must("after")
 
     def keep(self, why: str, *, try_only: bool = False) -> None:
-        """Nothing to tell: the commands have no text of this collection."""
+        """Do nothing: the commands have no text of this collection."""
 
     def _must(self, step: str) -> None:
         status, _output, error = self._run(step, max(CALL, self.args["timeout"]))
@@ -211,7 +221,7 @@ class Commands:
 
 @dc.dataclass(frozen=True)
 class Slurm:
-    """scontrol, where the task runs."""
+    """Slurm, by scontrol where the task runs."""
 
     calls: Calls
     args: Mapping[str, Any]
@@ -250,7 +260,9 @@ class Slurm:
         self._update("", why, "held", try_only)
 
     def _update(self, state: str, text: str, wanted: str, try_only: bool) -> None:
-        """Mark the node, only if it still stands as it was seen: the mark of this rollout on another's drain would make it ours to end."""
+        """Mark the node, only if its standing is still the wanted one.
+
+        This rollout's mark on another's drain would make that drain this rollout's to end."""
         node = self.node()
         standing = drain_slurm.standing(node, self.args["rollout"])
         # One that is down may be held as well, and gets the reason.
@@ -283,7 +295,7 @@ class Slurm:
 
 @dc.dataclass(frozen=True)
 class Kubernetes:
-    """kubernetes.core's modules, where the task runs."""
+    """Kubernetes, by kubernetes.core's modules where the task runs."""
 
     calls: Calls
     args: Mapping[str, Any]
@@ -307,7 +319,7 @@ class Kubernetes:
         return standing
 
     def locked(self, name: str) -> str:
-        """Whether kured has locked the node. PlanError where that is not known."""
+        """Return who has locked the node by kured; '' if it is not locked. Raise PlanError if that is not known."""
         daemon_sets = self._get("list the DaemonSets", {"api_version": "apps/v1", "kind": "DaemonSet"})
         return other_owners.locked(name, daemon_sets, datetime.datetime.now(datetime.timezone.utc))
 
@@ -334,16 +346,17 @@ class Kubernetes:
         return f"{left_}{'; ' if refused else ''}{refused}" if left_ else ""
 
     def _must_list_pods(self, name: str) -> None:
-        """PlanError unless the API lists the node's pods. k8s_info takes an answer 400, or a list without items, for a node without pods
-        (plugins/module_utils/k8s/service.py, `find`); k8s_drain, which only tries here, fails by both.
-        """
+        """Raise PlanError unless the API lists the node's pods.
+
+        k8s_info takes an answer 400, or a list without items, for a node without pods
+        (plugins/module_utils/k8s/service.py, `find`). k8s_drain, which only tries here, fails in both cases."""
         options = {"ignore_daemonsets": True, "force": True, "delete_emptydir_data": True}
         result = self._call("k8s_drain", {"name": name, "state": "drain", "delete_options": options}, check=True)
         if result.get("failed"):
             raise drain_kubernetes.failure(result, LIST_PODS)
 
     def _evict(self, name: str) -> str:
-        """One round of evictions; what a disruption budget refuses is tried again until the time is over."""
+        """Evict pods once; return what a disruption budget refuses, '' if nothing. Refused pods are tried again until the time is over."""
         options = {"ignore_daemonsets": True, "force": self.args["kubernetes_force"]}
         options["delete_emptydir_data"] = self.args["kubernetes_delete_emptydir_data"]
         result = self._call("k8s_drain", {"name": name, "state": "drain", "delete_options": options})
@@ -360,7 +373,9 @@ class Kubernetes:
         self._patch("mark the node", lambda node: drain_kubernetes.reason(node, why), "held", try_only)
 
     def _patch(self, doing: str, change: Callable[[Mapping[str, Any]], drain_kubernetes.Patch], wanted: str, try_only: bool) -> None:
-        """Change the node as it was read. Where somebody was faster it is read again, and changed only if it still stands the same."""
+        """Change the node as it was read.
+
+        If another writer was faster, read it again, and change it only if its standing is still the same."""
         for _attempt in range(CONFLICTS):
             node = self.node()
             standing = drain_kubernetes.standing(node, self.args["rollout"])

@@ -28,7 +28,7 @@ Change = Callable[[], dict[str, Any]]
 
 
 def needed(wanted: Policy, plan: Plan) -> bool:
-    """Whether this change takes a part of a cluster's API away for a moment."""
+    """Tell whether this change takes a part of a cluster's API away for a moment."""
     return of_server([restart.unit for restart in plan.acts_on(wanted.restart)], wanted)
 
 
@@ -37,17 +37,19 @@ def of_server(units: Collection[str], wanted: Policy) -> bool:
 
 
 def done(wanted: Policy, plan: Plan, check: bool, host: str, cluster: Callable[[], str], change: Change) -> dict[str, Any]:
-    """Carry a plan out, in turn where it needs one."""
+    """Carry a plan out, in turn if it needs one."""
     return taken(cluster(), host, change) if needed(wanted, plan) and not check else change()
 
 
 def done_to(units: Collection[str], wanted: Policy, host: str, cluster: Callable[[], str], change: Change) -> dict[str, Any]:
-    """Take back what a killed run has left, in turn where that restarts a server, whatever gpufleet_restart says."""
+    """Take back what a killed run has left. Do so in turn if that restarts a server, regardless of gpufleet_restart."""
     return taken(cluster(), host, change) if of_server(units, wanted) else change()
 
 
 def taken(cluster: str, host: str, change: Change) -> dict[str, Any]:
-    """Do it while no other server of this cluster is changed from this controller. The answer is the change's, or says who ended it."""
+    """Carry out a change while no other server of this cluster is changed from this controller.
+
+    Return the change's answer, or a refusal that names the server that did not come through."""
     name = f"servers-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
     with claims.locked(f"{name}.lock") as directory:
         file, mine = directory / f"{name}.begun", claims.of_this_run()
@@ -71,7 +73,9 @@ def refusal(first: str) -> dict[str, str]:
 
 
 def begun(file: Path, mine: claims.Process | None) -> str:
-    """The server that this run began with and did not bring through; '' where there is none. What another run has left says nothing."""
+    """Return the server that this run began with and did not bring through; '' if there is none.
+
+    A record that another run has left does not count."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         return str(found["host"]) if mine and found["process"] == dc.asdict(mine) else ""
