@@ -59,7 +59,7 @@ def made(args: Mapping[str, Any], task_vars: Mapping[str, Any], check: bool) -> 
 
 
 def of_this_run(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> tuple[outcomes.Results, Mapping[str, str]]:
-    """The results that the table of the same run shows."""
+    """Return the results that the table of the same run shows, and the class of each host of a rollout."""
     if not args["plan"]:
         return fleet_table.gathered(task_vars, args), {}
     plan, hostvars = args["plan"], task_vars["hostvars"]
@@ -69,13 +69,17 @@ def of_this_run(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> tuple[
 
 
 def reported(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:
-    """A change returns the name of its own entry in the journal; the look before it has those of all earlier ones."""
+    """Return a host's result with the whole journal of the look before.
+
+    A change returns the name of its own journal entry. The look before it has the entries of all earlier transactions."""
     result = rollout_report.result(host, plan, variables, found)
     return {**result, "journal": (variables.get(registered.LOOK) or {}).get("journal") or []}
 
 
 def delivered(report: document.Document, place: Path, target: Sequence[str], more: Sequence[str]) -> dict[str, Any]:
-    """Written, then taken elsewhere. A report that is not taken is said, and the run's result stays what it is."""
+    """Write the report, then take it elsewhere.
+
+    If that fails, the result of the run stays as it is, and a warning tells it."""
     data = json.dumps(report, indent=1, ensure_ascii=False, default=str) + "\n"
     files = [outside.write(place, JSON, data), outside.write(place, HTML, html.page(report))]
     found = {"changed": False, "files": [str(file) for file in files], "published": False}
@@ -95,7 +99,7 @@ LARGEST = 256 << 20  # bytes; the report of ten thousand hosts takes a tenth
 
 
 def text(path: Path) -> str:
-    """Read a report. Raises ValueError for a file that is larger than any report."""
+    """Read a report. Raise ValueError for a file that is larger than any report."""
     with path.open("rb") as opened:
         data = opened.read(LARGEST + 1)
     if len(data) > LARGEST:

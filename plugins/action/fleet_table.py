@@ -66,7 +66,7 @@ class ActionModule(ActionBase):
 
 
 def gathered(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.Results:
-    """Each host's result, with what else failed in the same run."""
+    """Return each host's result, with what else failed in the same run."""
     hosts = [str(h) for h in task_vars.get("ansible_play_hosts_all") or ()]
     known = {host: task_vars["hostvars"][host] for host in hosts}
     found = {host: known[host].get(args["results"]) for host in hosts}
@@ -77,7 +77,9 @@ def gathered(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.
 
 
 def others(variables: Mapping[str, Any], names: list[str]) -> dict[bool, list[outcomes.Result]]:
-    """Results of other steps; by whether they are looks, which count only where nothing came after them."""
+    """Return the results of other steps, by whether they are looks: True -> looks, False -> other steps.
+
+    A look counts only if nothing came after it."""
     found: dict[bool, list[outcomes.Result]] = {True: [], False: []}
     for name in names:
         found[name == registered.LOOK].append(dict(variables.get(name) or {}))
@@ -91,7 +93,7 @@ def view(args: Mapping[str, Any], check: bool) -> fleet_hosts.View:
 
 
 def searcher(wanted: tuple[columns.Column, ...]) -> columns.Compile | None:
-    """JMESPath where a column needs more of it than plain names with dots."""
+    """Return JMESPath's compiler; None if all columns are plain names with dots, or if jmespath is not installed."""
     if all(columns.plain(c.path) for c in wanted):
         return None
     try:
@@ -119,7 +121,7 @@ def searcher(wanted: tuple[columns.Column, ...]) -> columns.Compile | None:
 
 
 def terminal() -> int:
-    """$COLUMNS, else the terminal's width, else what fits most logs."""
+    """Return $COLUMNS, otherwise the terminal's width, otherwise a width that fits most logs."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdigit() and int(columns) > 0:
         return int(columns)
@@ -127,11 +129,15 @@ def terminal() -> int:
 
 
 def show(lines: Sequence[str]) -> None:
-    """Print lines for people. A line may have a host's own words in it, which results of other collections' tasks do not escape."""
+    """Print lines for people.
+
+    A line may contain a host's own words, which results of other collections' tasks do not escape."""
     if lines and for_people():
         Display().display("\n".join(escape.line(bounds.shortened(line, bounds.TEXT)) for line in lines))
 
 
 def for_people() -> bool:
-    """With a callback that writes JSON, stdout is the callback's alone; the lines are in the result either way."""
+    """Tell whether lines for people are printed.
+
+    With a callback that writes JSON, stdout belongs to the callback alone. The result contains the lines in both cases."""
     return str(constants.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2] not in MACHINES

@@ -40,7 +40,7 @@ class ActionModule(ActionBase):
 
 
 class Step:
-    """One task: the cluster, the node, and what the look at its host has shown."""
+    """One task, with the cluster, the node, and the result of the look at its host."""
 
     def __init__(self, api: cluster_api.Api, args: Mapping[str, Any], name: str, result: Mapping[str, Any], check: bool) -> None:
         self.api, self.args, self.name, self.result, self.check = api, args, name, result, check
@@ -55,7 +55,7 @@ class Step:
         return self.shaped(node, changed=changed)
 
     def checked(self, node: hand_over.Node, needed: bool) -> dict[str, Any]:
-        """In check mode this step is the last one, so it says what the others would do."""
+        """Return the result of the first step. In check mode it is the last step, so it describes what the others would do."""
         to = self.args["to"]
         found = self.shaped(node, needed=needed, changed=needed and self.check)
         if not (needed and self.check):
@@ -77,7 +77,9 @@ class Step:
         return self.api.patched("set the node's label", self.name, lambda node: hand_over.patch(node, to), check=self.check)
 
     def waited(self, to: str) -> hand_over.Node:
-        """The node, once the toolkit has left it or has come; PlanError with what is missing when the time is over."""
+        """Wait until the toolkit has left the node or has come to it, and return the node.
+
+        Raise PlanError with what is missing when the time is over."""
         end = time.monotonic() + self.args["timeout"]
         while True:
             node = self.seen()

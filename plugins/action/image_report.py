@@ -43,7 +43,7 @@ class ActionModule(ActionBase):
 
 
 def contents(results: Mapping[str, Mapping[str, Any]], variables: Mapping[str, Any]) -> dict[str, str]:
-    """The files by their names. All is judged before the first one is written."""
+    """Return the files: name -> text. Everything is judged before the first one is written."""
     known = {host: base.Once(variables["hostvars"][host]) for host in results}
     return {
         JSON: json.dumps(fleet.document(results), indent=1) + "\n",
@@ -53,15 +53,17 @@ def contents(results: Mapping[str, Mapping[str, Any]], variables: Mapping[str, A
 
 
 def labels_file(cluster: str) -> str:
-    """A file is applied to one cluster, where a document of another one's node would make that node."""
+    """Return the name of a cluster's file of labels.
+
+    A file is applied to one cluster. The document of another cluster's node would create that node there."""
     return f"labels-{cluster}.yml" if cluster else "labels.yml"
 
 
 def nodes(results: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Cluster -> host -> its name there. One whose engines serve no kubelet is no node, unless the inventory says so.
+    """Return the names of the hosts as nodes: cluster -> host -> name.
 
-    Nor is one whose name in the inventory no node can have: that may be a host outside of any cluster.
-    """
+    Two kinds of hosts are left out, unless the inventory declares them as nodes: a host whose engines
+    serve no kubelet, and a host with a name that no node can have. Such a host may be outside of any cluster."""
     found: dict[str, dict[str, str]] = {}
     for host, result in results.items():
         name, cluster = (str(known[host].get(variable) or "") for variable in (NODE, CLUSTER))

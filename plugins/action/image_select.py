@@ -41,7 +41,7 @@ class ActionModule(ActionBase):
         return {**found, "problem": problem, **failed}
 
     def _host(self, args: dict[str, Any], task_vars: dict[str, Any]) -> tuple[facts.Host, str, bool]:
-        """Give the host, why no image can run on its GPUs, and whether it is certain that it has none."""
+        """Return the host, why no image can run on its GPUs, and whether it is certain that it has none."""
         if args["facts"] is not None:
             return facts.parsed(args["facts"], catalogues.targets()), "", False
         policy = arguments.policy(args)

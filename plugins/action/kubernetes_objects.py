@@ -26,7 +26,7 @@ NOWHERE = "Nothing was written: gpufleet_kubernetes_dir names a directory for fi
 
 @dc.dataclass(frozen=True)
 class Seen:
-    """A cluster as it was rendered, and what has to be done for it. place: its directory; None where no files are written."""
+    """A cluster as it was rendered, with its changes. place: its directory; None if no files are written."""
 
     rendered: objects.Rendered
     place: Path | None
@@ -41,7 +41,7 @@ class Seen:
 
 @dc.dataclass
 class Found:
-    """What a task has done, or would do."""
+    """The changes that a task has made, or would make."""
 
     differences: list[Difference] = dc.field(default_factory=list)
     diff: list[dict[str, str]] = dc.field(default_factory=list)
@@ -85,7 +85,9 @@ class ActionModule(ActionBase):
         }
 
     def _seen(self, one: clusters.OneCluster, args: Mapping[str, Any], variables: Mapping[str, Any], others: str) -> Seen:
-        """Render a cluster, and say what has to be done in its directory and in its API. others: what its error means for them."""
+        """Render a cluster, and find what has to be done in its directory and in its API.
+
+        others: what an error means for the other clusters."""
         settings = clusters.settings_of(one.options, args)
         absent = one.options["state"] == "absent"
         judged = clusters.judged_of(one)
@@ -133,14 +135,14 @@ class ActionModule(ActionBase):
 
 
 def judge(one: Seen, others: str) -> None:
-    """Let the API of a cluster judge what is to be done there. others: what its refusal means for the other clusters."""
+    """Let the API of a cluster judge its changes. others: what a refusal means for the other clusters."""
     if one.api and one.of:
         with clusters.named_in_errors(one.of, others):
             one.api.judge(one.plan.calls)
 
 
 def said(one: Seen, check: bool) -> list[str]:
-    """A cluster for people: its groups, what is only rendered or stays, in which order changes go, and what is changed."""
+    """Describe a cluster for people: its groups, what is only rendered or stays, the order of changes, and what is changed."""
     done = summary.drift([*(d for call in one.plan.calls for d in call.differences), *one.todo.differences], check=check)
     stays = summary.stays(one.stays)
     by_rollout = [BY_ROLLOUT] if one.api and one.steps else []
@@ -151,7 +153,9 @@ def said(one: Seen, check: bool) -> list[str]:
 
 
 def read(place: Path) -> dict[str, str]:
-    """The YAML files of a cluster's directory, by their names below it. What cannot be read is an error, and never "nothing there"."""
+    """Read the YAML files of a cluster's directory, by their names below it.
+
+    Raise PlanError if one cannot be read: it never counts as missing."""
     try:
         found = [path for folder in (place, *(place / name for name in files.FOLDERS)) for path in listed(folder)]
         return {str(path.relative_to(place)): path.read_text(encoding="utf-8", errors="surrogateescape") for path in found}
@@ -161,7 +165,9 @@ def read(place: Path) -> dict[str, str]:
 
 
 def listed(folder: Path) -> Iterator[Path]:
-    """Not by glob() and is_file(), for which a directory that may not be read is an empty one in some releases of Python."""
+    """Yield the YAML files of a folder.
+
+    In some releases of Python, glob() and is_file() take a directory without read permission for an empty one."""
     outside.judged(str(folder), files.SETTING)
     with contextlib.suppress(FileNotFoundError):
         for path in sorted(path for path in folder.iterdir() if path.suffix == ".yaml"):
@@ -171,7 +177,9 @@ def listed(folder: Path) -> Iterator[Path]:
 
 
 def exposed(place: Path) -> list[str]:
-    """A copy of the files, by git for one, has the mode that the copier chose."""
+    """Return the files that other users can read but should not.
+
+    A copy of the files, for example by git, has the mode that the copier chose."""
     with contextlib.suppress(FileNotFoundError):
         return [files.VALUES] if (place / files.VALUES).stat().st_mode & ~OWNERS & 0o777 else []
     return []

@@ -23,7 +23,7 @@ SPEC = arguments.spec("node_info")
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
-    """A host whose plan is refused is still looked at: the refusal is part of the result."""
+    """Look at a host and plan. If its plan is refused, the host is still looked at: the refusal is part of the result."""
     seen = node.see(policy, obs)
     try:
         plan, problem = node.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources()), ""
@@ -42,7 +42,7 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
 
 
 def without_source(policy: Policy, obs: Observation, seen: node.Seen) -> Plan:
-    """Give what else would change on a host whose packages are out of reach, so that a first look shows it."""
+    """Return what else would change on a host whose packages are out of reach, so that a first look shows it."""
     offline = dc.replace(policy, toolkit_repository="", bundle_file="")
     try:
         return node.plan(offline, obs, seen, transport.probe_source("nvml"), transport.resident_sources())
@@ -51,7 +51,7 @@ def without_source(policy: Policy, obs: Observation, seen: node.Seen) -> Plan:
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """All that is needed for the plan and for a drain, and the journal as people read it."""
+    """List the questions for the plan and for a drain, and for the journal as people read it."""
     return [*node.questions(policy), *work.questions(policy), *gpu_users.questions(policy), queries.originals(JOURNAL_DIR, listing=True)]
 
 

@@ -59,7 +59,7 @@ class ActionModule(ActionBase):
 
 @dc.dataclass(frozen=True)
 class Gate:
-    """One batch at its gate: what the task was given, and what is known of the hosts."""
+    """One batch at its gate, with the task's arguments and what is known of the hosts."""
 
     args: Mapping[str, Any]
     plan: Mapping[str, Any]
@@ -80,7 +80,7 @@ class Gate:
 
     @property
     def earlier(self) -> progress.Progress:
-        """What has been reported by now; that a batch is not known is found out by this one."""
+        """The progress that has been reported before. This batch finds out that a batch is not known, so that is not in it."""
         return reached(self.plan, self.hostvars, self.number)
 
     def refused(self, found: progress.Progress) -> progress.Progress:
@@ -88,7 +88,7 @@ class Gate:
 
 
 def begin(gate: Gate, found: progress.Progress, batch: Collection[str]) -> dict[str, Any]:
-    """Before a batch, or `ready` for the question whether it may begin. batch: the hosts that Ansible has in it."""
+    """Begin a batch; with `ready`, answer whether it may begin. batch: the hosts that Ansible has in it."""
     found = admitted(gate, found, batch)
     if gate.args["point"] == "ready":
         return shaped(gate.args, found, {})
@@ -103,7 +103,7 @@ def begin(gate: Gate, found: progress.Progress, batch: Collection[str]) -> dict[
 
 
 def admitted(gate: Gate, found: progress.Progress, batch: Collection[str]) -> progress.Progress:
-    """Which hosts of the batch may start, or why the rollout ends before it."""
+    """Decide which hosts of the batch may start, or why the rollout ends before it."""
     plan, number = gate.plan, gate.number
     found = as_planned(found, gate.classes, batch)
     found = as_far_as(found, gate.wanted, gate.batch["wave"])
@@ -115,7 +115,7 @@ def admitted(gate: Gate, found: progress.Progress, batch: Collection[str]) -> pr
 
 
 def end(gate: Gate, found: progress.Progress) -> dict[str, Any]:
-    """After a batch: what became of its hosts, and whether the rollout goes on."""
+    """End a batch: judge what became of its hosts, and whether the rollout goes on."""
     plan, check, classes = gate.plan, gate.check, gate.classes
     held = progress.held(found, classes)
     known = {host: base.Once(gate.hostvars[host]) for host in classes if host not in held}
@@ -136,7 +136,7 @@ def end(gate: Gate, found: progress.Progress) -> dict[str, Any]:
 
 
 class EventWriter:
-    """The sink of events of one task. That it failed is said once in a rollout."""
+    """The sink of events of one task. A rollout reports only once that it failed."""
 
     def __init__(self, action: ActionBase, variables: Mapping[str, Any], sink: Sequence[str]) -> None:
         self.sink = sink
@@ -154,7 +154,9 @@ class EventWriter:
 
 
 def noted(write: Callable[[], None]) -> list[str]:
-    """Tell a later rollout of this controller what became of hosts. Warnings where it cannot be: a full disk must not take the report."""
+    """Record, for a later rollout of this controller, what became of hosts. Return warnings if that fails.
+
+    A full disk must not prevent the report."""
     try:
         write()
     except (PlanError, OSError) as error:
@@ -163,14 +165,14 @@ def noted(write: Callable[[], None]) -> list[str]:
 
 
 def stopped(writer: EventWriter, earlier: progress.Progress, found: progress.Progress) -> progress.Progress:
-    """Reported when it happens, and not for every batch that does not start any more."""
+    """Report the stop of a rollout when it happens, and not again for every batch that does not start."""
     if earlier.ended or not found.ended:
         return found
     return writer.write(found, events.STOP, {"why": found.ended, "paused": found.paused})
 
 
 def about(host: str, said: str, sick: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """What the line of one host says."""
+    """Return the parts of the line about one host."""
     result = outcomes.merged(converged(variables), {False: steps(variables)})
     drained = done(variables, registered.DRAINED)
     why = sick or (str(drained.get("why") or drained.get("msg") or "") if said in WAITING.values() else fleet_hosts.why(result, ""))
@@ -195,7 +197,7 @@ WAIT = 10  # seconds between two questions of one gate
 
 
 def asked(found: progress.Progress, wanted: settings.Settings) -> progress.Progress:
-    """The gate asks outside, again and again for a while: an alert may need some time to clear."""
+    """Ask the gate's check, again and again for a while: an alert may need some time to clear."""
     why = ""
     for attempt in range(wanted.gate_retries + 1 if wanted.gate_check else 0):
         if attempt:
@@ -208,12 +210,16 @@ def asked(found: progress.Progress, wanted: settings.Settings) -> progress.Progr
 
 
 def before_first(found: progress.Progress, wanted: settings.Settings, number: int) -> progress.Progress:
-    """Asked before the first batch of a run as well: the run before may have stopped over an answer that is the same by now."""
+    """Ask the check before the first batch of a run too.
+
+    The run before may have stopped because of an answer that is still the same."""
     return found if number or found.ended else asked(found, wanted)
 
 
 def answer(check: tuple[str, ...]) -> str:
-    """Why a check does not let the rollout go on, '' where it does. Never an error: one here would end the playbook without its report."""
+    """Return why a check does not let the rollout go on; '' if it does.
+
+    Never raise an error: it would end the playbook without its report."""
     if check[0].startswith(sink.SCHEMES):
         return outside.send(check[0], None, {}, "GET")
     return outside.run(check)
@@ -225,11 +231,12 @@ def batch_of(plan: Mapping[str, Any], variables: Mapping[str, Any]) -> int:
 
 
 def before(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) -> progress.Progress:
-    """How far the rollout had come when the batch began. The step of the batch before is with its hosts, and nowhere else.
+    """Return how far the rollout had come when the batch began.
 
-    Ended where it is not: a gate that does not know what was lost so far must not let more hosts start. No error, since one for all hosts
-    of a batch ends the playbook without its report, which names the hosts that were lost.
-    """
+    Only the hosts of the batch before have the step of that batch. If none of them has it, the progress
+    is ended: a gate that does not know what was lost so far must not let more hosts start. It is not an
+    error, since an error for all hosts of a batch ends the playbook without its report, which names the
+    lost hosts."""
     begun = step_of(plan["batches"][number]["hosts"], hostvars)
     if begun or not number:
         return begun or progress.Progress()
@@ -242,22 +249,21 @@ def before(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) ->
 
 
 def reached(plan: Mapping[str, Any], hostvars: Mapping[str, Any], number: int | None = None) -> progress.Progress:
-    """The progress of the last batch that began. number: of the batch that is at work, after which none has."""
+    """Return the progress of the last batch that began. number: the batch at work; no later batch has begun."""
     batches = plan["batches"] if number is None else plan["batches"][: number + 1]
     steps = (step_of(batch["hosts"], hostvars) for batch in reversed(batches))
     return next((step for step in steps if step), progress.Progress())
 
 
 def rest(plan: Mapping[str, Any], number: int) -> list[dict[str, str]]:
-    """The batches that have not ended, as host -> class."""
+    """Return the batches that have not ended, each as host -> class."""
     return [{host: str(plan["hosts"][host]["class"]) for host in batch["hosts"]} for batch in plan["batches"][number:]]
 
 
 def out_of_service(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any], grouped: Collection[str]) -> list[str]:
-    """The hosts of earlier batches that this rollout holds out of service: with work that did not end, or failed, or lost.
+    """Return the hosts of earlier batches that this rollout holds out of service: with work that did not end, failed, or lost.
 
-    grouped: the hosts that a limit counts; no other is looked at.
-    """
+    grouped: the hosts that a limit counts. Other hosts are not looked at."""
     earlier = (host for batch in plan["batches"][:number] for host in batch["hosts"])
     return [host for host in earlier if host in grouped and is_out(hostvars[host])]
 
@@ -268,7 +274,7 @@ def is_out(variables: Mapping[str, Any]) -> bool:
 
 
 def step_of(hosts: Sequence[str], hostvars: Mapping[str, Any], points: Sequence[str] = ("end", "begin")) -> progress.Progress | None:
-    """The latest step of a batch, None where it has none. A host that was lost within the batch knows only how that began."""
+    """Return the latest step of a batch; None if it has none. A host that was lost within the batch has only its beginning."""
     seen: dict[str, Mapping[str, Any]] = {}
     for host in hosts:
         step = hostvars[host].get(registered.ROLLOUT_STEP) or {}
@@ -287,7 +293,9 @@ def word(variables: Mapping[str, Any], check: bool) -> str:
 
 
 def converged(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The change of a host. Whether one that took too long goes on or went back is known to the host alone, so it is lost."""
+    """Return the result of a host's change. A change that took too long counts as lost.
+
+    Only the host itself knows whether such a change goes on or was rolled back."""
     result, failure = done(variables, registered.CONVERGED), failed(variables)
     return {**result, **failure} if failure.get("unreachable") else result
 
@@ -297,7 +305,9 @@ TIME_LIMIT = "failed to execute in the expected time frame"
 
 
 def failed(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """What ended the host's batch early. Nobody knows what a host does that took longer than it may: it is lost."""
+    """Return the failure that ended the host's batch early; {} if there is none.
+
+    A host that took longer than allowed counts as lost, since it is not known what it does."""
     failure = done(variables, registered.FAILURE)
     late = failure.get("timedout") or TIME_LIMIT in str(failure.get("msg") or "")
     return {**failure, "unreachable": True} if late else failure
@@ -308,18 +318,21 @@ WAITING = {"left_out": "left out", "pending": "pending"}
 
 
 def done(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The result of one step, {} where it was not taken: a task that is skipped registers a result as well."""
+    """Return the result of one step; {} if the step was not taken. A skipped task registers a result as well."""
     result = dict(variables.get(name) or {})
     return {} if result.get("skipped") else result
 
 
 def steps(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What else was done with a host in its batch."""
+    """Return the results of the other steps of a host in its batch."""
     return [*(done(variables, name) for name in (*registered.STEPS, registered.DIAGNOSIS)), failed(variables)]
 
 
 def as_planned(found: progress.Progress, planned: Collection[str], batch: Collection[str]) -> progress.Progress:
-    """Ansible makes the batches from a pattern. A name that means something else in one, `&gpu1`, gives other batches than the plan's."""
+    """End the rollout if Ansible's batch has hosts that the plan does not have in it.
+
+    Ansible makes the batches from a pattern. A name that has a meaning in a pattern, such as `&gpu1`,
+    gives other batches than the plan's."""
     others = [host for host in batch if host not in planned]
     what = (
         f"Ansible puts {names.some(others)} into a batch in which the plan does not have it, since a name of a host is a pattern's operator"
@@ -334,7 +347,7 @@ def as_far_as(found: progress.Progress, wanted: settings.Settings, wave: Any) ->
 
 
 def closed(wanted: settings.Settings) -> str:
-    """Why no batch starts now by the windows, '' where one may."""
+    """Return why the windows let no batch start now; '' if one may start."""
     at = {w.zone: datetime.datetime.now(zoneinfo.ZoneInfo(w.zone)) for w in wanted.windows}
     now = {zone: (t.weekday(), t.hour * 60 + t.minute) for zone, t in at.items()}
     if window.is_open(wanted.windows, now):
@@ -349,7 +362,7 @@ def within_window(found: progress.Progress, wanted: settings.Settings) -> progre
 
 
 def predicted(wanted: settings.Settings, number: int) -> list[str]:
-    """What check mode says before its first batch, which it goes on with: a run now would pause there."""
+    """Return the lines of check mode before its first batch: a run now would pause there. Check mode goes on."""
     why = "" if number else closed(wanted)
     return [f"{why}. A run now would pause before its first batch"] if why else []
 

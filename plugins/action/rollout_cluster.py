@@ -38,7 +38,7 @@ GOES_ON = "Nothing of it loses a pod its GPU. The playbook gpufleet.nvidia.kuber
 
 @dc.dataclass(frozen=True)
 class Asked:
-    """One cluster, judged: what is to be done there."""
+    """One cluster that was judged, with its changes."""
 
     one: clusters.OneCluster
     todo: clusters.InApi
@@ -91,7 +91,7 @@ class ActionModule(ActionBase):
         }
 
     def _asked(self, names: Sequence[str], args: Mapping[str, Any], variables: Mapping[str, Any]) -> list[Asked]:
-        """All clusters are judged before anything is done in one."""
+        """Judge all clusters, before anything is done in one of them."""
         if not names:
             return []
         given = {name: option.get("default") for name, option in clusters.SPEC.items()}
@@ -107,7 +107,7 @@ class ActionModule(ActionBase):
 
 
 def hosts(args: Mapping[str, Any], variables: Mapping[str, Any], check: bool) -> list[str]:
-    """Those for which something is applied in the cluster at this point."""
+    """Return the hosts for which something is applied in the cluster at this point."""
     known = {host: base.Once(variables["hostvars"][host]) for host in of_point(args, variables)}
     applied = [host for host, of_host in known.items() if rollout_plan.applied(of_host)]
     plan = args["plan"]["hosts"]
@@ -117,10 +117,9 @@ def hosts(args: Mapping[str, Any], variables: Mapping[str, Any], check: bool) ->
 
 
 def of_point(args: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:
-    """The hosts of the batch that started, and at the end all that are not known to be broken.
+    """Return the hosts of the batch that started; at the end, all hosts that are not known to be broken.
 
-    A rollout that pauses does nothing more: its window is closed, or a person said no.
-    """
+    A rollout that has paused does nothing more: its window is closed, or a person has ended it."""
     if args["point"] == "end":
         found = rollout_batch.reached(args["plan"], variables["hostvars"])
         return [] if found.ended else [host for host in args["plan"]["hosts"] if host not in found.bad]
@@ -129,12 +128,14 @@ def of_point(args: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]
 
 
 def came(variables: Mapping[str, Any], check: bool) -> bool:
-    """Whether a host came through its change."""
+    """Tell whether a host came through its change."""
     return rollout_batch.word(variables, check) in ("yes", "no")
 
 
 def several(args: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
-    """Whether the rollout has hosts of more than one cluster, or beside one, by the inventory, else by the CA."""
+    """Tell whether the rollout has hosts of more than one cluster, or also hosts outside of the one.
+
+    The cluster is known by the inventory, otherwise by the CA."""
     known = (variables["hostvars"][host] for host in args["plan"]["hosts"])
     found = (rollout.cluster_of(of_host, of_host.get(args["results"]) or {}) for of_host in known)
     return len({name or authority for name, authority in found}) > 1

@@ -79,7 +79,9 @@ class ActionModule(ActionBase):
         return {**shaped, "ansible_stats": {"data": {approval.SETTING: changes}, "per_host": False, "aggregate": False}}
 
     def _taken(self, seen: rollout.Fleet, wanted: settings.Settings, task_vars: Mapping[str, Any]) -> tuple[rollout.Rollout, list[str]]:
-        """The plan without hosts that another rollout has; what it changes is this one's from here on. And which proofs are not settled."""
+        """Plan without the hosts that another rollout has, and record the changed hosts as this rollout's.
+
+        Return the plan, and the sentences about proofs that are not settled."""
         unsettled: list[str] = []
         hostvars = task_vars["hostvars"]
         require_fresh({host: hostvars[host] for host in seen.results})
@@ -106,7 +108,9 @@ OF_A_ROLLOUT = (*registered.STEPS, registered.DRAINED, registered.DIAGNOSIS, reg
 
 
 def require_fresh(hosts: Mapping[str, Mapping[str, Any]]) -> None:
-    """The gate reads what the batches register. What an earlier play of this command has left would pass for the result of a lost host."""
+    """Raise PlanError if an earlier play of this command has changed hosts.
+
+    The gate reads the results that the batches register. An earlier play's result would pass for the result of a lost host."""
     stale = [host for host, of_host in hosts.items() if any(rollout_batch.done(of_host, name) for name in OF_A_ROLLOUT)]
     if stale:
         why = "a lost host could not be distinguished from one with that result"
@@ -130,18 +134,20 @@ def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str, ta
 
 
 def applied(variables: Mapping[str, Any]) -> bool:
-    """Whether what follows from the change of a host is applied in its cluster."""
+    """Tell whether the cluster gets what follows from the change of a host."""
     return bool(boolean(variables.get(APPLY) or False, strict=False))
 
 
 def interrupted(variables: Mapping[str, Any], tasks: Mapping[str, Any]) -> bool:
-    """Whether a file of the user's takes the host out of service, for example by a reboot, also where no work has to be drained."""
+    """Tell whether a user's file of tasks takes the host out of service, for example by a reboot.
+
+    Such a host is drained even if its own change needs no drain."""
     said = variables.get("gpufleet_drain_driver_changes")
     return bool(tasks.get("change")) and (said is None or boolean(said, strict=False))
 
 
 def sliced(variables: Mapping[str, Any]) -> list[str]:
-    """A warning where this is a job of AWX that looks like a slice: the limits of a rollout are those of one job."""
+    """Return a warning if this job of AWX looks like a slice: the limits of a rollout are those of one job."""
     if "awx_job_id" not in variables:
         return []
     numbers = {host: variables["hostvars"][host].get("remote_tower_id", "") for host in variables["groups"]["all"]}
@@ -150,12 +156,12 @@ def sliced(variables: Mapping[str, Any]) -> list[str]:
 
 
 def drained_before(check: Mapping[str, Any]) -> bool:
-    """Whether an earlier run of this rollout has taken the host out of service, and nobody has put it back."""
+    """Tell whether an earlier run of this rollout has taken the host out of service, and it still is."""
     return any(node.get("state") == "held" for node in (check.get("nodes") or {}).values())
 
 
 def bound(seen: rollout.Fleet, name: str) -> rollout.Fleet:
-    """Bound to the approved plan of this name, where there is one: hosts that plan something else by now are left out."""
+    """Bind the fleet to the approved plan of this name, if there is one. Hosts that plan something else now are left out."""
     if not name:
         return seen
     plan = rollout_settings.read_plan(name)
@@ -164,18 +170,20 @@ def bound(seen: rollout.Fleet, name: str) -> rollout.Fleet:
 
 
 def write(name: str, document: Mapping[str, Any]) -> None:
-    """For those who may read it by the umask: a plan names what is configured on every host."""
+    """Write the plan with the mode of the umask, since it names what is configured on every host."""
     path = Path(name).expanduser().absolute()
     outside.write(path.parent, path.name, json.dumps(document, indent=1, ensure_ascii=False) + "\n", plan_file.FILE, mode=None)
 
 
 def looked(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The look at a host, or what kept it from being looked at."""
+    """Return the look at a host, or the failure that prevented it."""
     return dict(variables.get(registered.FAILURE) or variables.get(name) or {})
 
 
 def named(variables: Mapping[str, Any], name: str, written: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """The same; the variable is named by which a host failed before the look."""
+    """Return the look at a host, or the failure that prevented it.
+
+    If the host failed before the look, the message names the variable that cannot be read."""
     found = looked(variables, name)
     before = not variables.get(name) and not found.get("unreachable")
     said = unread.why(variables, written()) if before else ""
@@ -183,7 +191,9 @@ def named(variables: Mapping[str, Any], name: str, written: Callable[[], Mapping
 
 
 def plain(found: rollout.Rollout, is_bound: bool = False) -> dict[str, Any]:
-    """A plan as the next tasks take it. is_bound: to an approval, which the task that changes a host compares with once more."""
+    """Return a plan as the next tasks take it.
+
+    is_bound: the plan is bound to an approval. The task that changes a host compares it with the approval once more."""
     return {
         "pattern": found.order or NO_HOST,
         "sizes": [len(batch.hosts) for batch in found.batches] or [1],
@@ -197,7 +207,7 @@ def plain(found: rollout.Rollout, is_bound: bool = False) -> dict[str, Any]:
 
 
 def allowed(host: rollout.Host, is_bound: bool) -> str:
-    """Give the change that the host may have, '' where nothing has to be approved."""
+    """Return the change that the host may have; '' if nothing has to be approved."""
     return (host.change or approved.NONE) if is_bound else ""
 
 

@@ -60,7 +60,7 @@ class ActionModule(ActionBase):
 
 
 def how(found: progress.Progress, wrong: str, check: bool) -> str:
-    """How the rollout ended. Hosts that wait for others are begun by a later run, as after a pause."""
+    """Return how the rollout ended. Hosts that wait for others are begun by a later run, as after a pause."""
     if check:
         return "predicted"
     if found.paused:
@@ -71,18 +71,20 @@ def how(found: progress.Progress, wrong: str, check: bool) -> str:
 
 
 def waits(found: progress.Progress) -> str:
-    """Why hosts were not begun though nothing went wrong with any."""
+    """Return why hosts were not begun although no host failed; '' if none waits."""
     classes = [f"class {label} has not been tried: {why}" for label, why in found.untried.items()]
     return "; ".join([*classes, *found.full])
 
 
 def problem(totals: Mapping[str, Any], found: progress.Progress) -> str:
-    """A rollout that the gate has stopped is no success, whatever the numbers."""
+    """Return the problem of the rollout; '' if there is none. A rollout that the gate has stopped has one, regardless of the numbers."""
     return outcomes.problem(totals) or (found.ended if found.ended and not found.paused else "")
 
 
 def nothing_taken(totals: Mapping[str, Any], results: Mapping[str, outcomes.Result], found: progress.Progress) -> str:
-    """A rollout that takes none of its hosts has done nothing. Of a small fleet one host may be left out in any case."""
+    """Return the problem of a rollout that has taken none of its hosts; '' otherwise.
+
+    In a small fleet, one host may be left out in any case."""
     idle = [host for host, r in results.items() if r.get("standing") == "left out"]
     waiting = found.paused or (found.untried and len(idle) < len(results))  # the next run goes on
     if not idle or waiting or any(totals[key] for key in ("changed", "would_change", "unchanged")):
@@ -93,7 +95,7 @@ def nothing_taken(totals: Mapping[str, Any], results: Mapping[str, outcomes.Resu
 
 
 def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:
-    """What became of one host, in the shape of a result of `node`."""
+    """Return what became of one host, in the shape of a result of `node`."""
     planned = plan["hosts"][host]
     look = dict(variables.get(registered.LOOK) or {})
     about = {key: look[key] for key in ABOUT if key in look}
@@ -119,13 +121,13 @@ def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], fou
 
 
 def started(host: str, variables: Mapping[str, Any]) -> bool:
-    """Whether the host's batch has begun with it, and has not ended: it is lost, with all others of its batch."""
+    """Tell whether the host's batch has begun with it, and has not ended. Then the host is lost, with all others of its batch."""
     step = variables.get(registered.ROLLOUT_STEP) or {}
     return step.get("point") == "begin" and not step.get("ended") and host not in (step.get("held") or {})
 
 
 def notes(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:
-    """What the second look found beside the reasons to fail; [] where there was none."""
+    """Return what the second look found beside the reasons to fail; [] if there was no second look."""
     second = rollout_batch.second_look(host, plan, variables)
     return [
         *(health.notes(second) if second.after else ()),

@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
 
 
 def require_switch(name: str, value: Any) -> None:
-    """Judged before Ansible does, which would name the option and not the variable."""
+    """Raise PlanError unless the value is a boolean. Ansible's own check would name the option instead of the variable."""
     try:
         boolean(value)
     except TypeError:
@@ -74,7 +74,7 @@ def require_switch(name: str, value: Any) -> None:
 
 
 def files(tasks: Mapping[str, str]) -> dict[str, str]:
-    """Files of tasks by whole names; '' where there is none."""
+    """Return the files of tasks by their whole names; '' for a missing one. Raise PlanError if a named file does not exist."""
     found = {name: str(Path(tasks[name]).expanduser().absolute()) if tasks.get(name) else "" for name in settings.TASKS}
     for name, path in found.items():
         if path and not Path(path).is_file():
@@ -89,7 +89,9 @@ LATER = ("import_tasks", "include_tasks", "import_role", "include_role", "meta",
 
 
 def require_tasks(loader: Any, play: Any, path: str, name: str) -> None:
-    """What Ansible would refuse in a file of tasks. Refused in a batch, it ends the run without a report, with hosts out of service."""
+    """Raise PlanError for a file of tasks that Ansible would refuse.
+
+    A refusal in a batch would end the run without a report, with hosts out of service."""
     trust = {"trusted_as_template": True} if "trusted_as_template" in inspect.signature(loader.load_from_file).parameters else {}
     try:
         data = loader.load_from_file(path, **trust)
@@ -120,7 +122,7 @@ LARGEST = 256 << 20  # bytes; ten thousand hosts of which each changes otherwise
 
 
 def read_plan(name: str) -> Mapping[str, Any]:
-    """An approved plan. The first thing that is wrong with it is said."""
+    """Read an approved plan. Raise PlanError for the first thing that is wrong with it."""
     try:
         data = json_bounds.loads(read_approval(name), LARGEST)
     except (OSError, RuntimeError) as error:  # RuntimeError: no home directory for `~`, or lists in lists without an end
@@ -133,10 +135,9 @@ def read_plan(name: str) -> Mapping[str, Any]:
 
 
 def read_approval(name: str) -> bytes:
-    """The file as it was approved, read once it was judged: one that everybody may write to says nothing.
+    """Read the approved file, after judging it. A file that all users may write to proves nothing.
 
-    Who shares the file with its owner or its group is for the owner to decide: the approval may well be another account's.
-    """
+    The owner decides who shares the file with the owner or its group: the approval may belong to another account."""
     handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would never end
     with open(handle, "rb") as opened:
         found = os.fstat(handle)
@@ -151,7 +152,7 @@ def read_approval(name: str) -> bytes:
 
 
 def require_zones(windows: Iterable[window.Window]) -> None:
-    """What zones there are is known to the controller's own data."""
+    """Raise PlanError for a time zone that the controller's own data does not contain."""
     for one in windows:
         try:
             zoneinfo.ZoneInfo(one.zone)

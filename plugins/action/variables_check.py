@@ -28,7 +28,9 @@ COLLECTION = Path(__file__).resolve().parents[2]
 
 
 def options_of_roles() -> dict[str, dict[str, Any]]:
-    """The options of all roles and entry points; one name means the same everywhere. None has to be set for a check of what is set."""
+    """Return the options of all roles and entry points: name -> spec. One name means the same everywhere.
+
+    `required` is left out, since only variables that are set are checked."""
     specs = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(COLLECTION.glob("roles/*/meta/argument_specs.yml"))]
     options = {name: option for spec in specs for entry in spec["argument_specs"].values() for name, option in entry["options"].items()}
     return {name: {key: option[key] for key in ("type", "elements", "choices") if key in option} for name, option in options.items()}
@@ -75,7 +77,7 @@ class ActionModule(ActionBase):
         return {"changed": False, **({"failed": True, "msg": ". ".join([*found, "Nothing was done"])} if found else {})}
 
     def _without_host(self, play: Mapping[str, Any]) -> dict[str, Any]:
-        """What `hosts` and `serial` of the play are templated with: extra variables and the play's own, none of a host."""
+        """Return the run's variables as `hosts` and `serial` of the play get them: extra variables and the play's own, none of a host."""
         templar = self._templar.copy_with_new_env(available_variables=play)
         return {name: templar.template(play[name]) for name in names.RUN if name in play}
 
@@ -96,7 +98,7 @@ def wrong_ticket(of_run: Mapping[str, Any]) -> list[str]:
 
 
 def unusable(directory: Any) -> list[str]:
-    """Why reports cannot be written there, which is said before a host is looked at."""
+    """Return why reports cannot be written there, before any host is looked at; [] if they can."""
     try:
         outside.judged(str(directory or "."))
     except PlanError as error:
@@ -105,7 +107,9 @@ def unusable(directory: Any) -> list[str]:
 
 
 def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """A host's variables with our prefix. Only settings of the run are read: a value may be a template that needs what is not there yet."""
+    """Return a host's variables with the collection's prefix. Only settings of the run have a value, others are None.
+
+    Other values are not read: they may be templates that need something that does not exist yet."""
     return {name: variables[name] if name in names.RUN else None for name in variables if str(name).startswith(names.PREFIX)}
 
 
@@ -129,7 +133,7 @@ def wrong_of_host(variables: Mapping[str, Any]) -> list[str]:
 
 
 def wrong_cluster(variables: Mapping[str, Any]) -> list[str]:
-    """What is wrong with what a host says of its cluster and of its node there."""
+    """Return what is wrong with a host's settings of its cluster and its node."""
     try:
         given = {name: variables[name] for name in settings.RULES if name in variables}
     except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
@@ -141,7 +145,9 @@ SHARING = {"given": "gpufleet_sharing", "root": "gpufleet_root", "driver_root": 
 
 
 def wrong_sharing(variables: Mapping[str, Any]) -> list[str]:
-    """What no host could be given, which would else be found host by host, after others were changed."""
+    """Return what is wrong with a host's sharing and cannot be applied to any host.
+
+    Otherwise it would be found host by host, after others were changed."""
     try:
         given = {field: variables.get(name) for field, name in SHARING.items()}
     except AnsibleError:  # said where it is read
@@ -159,7 +165,7 @@ ARCHIVE = "gpufleet_bundle_file"
 
 
 def wrong_archive(variables: Mapping[str, Any]) -> list[str]:
-    """Why the archive that a host's packages come from cannot be read. state: absent needs none."""
+    """Return why the archive of a host's packages cannot be read. With state absent, no archive is needed."""
     try:
         file, state = (variables.get(name) for name in (ARCHIVE, "gpufleet_state"))
     except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
@@ -173,7 +179,7 @@ def wrong_archive(variables: Mapping[str, Any]) -> list[str]:
 
 
 def wrong_versions(variables: Mapping[str, Any]) -> list[str]:
-    """Versions that YAML has read as numbers: 1.30 is 1.3 by then, which is another version."""
+    """Return the versions that YAML has read as numbers: 1.30 becomes 1.3, which is another version."""
     found: list[str] = []
     for name in VERSIONS:
         try:
@@ -185,7 +191,7 @@ def wrong_versions(variables: Mapping[str, Any]) -> list[str]:
 
 
 def wrong_drain(variables: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the settings of the drain as a whole, each of which may be well by its type."""
+    """Return what is wrong with the settings of the drain as a whole. Each of them may be valid by its type."""
     try:
         given = {option: variables[name] for option, name in DRAIN.items() if name in variables}
     except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
@@ -203,7 +209,9 @@ def wrong_drain(variables: Mapping[str, Any]) -> list[str]:
 
 
 def wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGED) -> list[str]:
-    """What is wrong with values of a host or the run, in the words of the roles' own validation, which repeats all of the spec with it."""
+    """Return what is wrong with values of a host or the run.
+
+    The sentences are those of the roles' own validation, without the whole spec that it repeats."""
     given, wrong = {}, []
     for name in judged.keys() & set(variables):
         try:
@@ -222,6 +230,8 @@ def wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGE
 
 
 def tagged(variables: Mapping[str, Any], named: Sequence[str]) -> bool:
-    """Whether one of our playbooks, named on the command line, is run with tags. Imported by another, it has the tags given there."""
+    """Tell whether a playbook of this collection, named on the command line, is run with tags.
+
+    If another playbook imports it, the tags are for that playbook."""
     chosen = [*(variables.get("ansible_run_tags") or ()), *(variables.get("ansible_skip_tags") or ())]
     return named_playbooks.only_own(named) and bool(set(chosen) - {"all"})

@@ -71,7 +71,9 @@ _value:
 
 
 def image_select(given: Any, catalogue: Any, gpus: str = "all", nothing_fits: str = "fail") -> dict[str, Any]:
-    """Give the choice to the template that asks. Neither it nor the message of a failure is a template: Ansible protects results alone."""
+    """Return the choice to the template that asks.
+
+    Neither the choice nor the message of a failure is a template: Ansible protects only results."""
     if gpus not in ("all", "each") or nothing_fits not in ("fail", "report"):
         raise AnsibleFilterError("image_select: gpus is all or each, nothing_fits is fail or report")
     try:
@@ -88,7 +90,7 @@ def image_select(given: Any, catalogue: Any, gpus: str = "all", nothing_fits: st
 
 
 def choice(given: Any, catalogue: Any, gpus: str) -> dict[str, Any]:
-    """Give what the module of the same name gives. PlanError for facts and catalogues that are none."""
+    """Return what the module of the same name returns. Raise PlanError for invalid facts or catalogues."""
     # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses. `str` of an undefined one names it.
     plain, named = json.loads(json.dumps([given, catalogue], default=str))
     host = facts.parsed(plain, catalogues.targets())

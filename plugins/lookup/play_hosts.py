@@ -68,7 +68,7 @@ class LookupModule(LookupBase):
         return [pattern]
 
     def _wrong(self, pattern: str, variables: Mapping[str, Any]) -> str:
-        """Say why the run cannot begin, '' where it can."""
+        """Return why the run cannot begin; '' if it can."""
         own = named_playbooks.only_own(context.CLIARGS.get("args") or ())
         if own and context.CLIARGS.get("start_at_task"):
             return names.START_AT_TASK
@@ -81,7 +81,7 @@ class LookupModule(LookupBase):
         return names.no_hosts(pattern, matching, [str(host) for host in variables.get("ansible_play_hosts_all") or ()], groups)
 
     def _matching(self, pattern: str, groups: Mapping[str, list[str]]) -> list[str]:
-        """Give the hosts that Ansible finds by a pattern in these groups, `localhost` outside of them included."""
+        """Return the hosts that Ansible finds by a pattern in these groups, including `localhost` outside of them."""
         if pattern in groups:  # most often, and quick for ten thousand hosts
             return groups[pattern]
         inventory = InventoryManager(self._loader, parse=False)
@@ -93,7 +93,7 @@ class LookupModule(LookupBase):
 
 
 def joined(patterns: list[str]) -> str:
-    """Give one pattern for a list of them, whose items may have `:` in them: where one has a comma, Ansible splits only at commas."""
+    """Join patterns to one. If a pattern has a comma, Ansible splits only at commas, so items with `:` are split before."""
     return patterns[0] if len(patterns) == 1 else ",".join(split_host_pattern(patterns))
 
 

@@ -35,8 +35,8 @@ Run = Callable[..., dict[str, Any]]
 def shown(run: Run) -> Run:
     """Wrap the `run()` of an action: every result and every failure is returned, escaped, and of JSON's own types.
 
-    What Ansible itself needs passes: a task that is skipped or done (AnsibleAction), a time limit and a signal (BaseException).
-    """
+    Exceptions that Ansible itself needs pass: a task that is skipped or done (AnsibleAction), a time limit
+    and a signal (BaseException)."""
 
     @functools.wraps(run)
     def guarded(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def shown(run: Run) -> Run:
 
 
 def failure(error: Exception) -> dict[str, Any]:
-    """Give the result of a task that has failed. An error that cannot be told is told as one that nobody expected."""
+    """Return the result of a task that has failed. An error that cannot be described counts as unexpected."""
     try:
         told = _expected(error)
         return unexpected(error) if told is None else escape.result(told)
@@ -60,7 +60,7 @@ def failure(error: Exception) -> dict[str, Any]:
 
 
 def _expected(error: Exception) -> dict[str, Any] | None:
-    """Give what an error says that this collection or Ansible has raised on purpose, None for any other."""
+    """Return the result for an error that this collection or Ansible has raised on purpose; None for any other."""
     failed = {"failed": True, "changed": False}
     if isinstance(error, PlanError):
         return {**arguments.failure(error), **failed, "msg": str(error)}
@@ -76,12 +76,16 @@ def _expected(error: Exception) -> dict[str, Any] | None:
 
 
 def sentence(error: AnsibleError) -> str:
-    """Give the message of an error of Ansible's in one line, without those of the user's file that ansible-core before 2.19 adds."""
+    """Return the message of an error of Ansible's in one line.
+
+    The lines of the user's file that ansible-core before 2.19 adds are left out."""
     return " ".join(str(error).partition(CONTEXT)[0].split())
 
 
 def unexpected(error: Exception) -> dict[str, Any]:
-    """Give the result of an error that is a bug: its class and our own line, and not a word of the value that led to it."""
+    """Return the result for an error that is a bug.
+
+    It contains the error's class and the line in this collection, but no word of the value that led to it."""
     where = list(places(error))
     Display().vvv("\n".join([f"{name(error)}, without the values in it:", *where]))
     ours = next((place for place in reversed(where) if not place.startswith(os.sep)), "")
@@ -89,12 +93,14 @@ def unexpected(error: Exception) -> dict[str, Any]:
 
 
 def name(error: BaseException) -> str:
-    """Name an error by its class; of one that the system gave, also by its code."""
+    """Name an error by its class. For an error of the system, add its code."""
     code = errno.errorcode.get(error.errno or 0, "") if isinstance(error, OSError) else ""
     return f"{type(error).__name__} ({code})" if code else type(error).__name__
 
 
 def places(error: BaseException) -> Iterator[str]:
-    """Give the places of an error, the innermost last. Files of this collection are named from its directory on, all others whole."""
+    """Yield the places of an error, the innermost last.
+
+    Files of this collection are named from its directory on, all others by their whole path."""
     for frame, line in traceback.walk_tb(error.__traceback__):
         yield f"{os.path.realpath(frame.f_code.co_filename).removeprefix(COLLECTION)} line {line}"

@@ -16,5 +16,7 @@ PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
 
 
 def only_own(named: Iterable[str]) -> bool:
-    """Tell whether a command names a playbook of this collection. One that a playbook of the user's imports has the options given there."""
+    """Tell whether a command names a playbook of this collection.
+
+    If a user's playbook imports one, the options are for the user's playbook."""
     return any(name.startswith(PREFIX) or Path(name).resolve().parent == PLAYBOOKS for name in named)

@@ -34,11 +34,13 @@ Found = TypeVar("Found")
 
 
 class _Late(BaseException):
-    """No Exception: what is interrupted may wait for any of those and go on."""
+    """The signal that the time is over.
+
+    It is not an Exception: code that is interrupted may catch any of those and go on."""
 
 
 def fetch(url: str) -> dict[str, Any]:
-    """{"content"} or {"error"}. Every process of one run of Ansible shares what one of them fetched."""
+    """Fetch a text: {"content"} or {"error"}. The processes of one run of Ansible share what one of them fetched."""
     kept = _kept(url)
     with contextlib.suppress(OSError):
         return {"content": kept.read_text(encoding="utf-8")}
@@ -62,7 +64,9 @@ def fetch(url: str) -> dict[str, Any]:
 
 
 def download(url: str) -> bytes | None:
-    """What is at an address, None where nothing is there. Any other failure is a PlanError, and never read as nothing."""
+    """Fetch the bytes at an address; None if nothing is there.
+
+    Raise PlanError for any other failure, which never counts as missing."""
     from ansible.module_utils.urls import open_url
 
     step = "See that the controller reaches this address, through https_proxy where it needs a proxy"
@@ -84,7 +88,7 @@ def download(url: str) -> bytes | None:
 
 
 def body(answer: Any) -> bytes:
-    """What an answer has, and a little more than LARGEST of one that is larger. TimeoutError where it comes too slowly ever to be there."""
+    """Read an answer, up to a little more than LARGEST. Raise TimeoutError if it comes too slowly to be complete in time."""
     began = time.monotonic()
     parts, size = [], 0
     while size <= LARGEST and (part := answer.read1(PART)):
@@ -97,11 +101,11 @@ def body(answer: Any) -> bytes:
 
 
 def within(seconds: float, ask: Callable[[], Found]) -> Found:
-    """One request from the name's address to the last byte, or TimeoutError.
+    """Carry out one request, from looking up the name to the last byte. Raise TimeoutError after so many seconds.
 
-    The limit of a connection is one for each of its parts, and begins again with every byte, of headers as well; a name is looked up for as
-    long as the resolver likes. So the request has a thread of its own. One that is still waiting ends with this process, which fails now.
-    """
+    The limit of a connection counts for each of its parts, and begins again with every byte, including
+    those of headers. Looking up a name has no limit. So the request has a thread of its own. A thread
+    that is still waiting ends with this process, which fails then."""
     answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
 
     def asking() -> None:
@@ -123,10 +127,9 @@ def within(seconds: float, ask: Callable[[], Found]) -> Found:
 
 @contextlib.contextmanager
 def interrupted(seconds: float, who: str, error: type[PlanError] = PlanError) -> Iterator[None]:
-    """End what runs in here after so many seconds with this error: a module that asks an API may have no limit of its own.
+    """End what runs in this context after so many seconds with this error. A module that asks an API may have no limit of its own.
 
-    By the signal that Ansible's own `timeout` of a task uses. If the task has one, that counts.
-    """
+    It uses the signal of Ansible's own `timeout` of a task. If the task has a timeout, that counts."""
     if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
@@ -147,7 +150,7 @@ def interrupted(seconds: float, who: str, error: type[PlanError] = PlanError) ->
 
 
 def _kept(url: str) -> Path:
-    """In the folder that Ansible makes for one run, for its user alone, and removes at the end."""
+    """Return the place of a fetched text. Ansible makes this folder for one run, for its user alone, and removes it at the end."""
     name = hashlib.sha256(url.encode("utf-8")).hexdigest()
     return Path(constants.DEFAULT_LOCAL_TMP) / f"gpufleet-{name}"
 

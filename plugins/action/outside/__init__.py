@@ -36,7 +36,7 @@ SLOWEST = 1 << 16  # bytes a second that an address takes
 
 
 def directory(name: str, setting: str = DIRECTORY) -> Path:
-    """A directory as it may be written to, made where it is missing."""
+    """Return a directory that can be written to. Create it if it is missing."""
     place = judged(name, setting)
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,9 @@ def directory(name: str, setting: str = DIRECTORY) -> Path:
 
 
 def judged(name: str, setting: str = DIRECTORY) -> Path:
-    """A directory that can be used; PlanError where it is none, or is reached through a link that somebody else has made."""
+    """Return a directory that can be used.
+
+    Raise PlanError if it is no directory, or if its path has a link that another user has made."""
     place = Path(name).expanduser().absolute()
     for part in (*reversed(place.parents), place):
         with contextlib.suppress(FileNotFoundError):
@@ -66,11 +68,11 @@ def judged(name: str, setting: str = DIRECTORY) -> Path:
 
 
 def write(place: Path, name: str, text: str | bytes, setting: str = DIRECTORY, mode: int | None = MODE) -> Path:
-    """In one step, so nobody reads half a file; a link of that name is replaced, and what it leads to is left alone.
+    """Write a file in one step, so that a reader never gets half of it. Return its path.
 
-    The file on the way is a new one: in a shared directory a name that can be guessed may be a link of others'.
-    mode None: as the umask has it.
-    """
+    A link of that name is replaced, and its target is left alone. The temporary file has a new name: in
+    a shared directory, a name that can be guessed may be another user's link.
+    mode: None takes the mode of the umask."""
     whole = place / f".{name}.{secrets.token_hex(8)}"
     try:
         handle = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666 if mode is None else mode)
@@ -91,14 +93,16 @@ def now() -> str:
 
 
 def publish(sink: Sequence[str], files: Sequence[Path]) -> str:
-    """Send files to an address, or give their names to a command. Why that failed, '' where it did not."""
+    """Send files to an address, or give their names to a command. Return why that failed; '' otherwise."""
     if not sink[0].startswith(SCHEMES):
         return next(filter(None, map(foreign, files)), "") or run([*sink, *map(str, files)])
     return next((why for why in (foreign(file) or put(sink[0], file) for file in files) if why), "")
 
 
 def foreign(file: Path) -> str:
-    """Why a file is not sent, '' where it may be: who can write to its directory can put a link to any of this user's files there."""
+    """Return why a file is not sent; '' if it may be sent.
+
+    A user who can write to its directory can put a link there to any file of this user."""
     try:
         owner = file.lstat().st_uid
     except OSError as error:
@@ -107,7 +111,9 @@ def foreign(file: Path) -> str:
 
 
 def put(address: str, file: Path) -> str:
-    """Below the address, by the file's name. What stands behind a question mark stays there: it may be a signature."""
+    """Put a file below the address, by its name. Return why that failed; '' otherwise.
+
+    The part behind a question mark stays in the address: it may be a signature."""
     parts = urlsplit(address)
     target = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{file.name}"))
     headers = {"Content-Type": KINDS.get(file.suffix, "application/octet-stream")}
@@ -122,7 +128,9 @@ def put(address: str, file: Path) -> str:
 
 
 def send(address: str, data: bytes | None, headers: Mapping[str, str], method: str) -> str:
-    """A redirect is a failure: urllib follows that of a POST without its data, and a page to log in at answers 200 to everybody."""
+    """Send a request; return why that failed, '' otherwise.
+
+    A redirect is a failure. urllib follows the redirect of a POST without its data, and a login page answers 200 to every request."""
     given: dict[str, Any] = {"method": method, "data": data, "headers": dict(headers), "follow_redirects": "none"}
 
     def whole() -> str:
@@ -141,7 +149,7 @@ def send(address: str, data: bytes | None, headers: Mapping[str, str], method: s
 
 
 def emit(sink: Sequence[str], line: str) -> str:
-    """One event: to an address, to a command, or to the end of a file. Why that failed, '' where it did not."""
+    """Send one event to an address or a command, or add it to a file. Return why that failed; '' otherwise."""
     if sink[0].startswith(SCHEMES):
         return send(sink[0], line.encode(), {"Content-Type": "application/json"}, "POST")
     if sink[0] != FILE:
@@ -160,7 +168,7 @@ def emit(sink: Sequence[str], line: str) -> str:
 
 
 def run(command: Sequence[str], text: str | None = None) -> str:
-    """Run a command, which no shell reads, with a text on its standard input."""
+    """Run a command without a shell, with a text on its standard input. Return why that failed; '' otherwise."""
     given: dict[str, Any] = {"input": text} if text is not None else {"stdin": subprocess.DEVNULL}
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=COMMAND_SECONDS, **given)  # noqa: S603
@@ -173,7 +181,7 @@ def run(command: Sequence[str], text: str | None = None) -> str:
 
 
 def shown(address: str) -> str:
-    """An address without what opens it: a name and a password, or a signature."""
+    """Return an address without the parts that open it: a name and a password, or a signature."""
     try:
         parts = urlsplit(address)
     except ValueError:  # brackets that are no IPv6 address

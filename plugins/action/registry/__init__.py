@@ -56,20 +56,22 @@ STEP = "Read the image with `skopeo inspect`, and name that file as `inspected` 
 
 @dc.dataclass(frozen=True)
 class Access:
-    """auth_file: '' looks where podman and docker keep theirs. plain: registries that are asked by HTTP."""
+    """The access to registries.
+
+    auth_file: '' looks in the files of podman and docker. plain: registries that are asked by HTTP."""
 
     auth_file: str = ""
     plain: tuple[str, ...] = ()
 
 
 def read(name: str, digest: str, access: Access) -> inspected.Inspected:
-    """What an image says. PlanError with one sentence where that cannot be read."""
+    """Read the description of an image from its registry. Raise PlanError with one sentence if that fails."""
     of = _reference(name, digest)
     return _shared(of, f"{of} {access}", lambda: _parts(Client(of, access), of), lambda parts: distribution.said(*parts))
 
 
 def tags(name: str, access: Access) -> list[str]:
-    """The tags of a repository."""
+    """List the tags of a repository."""
     of = dc.replace(_reference(name, ""), wanted="")
     return _shared(of, f"tags of {of} {access}", lambda: Client(of, access).tags(), lambda found: [str(tag) for tag in found])
 
@@ -82,7 +84,7 @@ def _reference(name: str, digest: str) -> Reference:
 
 
 def _shared(of: Reference, name: str, ask: Callable[[], Any], made: Callable[[Any], Found]) -> Found:
-    """What was asked, once for a run: its processes share what one of them has read."""
+    """Ask once for a run, and return what `made` makes of the answer. The processes of the run share what one of them has read."""
     known = Path(constants.DEFAULT_LOCAL_TMP) / f"gpufleet-image-{hashlib.sha256(name.encode()).hexdigest()}"
     with contextlib.suppress(OSError, ValueError):
         return made(json.loads(known.read_text(encoding="utf-8")))
@@ -99,7 +101,9 @@ def _shared(of: Reference, name: str, ask: Callable[[], Any], made: Callable[[An
 
 
 def _parts(client: Client, of: Reference) -> tuple[str, Any, list[tuple[str, str]]]:
-    """The digest, the configuration and the platforms of an image. Every document is compared with the digest that names it."""
+    """Return the digest, the configuration and the platforms of an image.
+
+    Every document is compared with the digest that names it."""
     data, digest = client.document(of.manifest, of.wanted if ":" in of.wanted else "")
     if not distribution.is_index(data):
         config, _digest = client.document(of.blob(distribution.config_digest(data)), distribution.config_digest(data))
@@ -112,7 +116,7 @@ def _parts(client: Client, of: Reference) -> tuple[str, Any, list[tuple[str, str
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """A registry may send to where its blobs are, and never from TLS to plain text or to a file."""
+    """A handler that refuses redirects from TLS to plain text or to a file. A registry may redirect to the place of its blobs."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         scheme, before = urllib.parse.urlsplit(newurl).scheme, urllib.parse.urlsplit(req.full_url).scheme
@@ -122,7 +126,7 @@ class Redirects(urllib.request.HTTPRedirectHandler):
 
 
 class Client:
-    """One image's way to its registry: what it is allowed by is asked for once."""
+    """The access to one image in its registry. Its authorization is requested once."""
 
     def __init__(self, of: Reference, access: Access) -> None:
         self.of = of
@@ -133,7 +137,7 @@ class Client:
         self.opener = urllib.request.build_opener(Redirects)
 
     def document(self, path: str, digest: str) -> tuple[Any, str]:
-        """A document and its digest, which is the one that was asked for where one was."""
+        """Return a document and its digest. Raise Odd unless the digest is the requested one, if any."""
         body, _link = self._allowed(f"{self.scheme}://{self.of.host}{path}")
         own = f"sha256:{hashlib.sha256(body).hexdigest()}"
         if digest and own != digest:
@@ -167,7 +171,9 @@ class Client:
             raise self._status(error.code) from None
 
     def _wanted(self, error: urllib.error.HTTPError) -> distribution.Challenge | None:
-        """What the registry itself wants: where it has sent on to is somebody else, who is given no credentials of it."""
+        """Return the authorization that the registry itself demands; None if there is none.
+
+        A server that the registry has redirected to is another party, and gets none of the registry's credentials."""
         itself = urllib.parse.urlsplit(error.url)[:2] == (self.scheme, self.of.host)
         return distribution.challenge(error.headers.get("WWW-Authenticate") or "") if itself else None
 
@@ -194,7 +200,7 @@ class Client:
         return f"Bearer {distribution.token(_parsed(body))}"
 
     def _get(self, address: str, allowed: str) -> tuple[bytes, str]:
-        """One answer, and where it goes on. Of an error only the status is shown: its words are somebody else's."""
+        """Return one answer, and its Link header. For an error, only the status is shown: its words are another party's."""
         request = urllib.request.Request(address, headers={"Accept": distribution.ACCEPT, "User-Agent": "gpufleet.nvidia"})
         if allowed:
             request.add_unredirected_header("Authorization", allowed)  # where it is sent on to gets none of it
@@ -211,7 +217,7 @@ class Client:
             return self._body(answer), str(answer.headers.get("Link") or "")
 
     def _body(self, answer: Any) -> bytes:
-        """A body that never ends is left before whoever waits for it has gone."""
+        """Read a body. Give up on an endless body before the caller's time is over."""
         end = time.monotonic() + SECONDS
         parts, size = [], 0
         while part := answer.read1(PART):
@@ -253,7 +259,7 @@ def _refused(of: Reference, why: str, step: str) -> PlanError:
 
 
 def _auths(named: str) -> tuple[Any, str]:
-    """The first file of credentials that is there, and its path. One that is named has to be readable."""
+    """Return the first file of credentials that exists, and its path. Raise PlanError if a named file cannot be read."""
     try:
         paths = [Path(named).expanduser()] if named else _usual()
     except RuntimeError as error:  # of a user who is not there
@@ -276,7 +282,7 @@ def _auths(named: str) -> tuple[Any, str]:
 
 
 def _usual() -> Iterator[Path]:
-    """In the order of containers-auth.json(5)."""
+    """Yield the usual files of credentials in the order of containers-auth.json(5)."""
     if os.environ.get("REGISTRY_AUTH_FILE"):
         yield Path(os.environ["REGISTRY_AUTH_FILE"])
     if os.environ.get("XDG_RUNTIME_DIR"):

@@ -24,7 +24,7 @@ EARLIER_SHOWN = 4  # parts that a message names of what was done before the one 
 
 @dc.dataclass(frozen=True)
 class Outcome:
-    """What a planner hands to the action: the plan, and what else the result reports."""
+    """A planner's answer to the action: the plan, and the facts that the result reports in addition."""
 
     plan: Plan
     facts: Mapping[str, Any] = dc.field(default_factory=dict)
@@ -32,7 +32,7 @@ class Outcome:
 
 
 class Converging(Protocol):
-    """What the stages need of a task (base.Task)."""
+    """The parts of a task (base.Task) that the stages need."""
 
     @property
     def check(self) -> bool: ...
@@ -52,7 +52,7 @@ class Converging(Protocol):
 
 @dc.dataclass(frozen=True)
 class Done:
-    """What was carried out in transactions of their own, each with its answer, before the host was looked at again."""
+    """The plans that were carried out in transactions of their own, with their answers, before the host was looked at again."""
 
     plans: tuple[Plan, ...] = ()
     answers: tuple[Mapping[str, Any], ...] = ()
@@ -60,7 +60,7 @@ class Done:
 
 @dc.dataclass(frozen=True)
 class Applied:
-    """What became of a plan. whole, planned: as it was before anything was done; answer: of the last transaction."""
+    """The end of a plan. whole, planned: as before anything was done. answer: of the last transaction."""
 
     seen: Observation
     outcome: Outcome
@@ -74,7 +74,7 @@ Send = Callable[[Observation, Outcome, Plan], dict[str, Any]]
 
 
 def applied(task: Converging, seen: Observation, outcome: Outcome, send: Send) -> Applied:
-    """Carry out a plan, stage by stage. No transaction is sent that is not part of what was approved (fleet/approved.py)."""
+    """Carry out a plan, stage by stage. Send only transactions that are part of what was approved (fleet/approved.py)."""
     whole, done = outcome.plan.whole, Done()
     planned = task.planned(seen, outcome.plan)
     answer = task.approval.refusal(planned, task.host)
@@ -98,17 +98,21 @@ def applied(task: Converging, seen: Observation, outcome: Outcome, send: Send) -
 
 
 def unpredicted(task: Converging, seen: Observation, outcome: Outcome, planned: bound.Planned) -> dict[str, Any]:
-    """Refuse what is planned after the first stage where it is no part of what was planned before it."""
+    """Refuse what is planned after the first stage if it is no part of what was planned before; {} otherwise."""
     return task.approval.unpredicted(task.planned(seen, outcome.plan), planned, task.host) if task.approval.binds else {}
 
 
 def lasting(seen: Observation) -> Observation:
-    """What no package changes, and what took a look of its own: what the driver's library reported, and what the controller fetched."""
+    """Return the answers that no package changes and that cost a look of their own.
+
+    These are what the driver's library reported, and what the controller fetched."""
     return Observation(seen.host, {qid: answer for qid, answer in seen.answers.items() if qid.startswith(("probe:", "fetch:"))})
 
 
 def of(plan: Plan, check: bool) -> list[Plan]:
-    """What to send now. Check mode does nothing first, so what follows cannot be planned better there: all is tried as it is planned."""
+    """Return the plans to send now.
+
+    Check mode does not carry out the first stage, so a new plan would not be better. Everything is tried as it is planned."""
     if not check:
         return list(plan.first) or ([plan] if plan.acts else [])
     tried = [part for part in plan.first if part.validate]
@@ -117,7 +121,7 @@ def of(plan: Plan, check: bool) -> list[Plan]:
 
 
 def in_turn(plans: list[Plan], send: Callable[[Plan], dict[str, Any]]) -> tuple[Done, dict[str, Any]]:
-    """Carry out one after the other until one fails: what was done, and the last answer."""
+    """Carry out plans one after the other until one fails. Return what was done, and the last answer."""
     done = Done()
     answer: dict[str, Any] = {}
     for plan in plans:
@@ -129,7 +133,7 @@ def in_turn(plans: list[Plan], send: Callable[[Plan], dict[str, Any]]) -> tuple[
 
 
 def settled(plan: Plan) -> None:
-    """After what comes first nothing may be left to come first, or the run would go round in a circle."""
+    """Fail if the plan still has a first stage after the first stage was carried out. The run would repeat forever."""
     if plan.first:
         missing = ", ".join(d.path for part in plan.first for d in part.differences)
         raise AnsibleActionFail(
@@ -138,7 +142,9 @@ def settled(plan: Plan) -> None:
 
 
 def with_earlier(last: dict[str, Any], whole: Plan, done: Done, restart: str) -> dict[str, Any]:
-    """A result with what was done before the host was looked at again. What differs is reported as before all that, as in check mode."""
+    """Return a result with what was done before the host was looked at again.
+
+    The differences are those before all changes, as in check mode."""
     if not done.plans:
         return last
     earlier = merge(list(done.plans))

@@ -106,12 +106,14 @@ _WORDS = re.compile(rf"{_DOCSTRING}|(?P<string>{_STRING})|(?P<comment>[ \t]*#[^\
 
 
 def pack(value: Any) -> str:
-    """JSON, compressed: short on the wire, and no readable file contents in a debug log."""
+    """Write a value as compressed JSON: short on the wire, and no readable file contents in a debug log."""
     return base64.b64encode(zlib.compress(json.dumps(value).encode("utf-8"))).decode("ascii")
 
 
 def unpack(text: str) -> Any:
-    """What a host has packed. Bounded, since a host that is someone else's could answer with gigabytes of nothing in a megabyte."""
+    """Read what a host has packed. Fail if it exceeds the limits.
+
+    A host under another's control could answer with gigabytes of nothing in a megabyte."""
     stream = zlib.decompressobj()
     try:
         data = stream.decompress(base64.b64decode(text), LONGEST)
@@ -129,29 +131,29 @@ def unpack(text: str) -> Any:
 
 
 def _no_number(word: str) -> None:
-    """Refuse NaN and Infinity, which Python's json takes and JSON has not."""
+    """Refuse NaN and Infinity: Python's json accepts them, but they are not JSON."""
     raise ValueError(word)
 
 
 def _bare(data: bytes) -> bytes:
-    """A text of JSON without its strings."""
+    """Return a text of JSON without its strings."""
     return _STRINGS.sub(b"", data.replace(b"\\\\", b"").replace(b'\\"', b""))
 
 
 def _depth(data: bytes) -> int:
-    """How many lists and tables are in each other in a text of JSON."""
+    """Return the depth of nested lists and tables in a text of JSON."""
     return max(itertools.accumulate((1 if sign in b"[{" else -1 for sign in _BRACKETS.findall(_bare(data))), initial=0))
 
 
 def _values(data: bytes) -> int:
-    """How many values a text of JSON has at most, without any being made."""
+    """Return an upper bound of the number of values in a text of JSON. No value is made for it."""
     bare = _bare(data)
     # Brackets that close nothing as well: each is a step of `_depth`.
     return bare.count(b",") + max(bare.count(b"[") + bare.count(b"{"), bare.count(b"]") + bare.count(b"}"))
 
 
 def answered(text: str) -> dict[str, Any]:
-    """The answer of a program."""
+    """Return the answer of a program. Fail unless it is a table."""
     found = unpack(text)
     if not isinstance(found, dict):
         raise AnsibleActionFail(NO_ANSWER)
@@ -159,7 +161,9 @@ def answered(text: str) -> dict[str, Any]:
 
 
 def judged(read: Callable[[], T]) -> T:
-    """What an answer says, in its shape. An answer of another shape is a failure of its host: the rule that it broke, and none of it."""
+    """Read an answer in its shape.
+
+    An answer of another shape is a failure of its host. The message contains the broken rule, and no word of the answer."""
     try:
         return read()
     except rules.Broken as broken:
@@ -167,7 +171,7 @@ def judged(read: Callable[[], T]) -> T:
 
 
 def named(answer: Any, asked: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer to a look, each query's by its id. asked: the queries as they were sent."""
+    """Return the answer to a look, with each query's answer by its id. asked: the queries as they were sent."""
     return judged(lambda: edge.look(answer, asked))
 
 
@@ -177,7 +181,9 @@ def text(name: str) -> str:
 
 
 def short(source: str) -> str:
-    """The same program without docstrings and comments, a space for a level: every line keeps its number, by which errors name it."""
+    """Return the same program without docstrings and comments, with one space for each level.
+
+    Every line keeps its number, since errors name it."""
     return _WORDS.sub(_without_words, source)
 
 
@@ -215,24 +221,25 @@ def loader() -> bytes:
 
 @functools.cache
 def probe_source(name: str) -> str:
-    """Source of a probe that travels with a question (module_utils/_node/probes)."""
+    """Return the source of a probe that travels with a question (module_utils/_node/probes)."""
     with open(os.path.join(SOURCES, "probes", name + ".py"), encoding="utf-8") as handle:
         return handle.read()
 
 
 @functools.cache
 def resident_sources() -> Mapping[str, str]:
-    """Sources of the programs that stay on a host (module_utils/_node/resident), by name. Each is one file, with what it imports in it."""
+    """Return the sources of the programs that stay on a host (module_utils/_node/resident): name -> text.
+
+    Each is one file that contains what it imports."""
     names = (name[:-3] for name in sorted(os.listdir(os.path.join(SOURCES, "resident"))) if name.endswith(".py"))
     carried = text(f"resident.{CARRIED}").split('"""\n\n', 1)[1].rstrip()
     return {name: IMPORTED.sub(lambda _line: carried, text(f"resident.{name}")) for name in names if name not in ("__init__", CARRIED)}
 
 
 def script(program: str, request: Mapping[str, Any], marker: str, *, keep: bool = False) -> bytes:
-    """What goes over stdin to the interpreter that START starts: the sizes, the loader, the sources, the job.
+    """Build the input of the interpreter that START starts: the sizes, the loader, the sources, the job.
 
-    keep: whether the host may keep the compiled form for the next time, where this collection has a directory there already.
-    """
+    keep: the host may keep the compiled form for the next time, if this collection already has a directory there."""
     job = {"package": PACKAGE, "main": MAIN.get(program, program), "request": request, "marker": marker, "base": JOURNAL_DIR, "keep": keep}
     words = json.dumps(job, separators=(",", ":")).encode("utf-8")
     parts = (loader(), packed(program), zlib.compress(words, 7))  # 9 takes half as long again for each task, and saves ten bytes
@@ -240,7 +247,7 @@ def script(program: str, request: Mapping[str, Any], marker: str, *, keep: bool 
 
 
 def interpreter(action: ActionBase, task_vars: Mapping[str, Any]) -> str:
-    """The interpreter that the inventory names, '' when it leaves the choice to us."""
+    """Return the interpreter that the inventory names; '' if it leaves the choice to the collection."""
     delegated = getattr(action._task, "delegate_to", None)
     scope = (task_vars.get("ansible_delegated_vars") or {}).get(delegated, {}) if delegated else task_vars
     value = str(action._templar.template(scope.get("ansible_python_interpreter") or ""))
@@ -248,7 +255,9 @@ def interpreter(action: ActionBase, task_vars: Mapping[str, Any]) -> str:
 
 
 def command(python: str, environment: str) -> str:
-    """The shell line that feeds the interpreter from stdin. Without a named interpreter the same line looks for one: no extra operation."""
+    """Return the shell line that feeds the interpreter from stdin.
+
+    Without a named interpreter, the same line looks for one, so that takes no extra operation."""
     if python:
         return f"{environment} {python} {ISOLATED} -c {shlex.quote(START)}".strip()
     start = f'if command -v "$p" >/dev/null 2>&1; then exec "$p" {ISOLATED} -c {shlex.quote(START)}; fi'
@@ -257,21 +266,23 @@ def command(python: str, environment: str) -> str:
 
 
 def environment(action: ActionBase) -> list[str]:
-    """The names that the task's `environment:` sets. The node lets these through to what it runs, and nothing else of what it finds."""
+    """Return the names that the task's `environment:` sets.
+
+    The node passes only these on to what it runs, and nothing else of its own environment."""
     found: dict[str, Any] = {}
     action._compute_environment_string(found)
     return sorted(found)
 
 
 class NeedsTerminal(AnsibleActionFail):
-    """A sudo that has run nothing, since a program that is sent over stdin has no terminal."""
+    """A failure of sudo that has run nothing: it wants a terminal, which a program sent over stdin does not have."""
 
 
 def takes_stdin(action: ActionBase) -> bool:
     """Tell whether a command gets a stdin on this connection, by what Ansible asks before it pipelines.
 
-    The setting `pipelining` is not asked. It is off by default because of a sudo that wants a terminal, which is seen here (NeedsTerminal).
-    """
+    The setting `pipelining` does not count. It is off by default because of a sudo that wants a
+    terminal, which is recognized here (NeedsTerminal)."""
     if constants.DEFAULT_KEEP_REMOTE_FILES:  # for someone who looks for the files of a task afterwards: stdin leaves none
         return False
     become = action._connection.become
@@ -281,7 +292,9 @@ def takes_stdin(action: ActionBase) -> bool:
 
 
 def exchange(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any], way: str = "auto") -> dict[str, Any]:
-    """Run a node program and return its answer, in its shape but for a look's (`named`). way: auto | stdin | module."""
+    """Run a node program and return its answer. way: auto | stdin | module.
+
+    The shape of the answer is checked, except that of a look, which `named` checks."""
     names = environment(action) if program != "container_check" else []
     if names:
         request = {**request, "environment": names}
@@ -290,7 +303,7 @@ def exchange(action: ActionBase, program: str, request: Mapping[str, Any], task_
 
 
 def carried(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any], way: str) -> dict[str, Any]:
-    """Give the answer of a program that went one way, or the other where nothing could run by the first."""
+    """Return the answer of a program that went one way, or the other way if nothing could run by the first."""
     if way == "module" or (way == "auto" and not takes_stdin(action)):
         return by_module(action, program, request, task_vars)
     try:
@@ -316,7 +329,7 @@ def by_stdin(action: ActionBase, program: str, request: Mapping[str, Any], task_
 
 
 def lost(program: str, result: Mapping[str, Any], python: str = "") -> str:
-    """Why a node program gave no answer. python: the interpreter that the inventory names."""
+    """Return why a node program gave no answer. python: the interpreter that the inventory names."""
     text = str(result.get("stdout") or "") + "\n" + str(result.get("stderr") or "")
     if NO_PYTHON in text:
         return f"no Python 3 on the node: {INSTALL}"
@@ -342,7 +355,7 @@ def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task
 
 
 def said_by_module(result: Mapping[str, Any], python: str) -> str:
-    """Give why the module gave no answer. Ansible's own words are about JSON where the interpreter did not start."""
+    """Return why the module gave no answer. If the interpreter did not start, Ansible's own words are about JSON."""
     said = str(result.get("msg") or result.get("module_stderr") or "no answer")
     if NO_JSON not in said:
         return said

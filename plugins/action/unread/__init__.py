@@ -29,7 +29,7 @@ SECONDS = 10  # for all hosts without a result; a lookup may ask a server that d
 
 
 def failed(results: outcomes.Results, hostvars: Mapping[str, Any]) -> outcomes.Results:
-    """Give the results, in which a host without one has failed if one of its variables cannot be read."""
+    """Return the results. A host without a result has failed if one of its variables cannot be read."""
     until = time.monotonic() + SECONDS
     found = dict(results)
     for host in sorted((host for host, result in results.items() if not result), key=names.natural):
@@ -42,33 +42,33 @@ def failed(results: outcomes.Results, hostvars: Mapping[str, Any]) -> outcomes.R
 
 
 def raw(hostvars: Mapping[str, Any], host: str) -> Mapping[str, Any]:
-    """Give the variables of a host as they are written, before any template in them is rendered."""
+    """Return the variables of a host as they are written, before any template in them is rendered."""
     read = getattr(hostvars, "raw_get", hostvars.__getitem__)
     found = read(host)
     return found if isinstance(found, Mapping) else {}
 
 
 def why(variables: Mapping[str, Any], written: Mapping[str, Any]) -> str:
-    """Give the variable that cannot be read, and Ansible's message; '' where all can be read."""
+    """Return the variable that cannot be read, and Ansible's message; '' if all can be read."""
     return next(filter(None, (unreadable(name, variables, written) for name in asked(written))), "")
 
 
 def asked(written: Mapping[str, Any]) -> Iterable[str]:
-    """Give the names of what roles and connections read, where the value isn't a constant."""
+    """Return the names of variables that roles and connections read and whose values are not constants."""
     from ansible_collections.gpufleet.nvidia.plugins.action import variables_check  # reads the specs of all roles, which few tables need
 
     return sorted(name for name in written if (name in variables_check.KNOWN or CONNECTION.fullmatch(name)) and not constant(written[name]))
 
 
 def constant(value: Any) -> bool:
-    """Tell whether a value is what it says: no template, and nothing to be decrypted."""
+    """Tell whether a value is constant: no template, and nothing to be decrypted."""
     if isinstance(value, str):
         return "{{" not in value and "{%" not in value
     return value is None or isinstance(value, bool | int | float)
 
 
 def unreadable(name: str, variables: Mapping[str, Any], written: Mapping[str, Any]) -> str:
-    """Give why one variable cannot be read, '' where it can."""
+    """Return why one variable cannot be read; '' if it can."""
     try:
         undefined = [text for text in leaves(variables[name]) if not constant(text) and text in leaves_written(written[name])]
     except AnsibleError as error:
@@ -80,7 +80,7 @@ def unreadable(name: str, variables: Mapping[str, Any], written: Mapping[str, An
 
 
 def leaves(value: Any) -> Iterator[str]:
-    """Give the texts of a value. Reading one decrypts it, or fails."""
+    """Yield the texts of a value. Reading a text decrypts it, or fails."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -91,7 +91,7 @@ def leaves(value: Any) -> Iterator[str]:
 
 
 def leaves_written(value: Any) -> set[str]:
-    """Give the texts of a value as they are written; what is encrypted is none of them."""
+    """Return the texts of a value as they are written. Encrypted texts are left out."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -100,7 +100,7 @@ def leaves_written(value: Any) -> set[str]:
 
 
 def missing(template: str, written: Mapping[str, Any]) -> str:
-    """Name what a template of the user's needs and the host doesn't have."""
+    """Name what a user's template needs and the host doesn't have."""
     try:
         needed = meta.find_undeclared_variables(Environment(autoescape=True).parse(template))
     except TemplateError as error:
