@@ -34,9 +34,9 @@ class Finder:
         if path[0] not in self.folders:
             self.folders[path[0]] = FileFinder(path[0], (SourceFileLoader, SOURCE_SUFFIXES))
         found = self.folders[path[0]].find_spec(name, target)
-        return found if found and found.loader else None  # without a loader: a directory that is no package
+        return found if found and found.loader else None  # without a loader: a directory that is not a package
 
 
-ANSIBLES = AnsibleCollectionConfig.collection_finder  # None where nobody asked for it, as in a unit test
+ANSIBLES = AnsibleCollectionConfig.collection_finder  # None if it was not installed, as in a unit test
 if ANSIBLES in sys.meta_path:
     sys.meta_path.insert(sys.meta_path.index(ANSIBLES), Finder())

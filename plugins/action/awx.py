@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.sentences import last_line
 
 SPEC = arguments.spec("awx")
-# Our option -> the one of all modules of awx.awx.
+# Option of this module -> option of all modules of awx.awx.
 ACCESS = {
     "host": "controller_host",
     "username": "controller_username",
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
             return self._written(items, objects.as_variables(wanted(args)), args["file"])
         require_collection(args["collection"])
         access = {parameter: args[option] for option, parameter in ACCESS.items() if args[option] is not None}
-        made: dict[str, bool] = {}  # what has a name, the project and its image for example, and whether any of that was changed
+        made: dict[str, bool] = {}  # a name, for example of the project and its image -> whether any object of that name was changed
         shown = []
         for item in items:
             changed = self._made(item, args["collection"], access, made, task_vars or {})

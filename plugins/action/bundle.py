@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
 
 SPEC = arguments.spec("bundle")
-SECONDS = 60  # within which a signature is judged
+SECONDS = 60  # limit for judging a signature
 BAD = ("BADSIG", "EXPSIG", "EXPKEYSIG", "REVKEYSIG", "ERRSIG")
 FAMILY = {manifest.APT: "debian", manifest.RPM: "fedora"}
 UNPACK: Mapping[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress}
@@ -75,7 +75,7 @@ class ActionModule(ActionBase):
             {name: manifest.File(hashlib.sha256(data).hexdigest(), len(data)) for name, data in sorted(content.items())},
         )
         text = manifest.text(described)
-        manifest.parsed(text)  # what is made is what is read
+        manifest.parsed(text)  # the text that is written can be read
         data = archives.packed({**content, manifest.NAME: text.encode()})
         changed = not holds(path, data)
         if changed and not self._task.check_mode:

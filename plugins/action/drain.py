@@ -49,7 +49,7 @@ class ActionModule(ActionBase):
         args = {**args, "reason": about.before(args["reason"]) if args["reason"] else ""}
         every = draining.of(self, variables, args, work, about.before(decision.why), by)
         standings, silent = draining.standings(every, args, needed or earlier.get("outcome") in ("drained", "pending"))
-        if state == "drained":  # not for each host of a fleet beforehand: kured locks one host at a time, and cordons it at once
+        if state == "drained":  # not in the check of a whole fleet: kured locks one host at a time, and cordons it at once
             standings, unread = draining.locks(every, standings)
             silent += unread
         run = Run(args, decision, {who: every[who] for who in standings}, bool(self._task.check_mode), standings, tuple(silent))
@@ -119,7 +119,7 @@ class Run:
             why = self.decision.why if self.decision.drain else "an earlier run of this rollout has drained it"
             return self._end("drained", why, changed=bool(taken), seconds=seconds)
         keep = self.args["on_timeout"] == "keep"
-        # What an earlier run holds it may hold since its change has failed.
+        # A host that an earlier run holds stays held: its change may have failed.
         stays = () if keep else self._given_back(taken)
         text = drain.timed_out(waiting, self.args["timeout"], keep, already, stays)
         return self._end("pending" if keep else "left_out", text, failed=True, changed=keep and bool(taken), seconds=seconds)
@@ -134,8 +134,8 @@ class Run:
             waiting = {who: text for who, one in asked.items() if (text := still(one, max(1, round(end - time.monotonic()))))}
             if not waiting or time.monotonic() >= end:
                 return waiting
-            # The pause between two questions, of which the last is at `end`: scontrol and the user's command tell a state when they are
-            # asked and announce no change of it, and to watch pods would serve one of the three that are asked here.
+            # The pause between two questions; the last question is at `end`. scontrol and the user's command report
+            # a state only when asked. Watching pods would serve only one of the three orchestrators.
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
 
     def _refused(self, text: str, taken: tuple[str, ...]) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class Run:
         end = time.monotonic() + min(SETTLES, self.args["timeout"])
         standings = dict(self.standings)
         while not self.check and any(s.state == "broken" for s in standings.values()) and time.monotonic() < end:
-            # As above: a node reports itself again some time after its agent was restarted, and nobody announces it here.
+            # As above: a node reports itself again some time after its agent was restarted, without an event here.
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
             standings = {who: one.standing() for who, one in self.every.items()}
         held = [who for who in mine if standings[who].state == "held"]

@@ -42,7 +42,7 @@ class ActionModule(ActionBase):
             found = delivered(report, outside.directory(args["directory"]), target, args["files"])
             fleet_table.show([where(found["files"], len(report["hosts"])), ""])
             return found
-        with tempfile.TemporaryDirectory(prefix="gpufleet-") as place:  # of this run alone: it has nothing but its way out
+        with tempfile.TemporaryDirectory(prefix="gpufleet-") as place:  # used by this run alone, to take the report elsewhere
             return {**delivered(report, Path(place), target, args["files"]), "files": []}
 
 
@@ -95,7 +95,7 @@ def where(files: Sequence[str], hosts: int) -> str:
     return f"The report of {outcomes.plural(hosts)} is {Path(page).absolute()}"
 
 
-LARGEST = 256 << 20  # bytes; the report of ten thousand hosts takes a tenth
+LARGEST = 256 << 20  # bytes; the report of ten thousand hosts has a tenth
 
 
 def text(path: Path) -> str:

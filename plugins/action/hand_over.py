@@ -90,8 +90,8 @@ class Step:
                 what = f"the GPU Operator's toolkit has not {'left' if to == hand_over.COLLECTION else 'come to'} the node {self.name}"
                 why = f"{still} after {self.args['timeout']} s"
                 raise PlanError(what, why=why, next="Look at that pod, or raise gpufleet_hand_over_timeout")
-            # The pause between two questions, of which the last is at `end`: the API announces a change to those who watch, and no
-            # module of kubernetes.core watches the pods of one node.
+            # The pause between two questions; the last question is at `end`. The API announces a change only to
+            # watchers, and no module of kubernetes.core watches the pods of one node.
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
 
     def shaped(self, node: hand_over.Node, *, changed: bool = False, needed: bool = False) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def nodes(results: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[
     for host, result in results.items():
         name, cluster = (str(known[host].get(variable) or "") for variable in (NODE, CLUSTER))
         if cluster:
-            members.cluster_name({}, members.OfInventory(cluster=cluster))  # which refuses what is no name of a file
+            members.cluster_name({}, members.OfInventory(cluster=cluster))  # refuses a name that cannot be the name of a file
         if name or cluster or (fleet.may_be_node(result) and node_names.NODE_NAME.fullmatch(host)):
             found.setdefault(cluster, {})[host] = node_names.require(host, name)
     return found or {"": {}}

@@ -17,7 +17,7 @@ OF_TREE = "A directory tree has no driver and no GPU; give facts instead"
 
 
 class ActionModule(ActionBase):
-    leaves_nothing = True  # not even the compiled form of what looks
+    leaves_nothing = True  # not even the compiled form of the programs that look
     _supports_check_mode = True
     _supports_async = False
 

@@ -17,7 +17,8 @@ from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files, live, objects, order, summary
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, PlanError
 
-# Of the one file with values of the user's own: they may come from a vault, and nothing in them says so where a whole file was encrypted.
+# The mode of the one file with the user's own values. They may come from a vault, and do not show it if
+# a whole file was encrypted.
 OWNERS = 0o600
 BY_ROLLOUT = "gpufleet.nvidia.rollout does both in this order, batch by batch, with gpufleet_kubernetes_apply"
 ALONE = "Until then the other clusters of this run get nothing either; --limit names their hosts alone"
@@ -34,9 +35,9 @@ class Seen:
     todo: files.Changes
     plan: live.Plan = live.Plan()
     api: cluster_api.Api | None = None
-    steps: tuple[str, ...] = ()  # in which order hosts and cluster are changed
-    stays: tuple[str, ...] = ()  # nodes that an earlier run has written, and of which this one knows nothing
-    of: clusters.OneCluster | None = None  # whose API it is
+    steps: tuple[str, ...] = ()  # the order in which hosts and cluster are changed
+    stays: tuple[str, ...] = ()  # nodes that an earlier run has written, and that this one knows nothing of
+    of: clusters.OneCluster | None = None  # the cluster of the API
 
 
 @dc.dataclass
@@ -63,7 +64,7 @@ class ActionModule(ActionBase):
         found = Found()
         asked, unknown = clusters.of_play(variables, args)
         clusters.require_own_access(asked)
-        # All is judged before anything is written: what one cluster refuses leaves the others as they are.
+        # Everything is judged before anything is written: if one cluster refuses, the others stay as they are.
         others = ALONE if len(asked) > 1 else ""
         seen = [self._seen(one, args, variables, others) for one in asked]
         for one in seen:
@@ -195,7 +196,7 @@ def write(place: Path, name: str, text: str | None) -> None:
     try:
         path.unlink(missing_ok=True)
         for folder in [path.parent, path.parent.parent][: len(Path(name).parts)]:
-            with contextlib.suppress(OSError):  # others' files are in it, or it is a link
+            with contextlib.suppress(OSError):  # it contains other files, or it is a link
                 folder.rmdir()
     except OSError as error:
         raise PlanError("this file cannot be removed", where=str(path), why=error.strerror or "", next="Remove it by hand") from None

@@ -20,8 +20,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import handed_on
 
 SPEC = arguments.spec("node")
-# Once for a run, before Ansible makes a process for each host's task, what is the same for all of them: the lists of what may leave a host,
-# the trees that they are searched as, and the programs that a plan may bring.
+# Build the parts that are the same for all hosts once for a run, before Ansible makes a process for each
+# host's task: the lists of what may leave a host, their search trees, and the programs that a plan may bring.
 node.questions(Policy())
 transport.probe_source("nvml")
 transport.resident_sources()

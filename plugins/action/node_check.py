@@ -47,7 +47,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail("image is empty: set it to an image that exists on the host and has a shell, sleep, rm and mknod")
         policy, way = arguments.policy(args), str(args["transport"])
         judge = None if args["image_environment"] is None else required(args["image_environment"])
-        # What a task before has planned does not say how the kubelet and the engine are set now.
+        # The plan of an earlier task does not show the current settings of the kubelet and the engine.
         earlier = None if policy.dra else handed_on.accepted(policy, args["node_result"] or {})
         proof, claims = (earlier, None) if earlier else self._looked(policy, task_vars or {}, way)
         cases = [{**case, "image": args["image"]} for case in proof.cases]

@@ -56,7 +56,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 class ActionModule(ActionBase):
-    leaves_nothing = True  # not even the compiled form of what looks
+    leaves_nothing = True  # not even the compiled form of the programs that look
     _supports_check_mode = True
     _supports_async = False
 

@@ -80,7 +80,9 @@ class Gate:
 
     @property
     def earlier(self) -> progress.Progress:
-        """The progress that has been reported before. This batch finds out that a batch is not known, so that is not in it."""
+        """The progress that was reported before.
+
+        It does not tell that the result of the batch before is unknown, since this batch finds that out."""
         return reached(self.plan, self.hostvars, self.number)
 
     def refused(self, found: progress.Progress) -> progress.Progress:
@@ -197,7 +199,9 @@ WAIT = 10  # seconds between two questions of one gate
 
 
 def asked(found: progress.Progress, wanted: settings.Settings) -> progress.Progress:
-    """Ask the gate's check, again and again for a while: an alert may need some time to clear."""
+    """Ask the check of the gate, again and again for a while: an alert may need some time to clear.
+
+    Return the progress, ended if the check still fails."""
     why = ""
     for attempt in range(wanted.gate_retries + 1 if wanted.gate_check else 0):
         if attempt:
@@ -278,7 +282,7 @@ def step_of(hosts: Sequence[str], hostvars: Mapping[str, Any], points: Sequence[
     seen: dict[str, Mapping[str, Any]] = {}
     for host in hosts:
         step = hostvars[host].get(registered.ROLLOUT_STEP) or {}
-        if step.get("point") == points[0]:  # mostly of the first: Ansible takes half a millisecond and more for each value of a host
+        if step.get("point") == points[0]:  # usually the first host's: Ansible takes half a millisecond or more for each value of a host
             return progress.of(step["progress"])
         seen.setdefault(str(step.get("point") or ""), step)
     return next((progress.of(seen[point]["progress"]) for point in points if point in seen), None)
@@ -300,7 +304,7 @@ def converged(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {**result, **failure} if failure.get("unreachable") else result
 
 
-# ansible-core says this of a task that ran into its time limit; up to 2.17 nothing else tells it, later ones have `timedout`.
+# ansible-core's message for a task that ran into its time limit. Up to 2.17 it is the only sign; later releases have `timedout`.
 TIME_LIMIT = "failed to execute in the expected time frame"
 
 
@@ -313,7 +317,7 @@ def failed(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {**failure, "unreachable": True} if late else failure
 
 
-# A host that could not be taken out of service was not changed: no failure of the rollout's.
+# A host that could not be taken out of service was not changed. That is not a failure of the rollout.
 WAITING = {"left_out": "left out", "pending": "pending"}
 
 

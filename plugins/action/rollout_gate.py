@@ -25,7 +25,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
     _requires_connection = False
-    # Once per batch, whatever the task says: its answer is about the play, not about a host.
+    # Once per batch, regardless of the task's settings: its answer is about the play, not about a host.
     BYPASS_HOST_LOOP = True
 
     @base.shown

@@ -141,7 +141,7 @@ def applied(variables: Mapping[str, Any]) -> bool:
 def interrupted(variables: Mapping[str, Any], tasks: Mapping[str, Any]) -> bool:
     """Tell whether a user's file of tasks takes the host out of service, for example by a reboot.
 
-    Such a host is drained even if its own change needs no drain."""
+    That counts even if the host has no work that must be drained."""
     said = variables.get("gpufleet_drain_driver_changes")
     return bool(tasks.get("change")) and (said is None or boolean(said, strict=False))
 

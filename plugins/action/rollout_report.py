@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 SPEC = arguments.spec("rollout_report")
 
 
-# What a look says of the host itself, whatever becomes of it in the rollout.
+# The parts of a look about the host itself, regardless of what becomes of it in the rollout.
 ABOUT = ("row", "decision", "versions", "freshness", "drift", "pending")
 
 
@@ -52,7 +52,7 @@ class ActionModule(ActionBase):
         counts = {key: value for key, value in totals.items() if isinstance(value, int)}
         heard = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
         writer.write(heard, events.END, {"status": status, "totals": counts, "why": why or wrong})
-        # At last, when all has been reported: where the disk is full, for example, this ends with a warning.
+        # Last, after everything was reported: if the disk is full, for example, this ends with a warning.
         begun = [host for host, r in results.items() if r.get("standing") not in ("pending", "left out")]
         warnings = [] if check else rollout_batch.noted(lambda: claims.give_up(begun))
         shaped = {**shaped, "warnings": [*writer.result.get("warnings", ()), *warnings]}

@@ -35,7 +35,8 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        rollout = "max_failed" in self._task.args  # which its playbook always gives; plan gives what it needs of a rollout's settings
+        # The rollout's playbook always gives this option. The playbook plan gives only the settings that it needs.
+        rollout = "max_failed" in self._task.args
         self._task.args = settings.given_of(self._task.args)
         require_switch("pause", self._task.args.get("pause", False))
         args = arguments.of_task(self, SPEC)
@@ -84,7 +85,7 @@ def files(tasks: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-# Read by Ansible when they are come to: from where, depends on what is set by then.
+# Ansible reads these only when it reaches them. Which file it reads may depend on variables at that time.
 LATER = ("import_tasks", "include_tasks", "import_role", "include_role", "meta", "include")
 
 
@@ -118,7 +119,7 @@ def require_list(loader: Any, parent: Any, tasks: Any) -> None:
             Task.load(dict(task), block=parent, loader=loader)
 
 
-LARGEST = 256 << 20  # bytes; ten thousand hosts of which each changes otherwise take less
+LARGEST = 256 << 20  # bytes; ten thousand hosts, each with other changes, take less
 
 
 def read_plan(name: str) -> Mapping[str, Any]:

@@ -37,8 +37,8 @@ def options_of_roles() -> dict[str, dict[str, Any]]:
 
 
 KNOWN = options_of_roles()
-# Options whose values can be judged by their spec alone. Others are not even read here: the value may be a look-up that costs time.
-# Settings of the run are judged once, below, where an empty text is none.
+# Options whose values can be judged by their spec alone. Others are not even read here: the value may be a
+# look-up that costs time. Settings of the run are judged once, below, and an empty text counts as not set there.
 JUDGED = {
     name: spec for name, spec in KNOWN.items() if name not in names.RUN and ("choices" in spec or spec["type"] not in ("str", "path"))
 }
@@ -53,7 +53,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
     _requires_connection = False
-    # Once, whatever the task says: it looks at the variables of all hosts of the play.
+    # Once, regardless of the task's settings: it looks at the variables of all hosts of the play.
     BYPASS_HOST_LOOP = True
 
     @base.shown
@@ -66,7 +66,7 @@ class ActionModule(ActionBase):
         play = self._task.get_variable_manager().get_vars(play=self._task.get_play())
         of_run = self._without_host(play)
         found = names.problems({host: own_variables(hostvars[host]) for host in hosts}, of_run, KNOWN, args["own"])
-        # An empty text is a question of AWX's surveys that nobody answered.
+        # An empty text is an unanswered question of one of AWX's surveys.
         found += wrong_values({name: value for name, value in of_run.items() if value not in ("", None)}, JUDGED_RUN) + wrong_ticket(of_run)
         found += unusable(of_run.get("gpufleet_report_dir")) + wrong_number("gpufleet_max_lost", of_run.get("gpufleet_max_lost"))
         read = {host: [] if ARCHIVE in args["written"] else wrong_archive(hostvars[host]) for host in hosts}
@@ -113,7 +113,8 @@ def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {name: variables[name] if name in names.RUN else None for name in variables if str(name).startswith(names.PREFIX)}
 
 
-# What `gpufleet.nvidia.drain` judges before it asks about a host: wrong there, each host would be left out, and none would fail.
+# The options that `gpufleet.nvidia.drain` judges before it asks about a host. With a wrong one, each host
+# would be left out, and none would fail.
 DRAIN = {name: f"gpufleet_drain_{name}" for name in ("by", "commands", "interval", "method", "timeout")} | {
     "rollout": "gpufleet_rollout_id"
 }
@@ -136,7 +137,7 @@ def wrong_cluster(variables: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with a host's settings of its cluster and its node."""
     try:
         given = {name: variables[name] for name in settings.RULES if name in variables}
-    except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
+    except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
         return []
     return settings.problems(given)
 
@@ -150,10 +151,10 @@ def wrong_sharing(variables: Mapping[str, Any]) -> list[str]:
     Otherwise it would be found host by host, after others were changed."""
     try:
         given = {field: variables.get(name) for field, name in SHARING.items()}
-    except AnsibleError:  # said where it is read
+    except AnsibleError:  # reported when it is read
         return []
     try:
-        if isinstance(given["given"], Mapping):  # what is none is said by its type
+        if isinstance(given["given"], Mapping):  # another type is reported by the check of types
             given_values.require_plain(SHARING["given"], given["given"])
             sharing.check(given["given"], str(given["root"] or "/"), str(given["driver_root"] or "/"))
     except PlanError as error:
@@ -168,7 +169,7 @@ def wrong_archive(variables: Mapping[str, Any]) -> list[str]:
     """Return why the archive of a host's packages cannot be read. With state absent, no archive is needed."""
     try:
         file, state = (variables.get(name) for name in (ARCHIVE, "gpufleet_state"))
-    except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
+    except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
         return []
     try:
         if file and state != "absent":
@@ -184,7 +185,7 @@ def wrong_versions(variables: Mapping[str, Any]) -> list[str]:
     for name in VERSIONS:
         try:
             value = variables.get(name)
-        except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
+        except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
             continue
         found += map(str, given_values.find_versions_as_numbers(name, value))
     return found
@@ -194,7 +195,7 @@ def wrong_drain(variables: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with the settings of the drain as a whole. Each of them may be valid by its type."""
     try:
         given = {option: variables[name] for option, name in DRAIN.items() if name in variables}
-    except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
+    except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
         return []
     given = {option: value for option, value in given.items() if value not in ("", None)}
     if not given:
@@ -219,7 +220,7 @@ def wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGE
         except AnsibleError as error:
             wrong.append(f"{name} cannot be read: {str(error).splitlines()[0]}")
             continue
-        if isinstance(value, str) and "{{" in value:  # what ansible-core before 2.19 gives for a template with something undefined
+        if isinstance(value, str) and "{{" in value:  # ansible-core before 2.19 returns such a text for a template with something undefined
             wrong.append(f"{name} cannot be read: something in {value} is undefined")
             continue
         given[name] = value

@@ -78,7 +78,7 @@ def image_select(given: Any, catalogue: Any, gpus: str = "all", nothing_fits: st
         raise AnsibleFilterError("image_select: gpus is all or each, nothing_fits is fail or report")
     try:
         found = choice(given, catalogue, gpus)
-    except UndefinedError:  # an undefined variable in what the filter was given, which it names
+    except UndefinedError:  # its message names the undefined variable in the filter's input
         raise
     except PlanError as error:
         raise refused(str(error)) from None
@@ -91,7 +91,7 @@ def image_select(given: Any, catalogue: Any, gpus: str = "all", nothing_fits: st
 
 def choice(given: Any, catalogue: Any, gpus: str) -> dict[str, Any]:
     """Return what the module of the same name returns. Raise PlanError for invalid facts or catalogues."""
-    # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses. `str` of an undefined one names it.
+    # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses. `str` of an undefined value names it.
     plain, named = json.loads(json.dumps([given, catalogue], default=str))
     host = facts.parsed(plain, catalogues.targets())
     return choose.result(catalogues.images(named), host, gpus, catalogues.targets())  # type: ignore[arg-type]

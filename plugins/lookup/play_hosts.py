@@ -76,7 +76,7 @@ class LookupModule(LookupBase):
             return ""
         groups = {str(name): [str(host) for host in hosts] for name, hosts in (variables.get("groups") or {}).items()}
         matching = self._matching(pattern, groups)
-        if not own:  # a playbook of the user's does other things as well, for which the limit may be meant
+        if not own:  # a user's playbook does other things as well, and the limit may be meant for those
             return names.unknown_hosts(pattern, matching, groups)
         return names.no_hosts(pattern, matching, [str(host) for host in variables.get("ansible_play_hosts_all") or ()], groups)
 

@@ -73,7 +73,7 @@ def require_file(file: str) -> None:
     Judging its content takes time, and happens when the content is needed."""
     path = Path(file).expanduser()
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for who writes into it
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
             raise manifest.refused(file, "it is no regular file", STEP)
         path.open("rb").close()
     except OSError as error:
@@ -209,7 +209,7 @@ def _part_of_deb(data: bytes) -> bytes:
     while data[:8] == b"!<arch>\n" and at + 60 <= len(data):
         header = data[at : at + 60]
         size, at = int(header[48:58]), at + 60
-        if size < 0:  # it would lead back, again and again
+        if size < 0:  # a negative size would lead back, again and again
             return b""
         if header.startswith(b"data.tar"):
             return data[at : at + size]

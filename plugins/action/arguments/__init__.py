@@ -29,12 +29,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables
 
 MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
 FRAGMENTS = "ansible_collections.gpufleet.nvidia.plugins.doc_fragments."
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, where PyYAML has it: a tenth of the time
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's if PyYAML has it: it takes a tenth of the time
 TEST_HOSTS = "GPUFLEET_TEST_HOSTS"
 SPEC_KEYS = ("type", "elements", "choices", "default", "required", "aliases")
 
 ROLES = "gpufleet.nvidia."
-NAMED_OTHERWISE = frozenset({"image", "timeout", "url"})  # options whose variables are not the option with the prefix
+NAMED_OTHERWISE = frozenset({"image", "timeout", "url"})  # options whose variable is not the prefix and the option's name
 SECRETS = frozenset({"password", "token"})  # ansible-test takes no `no_log` in a DOCUMENTATION
 
 
@@ -116,7 +116,8 @@ def as_variable(action: ActionBase, error: PlanError, names: Mapping[str, Any]) 
     role, first = getattr(action._task, "_role", None), re.split(r"[ .\[]", error.what, maxsplit=1)[0]
     if role is None or not str(role.get_name()).startswith(ROLES):
         return error
-    # A word alone is a name at the beginning only; elsewhere `state` and `packages` are words of the language. In quotes is what was given.
+    # A single word is a name only at the beginning. Elsewhere, `state` and `packages` are words of the
+    # language. Quoted text is what the user gave.
     named = [name for name in names if name not in NAMED_OTHERWISE and "_" in name]
     found = re.compile(rf"(?<![\w./'])({'|'.join(sorted(named, key=len, reverse=True))})(?!\w)") if named else None
     what, why, step = (found.sub(rf"{PREFIX}\1", text) if found else text for text in (error.what, error.why, error.next))
@@ -169,7 +170,7 @@ def with_choice(sentence: str, given: Mapping[str, Any]) -> str:
     """Return the validator's sentence about a value outside the choices, with the choice that the user may have meant."""
     name = next((n for n in given if sentence.startswith(f"value of {n} must be one ")), "")
     words = given[name].split(",") if name and isinstance(given[name], str) else []
-    if any(word != word.strip() for word in words):  # Ansible takes the blank for a part of the value
+    if any(word != word.strip() for word in words):  # Ansible takes the blank as part of the value
         return f"{sentence}. Write a list: {name}: [{', '.join(word.strip() for word in words)}]"
     return sentence + (options.instead(name.removeprefix(PREFIX), given[name]) if name else "")
 

@@ -33,10 +33,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 SCHEMA = 1
 PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine again after 5
-# A normal host needs one look; an import, a socket, a probe or the loader's cache may cost one more each. What ends a plan that would ask
-# forever is that it asks nothing new; this bound is for a host that goes on answering with something new to ask for.
+# A normal host needs one look. An import, a socket, a probe or the loader's cache may cost one more
+# each. A plan that would ask forever ends when it asks nothing new. This bound is for a host whose
+# answers always lead to new questions.
 LOOKS = 100
-# What the controller answers itself.
+# The questions that the controller answers itself.
 OF_CONTROLLER: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "fetch": lambda question: online.fetch(question["url"]),
     "archive": lambda question: archives.answer(question["file"]),
@@ -48,7 +49,7 @@ MISSING = object()
 
 
 class Once(Mapping[str, Any]):
-    """The variables of a host, each of which is read once.
+    """A mapping with the variables of a host, which reads each of them once.
 
     Ansible merges all variables of a host for each `hostvars[host]`, and templates a value each time
     that it is read. This takes some milliseconds per look, and was the largest cost of a rollout on the
@@ -243,7 +244,8 @@ def converge(
     return whole if Display().verbosity else without_bulk(whole)
 
 
-# What a failed host's plan consists of. Ansible prints the whole result of a task that fails, in which the message would be hard to find.
+# The parts of a failed host's plan. Ansible prints the whole result of a task that fails, and the
+# message would be hard to find in it.
 BULK = ("decision", "differences", "known_bad", "planned", "proof")
 
 
@@ -312,7 +314,7 @@ def left_out(wanted: Policy, seen: Observation, planner: Planner, plan: Plan) ->
     The host remembers them."""
     if wanted.restart != "never" or wanted.root != "/":
         return list(plan.pending)
-    for restart in ("auto", "force"):  # what would be refused with the first, for the sake of work that it ends, is due all the same
+    for restart in ("auto", "force"):  # "auto" may refuse a restart because it ends work, and the restart is due all the same
         with contextlib.suppress(NeedMore, PlanError):
             return list(dict.fromkeys([*plan.pending, *planner(dc.replace(wanted, restart=restart), seen).plan.interrupts("auto")]))
     return list(plan.pending)

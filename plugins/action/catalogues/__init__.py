@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.re
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 LARGEST = 4 << 20  # bytes of a file
-# What a file is meant to be -> what to do where it is none.
+# Kind of a file -> the next step if the file is not of that kind.
 CATALOGUE, DESCRIPTION = "catalogue", "description of an image"
 STEPS = {
     CATALOGUE: "Name a file of this controller, or give the catalogue itself",
@@ -83,7 +83,7 @@ def text(name: str, kind: str) -> str:
                 why = f"it is no file, or one of more than {LARGEST >> 20} MiB"
                 raise PlanError(f"this is no {kind}", where=name, why=why, next=STEPS[kind])
             return opened.read().decode("utf-8")
-    except (OSError, ValueError) as error:  # ValueError: bytes that are no text, or a zero in the name
+    except (OSError, ValueError) as error:  # ValueError: bytes that are not text, or a zero byte in the name
         why = getattr(error, "strerror", "") or "it is no UTF-8 text"
         raise PlanError(f"this {kind} cannot be read", where=name, why=why, next=STEPS[kind]) from None
 

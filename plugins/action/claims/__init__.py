@@ -45,7 +45,7 @@ class Process:
 def process(number: int) -> Process | None:
     """Return the process with a number; None if there is none."""
     stat, machine = Path(f"/proc/{number}/stat"), os.uname().nodename
-    if not Path("/proc/self/stat").exists():  # a controller that is no Linux
+    if not Path("/proc/self/stat").exists():  # a controller without Linux
         shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(number)], capture_output=True, text=True, check=False)
         return Process(number, shown.stdout.strip(), machine) if shown.stdout.strip() else None
     try:
@@ -236,7 +236,7 @@ def _write(path: Path, claim: Mapping[str, Any], owner: Process) -> None:
     with whole.open("w", encoding="utf-8") as opened:
         opened.write(json.dumps({**claim, "schema": SCHEMA, "process": dc.asdict(owner)}))
         opened.flush()
-        os.fsync(opened.fileno())  # else a power loss may leave the new name with nothing in it
+        os.fsync(opened.fileno())  # otherwise a power loss may leave an empty file under the new name
     whole.replace(path)
 
 

@@ -34,8 +34,8 @@ class Api:
         found, there = self._config_map(namespace, config_map)
         nodes = self._get("list the nodes", {"kind": "Node"})
         if not nodes:
-            # k8s_info takes an answer 400, or a list without items, for no nodes (plugins/module_utils/k8s/service.py, `find`), and what no
-            # node needs is removed.
+            # k8s_info takes an answer 400, or a list without items, for an empty cluster
+            # (plugins/module_utils/k8s/service.py, `find`). What no node needs would be removed.
             step = f"Check {drain_kubernetes.ACCESS}, and the API"
             raise PlanError("cannot list the nodes", why="the cluster that answers has none", next=step)
         classes = self._get("list the RuntimeClasses", {"kind": "RuntimeClass", "api_version": "node.k8s.io/v1"})
@@ -157,7 +157,7 @@ class Api:
         if result.get("api_found") is False or "resources" not in result:  # the module does not fail then, and lists nothing
             step = f"Check {drain_kubernetes.ACCESS}, and the API"
             raise PlanError(f"cannot {doing}", why=drain_kubernetes.message(result), next=step)
-        # Plain values: up to ansible-core 2.18 a text of a module's answer is of a class that YAML has no words for.
+        # Plain values: up to ansible-core 2.18, a text of a module's answer is of a class that YAML cannot write.
         return drain_kubernetes.objects(json.loads(json.dumps(result["resources"] or [])), doing)
 
     def _call(self, module: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
@@ -168,5 +168,5 @@ class Api:
                 raise
             step = "Run `ansible-galaxy collection install kubernetes.core`, or leave gpufleet_kubernetes_apply out and apply the files"
             raise PlanError("the collection kubernetes.core is not installed", next=step) from None
-        event = getattr(result.get("exception"), "event", None)  # since ansible-core 2.19 an exception that ended a module is a value
+        event = getattr(result.get("exception"), "event", None)  # since ansible-core 2.19, an exception that ended a module is a value
         return drain_kubernetes.with_message({**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))})

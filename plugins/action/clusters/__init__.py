@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 SPEC = arguments.spec("kubernetes_objects")
 PREFIX = "gpufleet_kubernetes_"
-# Options that each cluster may have of its own, by variables of its hosts; what a task is given counts for the others.
+# Options that each cluster may set by variables of its hosts. For other clusters, the task's options count.
 OF_CLUSTER = (
     *("state", "dir", "apply", "kubeconfig", "context"),
     *("profile", "namespace", "config_map", "taints", "values", "operator_environment"),
@@ -117,7 +117,7 @@ def options_of(
     """Return the options of one cluster. Raise PlanError if its hosts differ in one of them.
 
     The hosts share the cluster, so the option of one host would change the nodes of the others."""
-    # Of a host that is out of the cluster anyway nobody expects a word.
+    # A host that is out of the cluster anyway need not set an option.
     asked = [one.host for one in hosts if not (isinstance(one, members.LeftOut) and one.gone)] or [one.host for one in hosts]
     found = {}
     for option in OF_CLUSTER:

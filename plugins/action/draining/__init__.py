@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.se
 CALL = 60  # seconds that one call which changes something may take
 CONFLICTS = 5
 LIST_PODS = "list the node's pods"
-HUNG = (124, 137)  # what timeout(1) ends with
+HUNG = (124, 137)  # exit statuses of timeout(1)
 
 
 class Refused(Exception):
@@ -51,7 +51,7 @@ class Calls:
 
     action: ActionBase
     variables: Mapping[str, Any]
-    delegate: str = "gpufleet_drain_delegate"  # the variable that says where the task runs
+    delegate: str = "gpufleet_drain_delegate"  # the variable that names the machine where the task runs
 
     def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False, seconds: float = online.CALL) -> dict[str, Any]:
         """Run a module on that machine.
@@ -63,7 +63,7 @@ class Calls:
             with online.interrupted(seconds, name, drain.OutOfReach):
                 return dict(self.action._execute_module(module_name=name, module_args=dict(arguments), task_vars=dict(self.variables)))
         except AnsibleConnectionFailure as error:
-            # Not "unreachable", which a play may ignore: the change would go on, on a host that nobody has drained.
+            # Not "unreachable", which a play may ignore: the change would go on, on a host that was not drained.
             step = f"See {self.delegate} for where the task runs"
             raise drain.OutOfReach("the machine where the task runs cannot be reached", why=last_line(str(error)), next=step) from None
         finally:
@@ -73,7 +73,7 @@ class Calls:
         """Run a program on that machine, without a shell and with a time limit: (exit status, output, errors)."""
         assigned = ["env", *(f"{key}={value}" for key, value in environment.items())] if environment else []
         words = ["timeout", "-k", "10", str(seconds), *assigned, *map(str, argv)]
-        # Not expanded: a word may hold what a host says of itself, and a variable of this machine's may be a secret.
+        # Not expanded: a word may contain a host's own text, and a variable of this machine may be a secret.
         given = {"argv": words, "expand_argument_vars": False}
         result = self.module("ansible.builtin.command", given, seconds=seconds + online.CALL)
         if "rc" not in result:
@@ -105,7 +105,7 @@ def of(
     def nodes() -> tuple[str, ...]:
         return node_names.possible(names("kubernetes_node", known), host, args["kubernetes_node"])
 
-    # The cluster knows the boot of each node. A host that does not tell its own could call itself as any node.
+    # The cluster knows the boot of each node. A host that does not report its boot could claim any node's name.
     known = work if work.boot_id else dc.replace(work, hostname="")
 
     makers: Mapping[str, Callable[[], Orchestrator]] = {
@@ -265,7 +265,7 @@ class Slurm:
         This rollout's mark on another's drain would make that drain this rollout's to end."""
         node = self.node()
         standing = drain_slurm.standing(node, self.args["rollout"])
-        # One that is down may be held as well, and gets the reason.
+        # A node that is down may be held as well, and gets the reason.
         stands = standing.state == wanted or (
             wanted == "held" and standing.state == "broken" and drain_slurm.is_held(node, self.args["rollout"])
         )
@@ -335,7 +335,7 @@ class Kubernetes:
             raise Refused(standing.text or f"somebody has put the node {standing.node} back into service meanwhile")
         if standing.state == "broken":
             return standing.text
-        if self.args["method"] == "evict" and drain_kubernetes.held_by(node) == "taint":  # by a run with other settings
+        if self.args["method"] == "evict" and drain_kubernetes.held_by(node) == "taint":  # held by a run with other settings
             step = "set gpufleet_drain_method to wait"
             raise Refused(f"the node {standing.node} is held by a taint, and {drain.EVICTION_CORDONS}; {step}")
         refused = self._evict(standing.node) if self.args["method"] == "evict" else ""
@@ -407,5 +407,5 @@ class Kubernetes:
                 raise
             step = "Run `ansible-galaxy collection install kubernetes.core`, or name others by gpufleet_drain_by"
             raise PlanError("the collection kubernetes.core is not installed", next=step) from None
-        event = getattr(result.get("exception"), "event", None)  # since ansible-core 2.19 an exception that ended a module is a value
+        event = getattr(result.get("exception"), "event", None)  # since ansible-core 2.19, an exception that ended a module is a value
         return drain_kubernetes.with_message({**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))})

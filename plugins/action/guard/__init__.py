@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 COLLECTION = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..")) + os.sep
 BUG = "this is a bug in the collection, please report it with the output of -vvv"
-# What ansible-core before 2.19 appends to the message of its own errors: the place in the user's file, in several lines.
+# The text that ansible-core before 2.19 appends to its own errors: the place in the user's file, in several lines.
 CONTEXT = "\n\nThe error appears"
 Run = Callable[..., dict[str, Any]]
 
@@ -55,7 +55,7 @@ def failure(error: Exception) -> dict[str, Any]:
     try:
         told = _expected(error)
         return unexpected(error) if told is None else escape.result(told)
-    except Exception as second:  # its message is as untold as that of the first
+    except Exception as second:  # its message is left out, as that of the first
         return unexpected(second)
 
 

@@ -25,11 +25,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 LONGEST = 1 << 16
 LARGEST = 1 << 28  # bytes of a package
-SECONDS = 20  # that one text may take, and each part of a package
+SECONDS = 20  # limit for one text, and for each part of a package
 WHOLE = 600  # seconds that one package may take
 PART = 1 << 16
 SLOW, SLOWEST = 60, 4096  # seconds, and the bytes a second that a server has to give on average after them
-CALL = 600  # seconds that one module may take which asks an API
+CALL = 600  # seconds that one module that asks an API may take
 Found = TypeVar("Found")
 
 
@@ -44,7 +44,7 @@ def fetch(url: str) -> dict[str, Any]:
     kept = _kept(url)
     with contextlib.suppress(OSError):
         return {"content": kept.read_text(encoding="utf-8")}
-    from ansible.module_utils.urls import open_url  # takes a tenth of what an action's start takes, and few runs fetch
+    from ansible.module_utils.urls import open_url  # this import takes a tenth of an action's start, and few runs fetch
 
     def whole() -> str:
         with open_url(url, timeout=SECONDS, http_agent="gpufleet.nvidia") as answer:
@@ -111,7 +111,7 @@ def within(seconds: float, ask: Callable[[], Found]) -> Found:
     def asking() -> None:
         try:
             answers.put((ask(), None))
-        except Exception as error:  # carried over to who waits
+        except Exception as error:  # raised again in the thread that waits
             answers.put((None, error))
 
     threading.Thread(target=asking, daemon=True).start()

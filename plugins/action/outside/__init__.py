@@ -27,11 +27,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import sentences, values
 
-# For everyone who may enter the directory: the page is made to be shown, a web server is another user, and no hidden value is in it.
+# Readable for everyone who may enter the directory: the page is made to be shown, a web server is another
+# user, and the page contains no hidden value.
 MODE = 0o644
 DIRECTORY, PUBLISH = "gpufleet_report_dir", "gpufleet_report_publish"
 KINDS = {".html": "text/html; charset=utf-8", ".json": "application/json"}
-ADDRESS_SECONDS = 60  # for an answer, after what is sent
+ADDRESS_SECONDS = 60  # for an answer, after the data was sent
 SLOWEST = 1 << 16  # bytes a second that an address takes
 
 
@@ -47,9 +48,9 @@ def directory(name: str, setting: str = DIRECTORY) -> Path:
 
 
 def judged(name: str, setting: str = DIRECTORY) -> Path:
-    """Return a directory that can be used.
+    """Return a directory that can be used; it may be missing.
 
-    Raise PlanError if it is no directory, or if its path has a link that another user has made."""
+    Raise PlanError for a path with something else than directories in it, or with a link that another user has made."""
     place = Path(name).expanduser().absolute()
     for part in (*reversed(place.parents), place):
         with contextlib.suppress(FileNotFoundError):
@@ -118,7 +119,7 @@ def put(address: str, file: Path) -> str:
     target = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{file.name}"))
     headers = {"Content-Type": KINDS.get(file.suffix, "application/octet-stream")}
     try:
-        # Not through a link, other than one of this user's own, which nobody else can make.
+        # Follow only a link of this user's own: other users cannot make one.
         handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | (0 if file.is_symlink() and not foreign(file) else os.O_NOFOLLOW))
         with os.fdopen(handle, "rb") as stream:
             data = stream.read()
@@ -142,7 +143,7 @@ def send(address: str, data: bytes | None, headers: Mapping[str, str], method: s
     except HTTPError as error:
         redirect = ", a redirect, which is not followed: set the address that it leads to" if 300 <= error.code < 400 else ""
         return f"{shown(address)}: HTTP Error {error.code}: {' '.join(str(error.reason).split())[:200]}{redirect}"
-    except InvalidURL:  # its text quotes what stands behind the host, a signature too
+    except InvalidURL:  # its text quotes the part after the host, including a signature
         return f"{shown(address)}: the address cannot be asked, since it has a space or a port that is no number"
     except Exception as error:  # every library below has exceptions of its own
         return f"{shown(address)}: {' '.join(str(error).split())[:200] or type(error).__name__}"
@@ -156,7 +157,7 @@ def emit(sink: Sequence[str], line: str) -> str:
         return run(sink, line + "\n")
     try:
         place = judged(str(Path(sink[1]).expanduser().absolute().parent)) / Path(sink[1]).name
-        # A pipe that nobody reads would let the rollout wait for its reader.
+        # A pipe without a reader would let the rollout wait for one.
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, MODE)
         with os.fdopen(handle, "a", encoding="utf-8") as stream:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -184,6 +185,6 @@ def shown(address: str) -> str:
     """Return an address without the parts that open it: a name and a password, or a signature."""
     try:
         parts = urlsplit(address)
-    except ValueError:  # brackets that are no IPv6 address
+    except ValueError:  # brackets without an IPv6 address in them
         return f"{address.partition('://')[0]}://..."
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))

@@ -30,11 +30,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.distribution import Odd, Reference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
-SECONDS = 30  # that one answer may take
+SECONDS = 30  # limit for one answer
 PAGES = 20  # of tags
 MOST_TAGS = 100_000
 LARGEST = 8 << 20  # bytes of a document
-PART = 1 << 16  # of it that one reading takes
+PART = 1 << 16  # bytes of a document that are read at once
 Found = TypeVar("Found")
 AUTH_FILES = ("containers/auth.json", ".config/containers/auth.json", ".docker/config.json")
 WORDS = {
@@ -203,7 +203,7 @@ class Client:
         """Return one answer, and its Link header. For an error, only the status is shown: its words are another party's."""
         request = urllib.request.Request(address, headers={"Accept": distribution.ACCEPT, "User-Agent": "gpufleet.nvidia"})
         if allowed:
-            request.add_unredirected_header("Authorization", allowed)  # where it is sent on to gets none of it
+            request.add_unredirected_header("Authorization", allowed)  # not sent to the target of a redirect
         try:
             return online.within(SECONDS, lambda: self._whole(request))
         except (urllib.error.HTTPError, Odd):
@@ -217,7 +217,7 @@ class Client:
             return self._body(answer), str(answer.headers.get("Link") or "")
 
     def _body(self, answer: Any) -> bytes:
-        """Read a body. Give up on an endless body before the caller's time is over."""
+        """Read a body. Give up on one that is too large, or that takes too long."""
         end = time.monotonic() + SECONDS
         parts, size = [], 0
         while part := answer.read1(PART):
@@ -262,7 +262,7 @@ def _auths(named: str) -> tuple[Any, str]:
     """Return the first file of credentials that exists, and its path. Raise PlanError if a named file cannot be read."""
     try:
         paths = [Path(named).expanduser()] if named else _usual()
-    except RuntimeError as error:  # of a user who is not there
+    except RuntimeError as error:  # the home directory of an unknown user
         step = "Name one that podman login has written"
         raise PlanError("there is no such file of credentials", where=named, why=str(error), next=step) from None
     for path in paths:

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results as differences_
 
-EARLIER_SHOWN = 4  # parts that a message names of what was done before the one that failed; `actions` has all
+EARLIER_SHOWN = 4  # parts before the failed one that a message names; `actions` has all
 
 
 @dc.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Outcome:
 
     plan: Plan
     facts: Mapping[str, Any] = dc.field(default_factory=dict)
-    rolled_back: Plan = Plan()  # carried out by itself where the plan was rolled back
+    rolled_back: Plan = Plan()  # carried out by itself if the plan was rolled back
 
 
 class Converging(Protocol):
@@ -98,7 +98,7 @@ def applied(task: Converging, seen: Observation, outcome: Outcome, send: Send) -
 
 
 def unpredicted(task: Converging, seen: Observation, outcome: Outcome, planned: bound.Planned) -> dict[str, Any]:
-    """Refuse what is planned after the first stage if it is no part of what was planned before; {} otherwise."""
+    """Refuse what is planned after the first stage unless it is part of what was planned before; {} otherwise."""
     return task.approval.unpredicted(task.planned(seen, outcome.plan), planned, task.host) if task.approval.binds else {}
 
 

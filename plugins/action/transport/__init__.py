@@ -32,8 +32,8 @@ T = TypeVar("T")
 MODULE = "gpufleet.nvidia.host_program"
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils._node"
 SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils", "_node")
-# What each program is made of: the part that is run, what that imports, and what that imports. In the order in which they compress best
-# (`zlib` sees 32 kB at a time), which saves a kilobyte and a half of a look.
+# The parts of each program: the part that is run, and everything that it imports, directly or not. They are
+# in the order in which they compress best (`zlib` sees 32 kB at a time), which saves 1.5 kB of a look.
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     name: tuple(parts.split())
     for name, parts in {
@@ -60,13 +60,14 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
         ),
     }.items()
 }
-# What programs that stay on a host have in common: their one import of this collection, for which its text stands there.
+# The common part of programs that stay on a host. It is their one import of this collection, and its text replaces the import.
 CARRIED = "programs"
 IMPORTED = re.compile(rf"(?m)^from {re.escape(PACKAGE)}\.resident\.{CARRIED} import (?:\([^)]*\)|.*)$")
-# The part of a program that is run, where it has another name than the program.
+# The part of a program that is run, if its name differs from the program's.
 MAIN = {"transaction": "transaction.entry", "acknowledge": "transaction.acknowledge", "container_check": "container_test.entry"}
-# RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent. By path, each: what becomes root
-# is not to be found by a PATH that the account, or a sudo without secure_path, has brought along.
+# RHEL 8 has its Python at platform-python only. The versioned names serve hosts without python3. Each is a
+# whole path: a program that becomes root must not be found by a PATH from the account, or from a sudo
+# without secure_path.
 INTERPRETERS = (
     "/usr/bin/python3 /usr/libexec/platform-python /usr/local/bin/python3 /run/current-system/sw/bin/python3 /opt/bin/python3 "
     + " ".join(f"{folder}/python3.{minor}" for folder in ("/usr/bin", "/usr/local/bin") for minor in (14, 13, 12, 11, 10, 9, 8, 7, 6))
@@ -75,32 +76,34 @@ FAILED_MODULE = ("module_stdout", "module_stderr", "rc")
 NO_PYTHON = "gpufleet-no-python"
 OLD_PYTHON = "Unknown option: -I"  # Python 2 has no isolated mode
 NO_JSON = "No start of json char found"  # Ansible's words for a module that printed something else
-WANTS_TERMINAL = "must have a tty to run sudo"  # sudo's words, where its settings have requiretty
+WANTS_TERMINAL = "must have a tty to run sudo"  # sudo's words if its settings have requiretty
 NO_TERMINAL = (
     "sudo on this host wants a terminal (requiretty), which a program that is sent over stdin does not have. Leave gpufleet_transport at "
     "auto or set it to module, or remove requiretty for this account"
 )
 LONGEST = 1 << 27  # bytes of an answer: eight times what a look may hold
-MOST_VALUES = 1 << 20  # of an answer: each takes some hundred bytes here, however short it was
-DEEPEST = 64  # lists and tables in each other of an answer: its own few, and those of a configuration that an engine reports
+MOST_VALUES = 1 << 20  # of an answer: each takes some hundred bytes here, even a short one
+DEEPEST = 64  # nested lists and tables of an answer: its own few, and those of a configuration that an engine reports
 SOMEBODY_ELSES = "Check what this host runs as its Python"
 NO_ANSWER = f"the output of the node is not what this collection's programs print. {SOMEBODY_ELSES}"
 INSTALL = "install python3 (3.6 or newer), or set ansible_python_interpreter to the one that exists"
-# Nothing is imported but the standard library: -I leaves out the directory that the connection stands in, the environment and the user's
-# own packages, -S the site's packages and what their .pth files run. All of these may be written by an account that becomes root here.
+# Only the standard library can be imported. -I leaves out the connection's current directory, the
+# environment and the user's own packages. -S leaves out the site's packages and the code in their .pth
+# files. An account that becomes root here may be able to write all of these.
 ISOLATED = "-I -S"
 
-# What the interpreter gets on its command line: to run what comes first over stdin (module_utils/_node/loader.py), which reads the rest.
-# Bytes, as they are: base64 would be a third more, and a long program on the command line would be in the way of a host's limits.
+# The code on the interpreter's command line. It runs the first part of stdin (module_utils/_node/loader.py),
+# which reads the rest. The parts are plain bytes: base64 would be a third more. A long program on the command
+# line could exceed a host's limits.
 START = (
     "import sys,zlib;s=sys.stdin.buffer;n=[int(w) for w in s.readline().split()];"
     "o=zlib.decompress(s.read(n[0]));exec(o);sent(s,o.decode('utf-8'),n[1:])"
 )
-# A docstring by itself on its lines, another string, a comment, the beginning of a line. The node side has no string within a string
-# (f-strings are newer than 3.6).
+# A docstring by itself on its lines, another string, a comment, the beginning of a line. The node's programs
+# have no string within a string (such f-strings are newer than 3.6).
 _DOCSTRING = r'(?P<indent>^[ \t]*)(?P<doc>"""(?:[^"\\]|\\.|"(?!""))*""")(?=[ \t]*$)'
 _STRING = r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
-_STRINGS = re.compile(rb'"[^"]*"?')  # of JSON without its escapes, closed or not: in one pass, whatever a host has sent
+_STRINGS = re.compile(rb'"[^"]*"?')  # strings of JSON without escapes, closed or not: found in one pass, regardless of what a host has sent
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _WORDS = re.compile(rf"{_DOCSTRING}|(?P<string>{_STRING})|(?P<comment>[ \t]*#[^\n]*)|(?P<begin>^ +(?=[^ \n]))", re.MULTILINE | re.DOTALL)
 
@@ -148,7 +151,7 @@ def _depth(data: bytes) -> int:
 def _values(data: bytes) -> int:
     """Return an upper bound of the number of values in a text of JSON. No value is made for it."""
     bare = _bare(data)
-    # Brackets that close nothing as well: each is a step of `_depth`.
+    # Unmatched closing brackets count as well: each is a step of `_depth`.
     return bare.count(b",") + max(bare.count(b"[") + bare.count(b"{"), bare.count(b"]") + bare.count(b"}"))
 
 
@@ -283,7 +286,7 @@ def takes_stdin(action: ActionBase) -> bool:
 
     The setting `pipelining` does not count. It is off by default because of a sudo that wants a
     terminal, which is recognized here (NeedsTerminal)."""
-    if constants.DEFAULT_KEEP_REMOTE_FILES:  # for someone who looks for the files of a task afterwards: stdin leaves none
+    if constants.DEFAULT_KEEP_REMOTE_FILES:  # a user wants to see the files of a task afterwards, and stdin leaves none
         return False
     become = action._connection.become
     if become is not None and (become.name == "su" or not getattr(become, "pipelining", True)):
@@ -348,7 +351,7 @@ def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task
     result = action._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
     if result.get("failed") or "answer" not in result:
         said = said_by_module(result, interpreter(action, task_vars))
-        # What Ansible adds to a failed module. All else is a host's word, and must not pass for this action's own result.
+        # Keep what Ansible adds to a failed module. Everything else comes from the host, and must not pass for this action's own result.
         shown = {key: result[key] for key in FAILED_MODULE if key in result}
         raise AnsibleActionFail(f"the module {MODULE} ({program}) failed on the node: {said}", result=shown)
     return answered(str(result["answer"]))

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import guard
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
 from jinja2 import Environment, TemplateError, meta
 
-# What Ansible itself needs of a host before any task of it.
+# The variables that Ansible itself needs before any task of a host.
 CONNECTION = re.compile(
     r"ansible_(host|port|user|password|connection|timeout|pipelining|python_interpreter|become|become_\w+|ssh_\w+|(ssh|sudo|become)_pass)"
 )

@@ -13,9 +13,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Object
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
 
-VERBS = {"labels": "label", "annotations": "annotate"}  # of kubectl
-PARTS = tuple(VERBS)  # what is written of a node's metadata
-TAINTS = "taints"  # as a part of the ConfigMap: its note of them
+VERBS = {"labels": "label", "annotations": "annotate"}  # verbs of kubectl
+PARTS = tuple(VERBS)  # the parts of a node's metadata that are written
+TAINTS = "taints"  # the part of the ConfigMap that is its note of taints
 BATCH = 100  # objects in one call
 
 
@@ -28,8 +28,8 @@ class Call:
     arguments: Mapping[str, Any]
     differences: tuple[Difference, ...]
     changes: tuple[tuple[str, Any, Any], ...] = ()  # (object, before, after) for --diff
-    again: Callable[[Object], list[Call]] | None = None  # the same for the node as it is by now, where somebody else was faster
-    makes: bool = False  # an object that is not there
+    again: Callable[[Object], list[Call]] | None = None  # builds the calls for the node as it is now, if another writer was faster
+    makes: bool = False  # it creates the object
 
 
 def of_object(doing: str, wanted: Object, there: Object | None, why: str, *parts: str) -> list[Call]:

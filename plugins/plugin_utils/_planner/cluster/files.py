@@ -25,7 +25,7 @@ FOLDERS = ("helm", "nodes")
 SETTING = "gpufleet_kubernetes_dir"
 UNUSED = "no host of this cluster needs it any more"
 PRIVATE = "values of your own stand in it, which may come from a vault"
-# Who deletes a Node ends the pods there, and these tools delete what has left their source. A kubelet has made the node, not the file.
+# Deleting a Node ends its pods, and these tools delete what has left their source. A kubelet, not the file, has created the node.
 # https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/, https://fluxcd.io/flux/components/kustomize/kustomizations/#prune
 UNPRUNED = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false", "kustomize.toolkit.fluxcd.io/prune": "disabled"}
 

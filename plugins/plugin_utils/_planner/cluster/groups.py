@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing i
 DIGITS = 8
 RESOURCE = "nvidia.com/gpu"
 POLICIES: dict[by_plugin.PluginPolicy, str] = {"time_slicing": "timeSlicing", "mps": "mps"}
-# The reason as it stands in the plugin's file: true of all hosts of a group, and of those that this run knows nothing of.
+# The reason in the plugin's file. It is true for all hosts of a group, including hosts that this run knows nothing of.
 ABOUT = {
     "native-cdi": "the engine resolves CDI devices itself",
     "nvidia-runtime": "the engine cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode",
@@ -114,7 +114,7 @@ def strategies_in(text: str) -> tuple[str, ...]:
     for key in ("flags", "plugin", "deviceListStrategy"):
         found = found.get(key) if isinstance(found, dict) else None
     said = found.split(",") if isinstance(found, str) else found if isinstance(found, list) else []
-    return tuple(name for name in said if isinstance(name, str))  # a list of lists may be as large as anybody likes, by a few lines
+    return tuple(name for name in said if isinstance(name, str))  # a few lines can make a list of lists of any size
 
 
 def sharing(setting: Setting) -> dict[str, Any]:

@@ -31,13 +31,13 @@ class Node:
     """A node as the cluster and its host show it."""
 
     name: str
-    label: str  # '' where it is not set
+    label: str  # '' if it is not set
     pods: tuple[Mapping[str, Any], ...]  # of the toolkit, on this node
     there: bool  # the cluster has the toolkit's DaemonSet
     host: Mapping[str, Any]  # operator_toolkit of the look
     decided: bool  # this collection configures an engine there
     ended: tuple[Mapping[str, Any], ...] = ()  # pods of it that have ended, and that the cluster still has
-    why: str = ""  # it is out of service, where it is held
+    why: str = ""  # the reason why it is out of service, if it is held
     held: bool = False  # an earlier run has taken it out of service, and was killed before it put it back
 
     @property
@@ -159,7 +159,7 @@ def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:
         raise PlanError(
             f"{name} was lost while it was changed", why=escape.line(str(result.get("msg") or "")), next="See what its next look says"
         )
-    found = result.get("journal")  # of a look a list of transactions, of a change the directory of its own
+    found = result.get("journal")  # a look has a list of transactions here, a change its own directory
     newest: Mapping[str, Any] = found[0] if found and isinstance(found, list) else {}
     if to == OPERATOR and newest.get("state") == "rolled_back" and ABSENT in str(newest.get("reason")):
         why = escape.line(str(newest.get("why") or "unknown"))

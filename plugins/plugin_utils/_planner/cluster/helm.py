@@ -26,7 +26,7 @@ CHART, OPERATOR = PROFILES = ("chart", "operator")
 Kept = Mapping[str, operator_toolkit.ToolkitSettings | None]  # hosts that keep the operator's toolkit
 NAMESPACES = {CHART: "nvidia-device-plugin", OPERATOR: "gpu-operator"}
 ENVIRONMENT = "gpufleet_kubernetes_operator_environment"
-# What the operator sets with CDI on, its default since 25.10, and the toolkit off: then it sets no path of a hook.
+# The variables that the operator sets with CDI on, its default since 25.10, and the toolkit off. It sets no path of a hook then.
 OPERATOR_SETS: Mapping[str, str] = {
     "DEVICE_LIST_STRATEGY": "cdi-annotations,cdi-cri",
     "CDI_ANNOTATION_PREFIX": "cdi.k8s.io/",
@@ -57,7 +57,7 @@ OF_GROUPS: Mapping[str, Callable[[Group], Any]] = {
     "cdi.nvidiaHookPath": lambda group: group.setting.hook or None,
     "runtimeClassName": lambda group: group.handler or None,
 }
-# A profile -> what is rendered of a chart for all nodes, and the variable that says it.
+# Profile -> value of the chart that is rendered for all nodes -> the variable that sets it.
 RENDERED: Mapping[str, Mapping[str, str]] = {
     CHART: {"config.name": "gpufleet_kubernetes_config_map"},
     OPERATOR: {

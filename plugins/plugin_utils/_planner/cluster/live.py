@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, names
 
-# The operator sets this label only where it is missing or empty, so nobody fights over it once it is set (gpu-operator, state_manager.go).
+# The operator sets this label only if it is missing or empty, so it leaves a label that is set (gpu-operator, state_manager.go).
 TAKEN_OVER = frozenset({objects.TOOLKIT_LABEL})
 TAKEN_BACK = "gpufleet_kubernetes_state is absent"
 LABEL_WHY = f"the label {objects.CONFIG_LABEL} chooses the node's group, and others read the decision"
@@ -112,7 +112,8 @@ def absent(live: Live, config_maps: Sequence[Object], hosts: Sequence[Host], set
     hosts: the hosts of the run, which prove that the cluster is the intended one. All nodes are freed,
     including those of other hosts."""
     own = [one for one in config_maps if owners.is_ours(one)]
-    # The one that was read is not listed where the API answers 400, and by another name or elsewhere an earlier run may have noted taints.
+    # The ConfigMap that was read is not listed if the API answers 400. An earlier run may have noted taints
+    # in a ConfigMap of another name or namespace.
     listed = {api_calls.named(one) for one in own}
     read = [live.config_map] if live.config_map else []
     own += [one for one in read if owners.is_ours(one) and api_calls.named(one) not in listed]
@@ -222,7 +223,7 @@ def conflict(wanted: Object, node: Object, m: Member) -> tuple[str, bool]:
                 return keeper, False
             if others and key not in TAKEN_OVER:
                 what = f"the node {m.node} has {key}={there[key]} from {others[0]}, and its group is {value}"
-                if part == "annotations":  # of which one is a whole decision
+                if part == "annotations":  # an annotation is a whole decision
                     what = f"the node {m.node} has the annotation {key} from {others[0]}, and it is not what the host's decision is"
                 step = f"Remove it (kubectl {api_calls.VERBS[part]} node {m.node} {key}-) and run again, or leave this host out"
                 raise PlanError(what, why=f"this collection takes over no {part[:-1]} of somebody else", next=step)
@@ -233,7 +234,7 @@ def conflict(wanted: Object, node: Object, m: Member) -> tuple[str, bool]:
 def released(nodes: Iterable[Object], known: node_taints.Taints, why: str = "it is no node with GPUs any more") -> list[Call]:
     """Build the calls that remove what this collection has written to nodes."""
     own = [node for node in nodes if any(owners.own_keys(node, part) for part in api_calls.PARTS)]
-    taints = [call for node in own for call in node_taints.with_taints(bare(node), node, (), known)[1]]  # nothing is wanted or new
+    taints = [call for node in own for call in node_taints.with_taints(bare(node), node, (), known)[1]]  # the removals; none is added
     pairs = [(bare(node), node) for node in own]
     return [*taints, *api_calls.applied("take the labels from the nodes", pairs, why)]
 

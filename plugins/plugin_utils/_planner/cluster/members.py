@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted as shared
 
 NAMESPACE_NAME = re.compile(node_names.LABEL)
-HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,53}[a-z0-9])?")  # as a label of nodes it has eight signs before it
+HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,53}[a-z0-9])?")  # as a label of nodes, it follows a prefix of eight signs
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # names a directory, too
 DEFAULT_CLUSTER = "default"
 PREFIXES = ("", "cdi.k8s.io/", "nvidia.cdi.k8s.io/")
@@ -57,12 +57,12 @@ class Setting:
     """The settings that the device plugin needs on a host."""
 
     strategies: tuple[str, ...]
-    prefix: str  # '' where no strategy is by annotations
+    prefix: str  # '' if no strategy is by annotations
     device_ids: str
     mig: str
     driver_root: str
     dev_root: str
-    hook: str  # '' where no strategy is by CDI
+    hook: str  # '' if no strategy is by CDI
     replicas: by_plugin.Replicas | None = None  # how pods share its GPUs
 
     @property
@@ -80,7 +80,7 @@ class Member:
     engine: str
     setting: Setting
     injection: str
-    handler: str  # '' where the engine has none (oci-hook)
+    handler: str  # '' if the engine has none (oci-hook)
     default: bool
     answers: tuple[str, ...]  # the prefixes of annotations that the NVIDIA runtime answers here
     why: str
@@ -109,13 +109,13 @@ class LeftOut:
     why: str
     gone: bool = False
     operator: bool = False  # the GPU Operator's toolkit configures its engine
-    toolkit: operator_toolkit.ToolkitSettings | None = None  # what that toolkit has to be set to for it
+    toolkit: operator_toolkit.ToolkitSettings | None = None  # the settings that the toolkit needs for it
 
 
 Host = Member | LeftOut
 
 
-# A directory tree shows none either, since nothing runs there.
+# A directory tree shows no kubelet either, since nothing runs there.
 NO_KUBELET = "no kubelet is there. If the host is a node, name its cluster in gpufleet_cluster"
 
 

@@ -89,7 +89,7 @@ def doubted(nodes: Iterable[Object], known: Taints) -> list[str]:
     found = [
         (drain_kubernetes.name_of(node), taint) for node in nodes for taint in drain_kubernetes.taints(node) if in_doubt(taint, node, known)
     ]
-    # By what the node has: its note is the kubelet's, and people run what is shown here.
+    # Show the taint as the node has it: the kubelet may have written the note, and people run what is shown here.
     return [
         f"the node {name} has the taint {escape.line(spelled(taint))}, which stays: only an annotation of the node says that it is of this "
         f"collection. Remove it with `kubectl taint node {name} {taint.get('key')}:{taint.get('effect')}-` if nobody needs it"

@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 MANAGER = "gpufleet.nvidia"  # as the API's field manager, and as the value of the label below
 MANAGED_BY = "app.kubernetes.io/managed-by"
 CONFIG_LABEL = "nvidia.com/device-plugin.config"  # of the device plugin and of the GPU Operator
-HANDLER_LABEL = "gpufleet.nvidia/handler-"  # and the handler's name: where a RuntimeClass may run
+HANDLER_LABEL = "gpufleet.nvidia/handler-"  # followed by the handler's name: selects the nodes of a RuntimeClass
 TOOLKIT_LABEL = "nvidia.com/gpu.deploy.container-toolkit"
 DECISION, DIGEST, TAINTS = "gpufleet.nvidia/decision", "gpufleet.nvidia/decision-digest", "gpufleet.nvidia/taints"
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

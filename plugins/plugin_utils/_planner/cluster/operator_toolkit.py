@@ -31,8 +31,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 SOURCE, EXECUTABLE, RANKS_FIRST = "RUNTIME_CONFIG_SOURCE", "RUNTIME_EXECUTABLE_PATH", "NVIDIA_RUNTIME_SET_AS_DEFAULT"
 FILE = re.compile(r"/[A-Za-z0-9_./@+-]{1,4000}")
-# Where root alone makes files on every host. What one host says counts on all nodes, where the toolkit, which is privileged, runs the
-# program and writes the file: it must be none that a user of another host can put there.
+# Directories in which only root creates files on every host. A path that one host reports counts on all
+# nodes: the toolkit, which is privileged, runs the program and writes the file there. So it must not be a
+# path at which a user of another host can create a file.
 ROOTS_OWN = ("/usr/", "/opt/", "/etc/", "/bin/", "/sbin/", "/var/lib/", "/var/snap/", "/snap/", "/run/")
 USERS_OWN = ("/run/user/", "/run/lock/", "/run/shm/")
 HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

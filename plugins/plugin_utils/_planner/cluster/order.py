@@ -34,7 +34,7 @@ def first(now: Collection[str], after: Collection[str], old: Collection[str], ne
         return "any"
     if works(now, new):
         return "plugin"
-    if works(after, old) or not works(now, old):  # where pods get no GPU now, none is lost
+    if works(after, old) or not works(now, old):  # if pods get no GPU now, none is lost
         return "engine"
     return "both"
 
@@ -60,7 +60,7 @@ class Ordered:
 def ordered(hosts: Collection[Host], before: Mapping[str, Collection[str]], fixed: tuple[str, ...] = ()) -> Ordered:
     """Decide for each pending host what changes first.
 
-    before: the plugin's strategies on each node now, if the cluster shows them. Otherwise those that
+    before: the plugin's strategies on each node now. For a node that is not in it, the strategies that
     the look at the host has found count.
     fixed: the strategies that the GPU Operator sets for all nodes, regardless of the host."""
     found: list[Host] = []

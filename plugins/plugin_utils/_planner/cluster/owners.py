@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import MANAGED_BY, MANAGER
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 
-# A label or an annotation -> who sets it on all that they keep as their source says: whatever is changed there is changed back.
+# Label or annotation -> the tool that sets it on its objects. The tool undoes every change to them.
 MARKS = {
     "meta.helm.sh/release-name": "Helm",
     "argocd.argoproj.io/instance": "Argo CD",
@@ -20,7 +20,7 @@ MARKS = {
     "helm.toolkit.fluxcd.io/name": "Flux",
     "objectset.rio.cattle.io/id": "k3s or RKE2",
 }
-# The same by the name under which they write.
+# Name of a field manager -> the tool that writes under it.
 MANAGERS = {
     "helm": "Helm",
     "argocd-controller": "Argo CD",

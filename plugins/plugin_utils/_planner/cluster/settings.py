@@ -48,11 +48,11 @@ def _config_map(value: Any) -> None:
 
 
 def _environment(value: Any) -> None:
-    if isinstance(value, Mapping):  # what is none is said by its type
+    if isinstance(value, Mapping):  # another type is reported by the check of types
         helm.environment_of(value)
 
 
-# Variable -> raises PlanError for a value that cannot be.
+# Variable -> a check that raises PlanError for an invalid value.
 RULES: Mapping[str, Callable[[Any], None]] = {
     "gpufleet_cluster": _cluster,
     "gpufleet_kubernetes_node": _node,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-NVIDIA = "nvidia-container-runtime"  # the program of a handler, whatever the handler is called
+NVIDIA = "nvidia-container-runtime"  # the program of a handler, regardless of the handler's name
 
 
 def seen(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[str]:

@@ -38,7 +38,7 @@ READ_FLAGS = {
     "--feature-gates": "features", "--root-dir": "path",
 }  # fmt: skip
 GATE = "KubeletCgroupDriverFromCRI"
-# pkg/features/kube_features.go: alpha in 1.28, on by default from 1.31, and from 1.34 nobody can switch it off.
+# pkg/features/kube_features.go: alpha in 1.28, on by default from 1.31, and always on from 1.34.
 GATE_SINCE, GATE_ON, GATE_LOCKED = (1, 28), (1, 31), (1, 34)
 
 

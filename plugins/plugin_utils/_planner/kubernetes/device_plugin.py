@@ -35,7 +35,7 @@ SPEC = "/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 # At each start, and after each SIGHUP of its sidecar and each start of the kubelet, the plugin writes its spec (with a strategy of CDI) and
 # then makes new sockets; it removes them when it ends, and so does a kubelet that starts (NVIDIA/k8s-device-plugin:
 # cmd/nvidia-device-plugin/plugin-manager.go and main.go, internal/plugin/server.go; kubernetes: pkg/kubelet/cm/devicemanager). The
-# directory is a constant of the kubelet's interface, wherever its own directory is.
+# directory is a constant of the kubelet's interface, regardless of the kubelet's own directory.
 SOCKETS = "/var/lib/kubelet/device-plugins/nvidia-*.sock"
 SAME_START = 120.0  # seconds from the spec to the last socket of one start, with room for a busy host
 BY_CDI = ("cdi-cri", "cdi-annotations")
@@ -50,7 +50,7 @@ class Strategies:
     Empty if the host has no kubelet, or if no pod asks this host for GPUs."""
 
     names: tuple[str, ...] = ()
-    source: str = ""  # declared | seen | default; "" where there is none
+    source: str = ""  # declared | seen | default; "" if there is none
     why: str = ""
 
     @property
@@ -145,7 +145,7 @@ def answered(strategy: str, injection: str, instance: Instance, kubelet: Kubelet
     by_engine = instance.cdi.able and (instance.cdi.enabled or injection == "native-cdi")
     if strategy == "cdi-cri":
         kubelets = versions.parse(kubelet.version)
-        # In 1.28 the gate DevicePluginCDIDevices is there and off, and who declares the strategy may have switched it on.
+        # In 1.28 the gate DevicePluginCDIDevices exists and is off. A user who declares the strategy may have switched it on.
         return by_engine and instance.cdi.cri_field and (kubelets is None or kubelets.at_least(1, 28))
     # A handler that a manager renders by itself passes no annotation on.
     return by_engine or (injection == "nvidia-runtime" and not instance.detects)

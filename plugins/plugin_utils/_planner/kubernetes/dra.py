@@ -29,11 +29,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
 OPTION = "gpufleet_dra"
-# A plugin of the kubelet has its socket there; the name has the plugin's, and with rolling updates the pod's number as well.
+# A plugin of the kubelet has its socket here. The socket's name contains the plugin's name, and with rolling
+# updates the pod's number as well.
 REGISTERED = queries.paths("plugins of the kubelet", ["/var/lib/kubelet/plugins_registry/*.nvidia.com-*reg.sock"])
 SPECS = "/run/cdi"
 GATE = "DynamicResourceAllocation"
-# pkg/features/kube_features.go: beta and off in 1.32, on from 1.34, and from 1.35 nobody can switch it off.
+# pkg/features/kube_features.go: beta and off in 1.32, on from 1.34, and always on from 1.35.
 GATE_SINCE, GATE_ON, GATE_LOCKED = (1, 32), (1, 34), (1, 35)
 DRIVER = 565  # the first branch whose GPUs it allocates (its README)
 
@@ -64,7 +65,9 @@ class Dra:
 
     @property
     def ready(self) -> bool | None:
-        """Whether claims are served here. None if they are not wanted, or if nothing is missing but something is not known."""
+        """The answer to whether claims are served here.
+
+        None if they are not wanted, or if nothing is missing but something is not known."""
         return False if self.unmet else True if self.needs and all(need.met for need in self.needs) else None
 
 
@@ -105,7 +108,7 @@ def of_kubelet(obs: Observation, kubelet: Kubelet) -> Need:
     argv = [str(word) for word in (cgroup_driver.process(obs) or {}).get("argv") or ()]
     try:
         said = cgroup_driver.gate(obs, argv, GATE)
-    except PlanError as error:  # what cannot be read may say anything
+    except PlanError as error:  # an unreadable file may contain any setting
         return Need(what, None, str(error), "")
     on = release.series >= GATE_ON if said is None else said
     default = "" if said is not None else " by default"

@@ -43,7 +43,8 @@ def find(policy: Policy, obs: Observation) -> Kubelet:
     if within:
         return Kubelet(present=True, endpoint=within[0].socket)
     if policy.root != "/" or running is None:
-        # One that nothing vouches for says nothing, and still: Kubernetes is here, and its engine is not to be restarted lightly.
+        # A kubelet that was not verified tells nothing about its settings. But Kubernetes is here, and its engine
+        # must not be restarted lightly.
         units = policy.root == "/" and bool(obs.unit(UNIT) or known.distribution(obs))
         installed = units or any(obs.exists(path) for path in PROGRAMS)
         return Kubelet(present=policy.root == "/" and bool(processes.called(obs, "kubelet")), installed=installed)
@@ -54,7 +55,7 @@ def find(policy: Policy, obs: Observation) -> Kubelet:
         or processes.flag(obs.text(KUBEADM_FLAGS).replace('"', " ").split(), "--container-runtime-endpoint")
         or endpoint_in(obs.text(config, file_places.KUBELET_CONFIG))
     )
-    # Distributions have their kubelet outside PATH, or in another program; without a number, it is taken for one of today's.
+    # Distributions have their kubelet outside PATH, or in another program. Without a version, it counts as a current one.
     return Kubelet(present=True, version=cgroup_driver.version(obs), endpoint=endpoint)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
-# A name of a node is a DNS subdomain, that of a handler and of its RuntimeClass a DNS label (apimachinery, util/validation).
+# A node's name is a DNS subdomain. The name of a handler and of its RuntimeClass is a DNS label (apimachinery, util/validation).
 LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 NODE_NAME = re.compile(rf"(?=.{{1,253}}$){LABEL}(\.{LABEL})*")
 SETTING = "gpufleet_kubernetes_node"
