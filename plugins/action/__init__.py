@@ -23,7 +23,8 @@ OURS = tuple(__name__.rpartition(".")[0] + room for room in (".action.", ".plugi
 class Finder:
     """A finder before Ansible's for the names that actions import.
 
-    All other names, and names that it does not find, are left to Ansible."""
+    All other names, and names that it does not find, are left to Ansible.
+    """
 
     def __init__(self) -> None:
         self.folders: dict[str, FileFinder] = {}

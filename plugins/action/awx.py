@@ -71,7 +71,9 @@ class ActionModule(ActionBase):
     ) -> bool:
         """Make or update an object; return whether it was changed.
 
-        In check mode, an object cannot be compared while another one that it needs does not exist yet. It counts as changed."""
+        In check mode, an object cannot be compared while another one that it needs does not exist
+        yet. It counts as changed.
+        """
         if self._task.check_mode and any(made[name] for name in item.needs):
             return True
         given = {**item.options, **access}

@@ -98,9 +98,12 @@ def holds(path: Path, data: bytes) -> bool:
 
 
 def key_of(args: Mapping[str, Any]) -> str:
-    """Return the armored key. Raise PlanError if there is none, or if it does not have the expected fingerprint.
+    """Return the armored key.
 
-    NVIDIA's key is fetched, and recognized by its fingerprint."""
+    Raise PlanError if there is none, or if it does not have the expected fingerprint.
+
+    NVIDIA's key is fetched, and recognized by its fingerprint.
+    """
     key, expected = args["key"], args["key_fingerprint"]
     if args["url"] == repository.NVIDIA:
         expected = expected or repository.FINGERPRINT
@@ -148,7 +151,8 @@ def part(source: Source, versions: Sequence[str], content: dict[str, bytes]) -> 
 def of_apt(source: Source) -> tuple[dict[str, bytes], tuple[listed.Offer, ...]]:
     """Return the indexes of a repository, and the packages that they offer.
 
-    apt reads InRelease first, and Release with Release.gpg if there is none."""
+    apt reads InRelease first, and Release with Release.gpg if there is none.
+    """
     signed = online.download(f"{source.address}/InRelease")
     if signed is not None:
         release, found = verified(source, "InRelease", signed), {"InRelease": signed}
@@ -200,7 +204,10 @@ def unpacked(source: Source, name: str, data: bytes) -> bytes:
 
 
 def require_gpgv() -> str:
-    """Return the program that judges signatures, since Python has none. Raise PlanError if there is none."""
+    """Return the program that judges signatures, since Python has none.
+
+    Raise PlanError if there is none.
+    """
     found = shutil.which("gpgv") or shutil.which("gpgv2")
     if not found:
         step = "Install gnupg (the package gpgv on Debian, gnupg2 on RHEL) on this controller"
@@ -211,7 +218,8 @@ def require_gpgv() -> str:
 def verified(source: Source, name: str, data: bytes, proof: bytes | None = None) -> bytes:
     """Return the signed text as gpgv writes it. Raise PlanError if the signature does not count.
 
-    proof: a detached signature. Without it, the signature is part of the text."""
+    proof: a detached signature. Without it, the signature is part of the text.
+    """
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
         place = Path(folder)
         (place / "key.gpg").write_bytes(repository.dearmored(source.key))

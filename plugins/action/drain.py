@@ -61,7 +61,9 @@ class ActionModule(ActionBase):
     def _without(self, args: Mapping[str, Any], decision: drain.DrainDecision) -> dict[str, Any]:
         """Return the result for a host that no orchestrator can drain.
 
-        Raise PlanError if the drain was asked for by name. Otherwise the change goes on as without a rollout."""
+        Raise PlanError if the drain was asked for by name. Otherwise the change goes on as without
+        a rollout.
+        """
         why = drain.no_orchestrator(decision)
         if args["policy"] == "always":
             raise PlanError(why, next="Set gpufleet_drain_by and what it needs, or gpufleet_drain: auto")
@@ -88,7 +90,9 @@ class Run:
     def checked(self) -> dict[str, Any]:
         """Judge whether the rollout can have the host.
 
-        A host that others work on, or that they keep out of service, is left out, regardless of what its own change needs."""
+        A host that others work on, or that they keep out of service, is left out, regardless of
+        what its own change needs.
+        """
         obstacle = drain.obstacle(self.standings)
         if obstacle:
             return self._end("left_out", obstacle, failed=True)
@@ -99,7 +103,9 @@ class Run:
     def drain(self) -> dict[str, Any]:
         """Drain the host, and wait for its work to end.
 
-        A drain that an earlier run of this rollout has left is taken up, even if the host does not need a drain any more."""
+        A drain that an earlier run of this rollout has left is taken up, even if the host does not
+        need a drain any more.
+        """
         already = drain.held(self.standings)
         obstacle = drain.obstacle(self.standings)
         if obstacle and (self.args["policy"] != "never" or already):
@@ -128,7 +134,10 @@ class Run:
         return tuple(who for who, s in self.standings.items() if s.state == "in_service")
 
     def _wait(self, whom: Iterable[str], end: float) -> dict[str, str]:
-        """Return what is still running when the time is over, by orchestrator. All that hold the host wait at the same time."""
+        """Return what is still running when the time is over, by orchestrator.
+
+        All that hold the host wait at the same time.
+        """
         asked = {who: self.every[who] for who in whom}
         while True:
             waiting = {who: text for who, one in asked.items() if (text := still(one, max(1, round(end - time.monotonic()))))}
@@ -179,7 +188,8 @@ class Run:
     def keep(self) -> dict[str, Any]:
         """Mark the node as kept out of service, with the reason.
 
-        A broken node may be held as well. Only the call that keeps it shows who holds it."""
+        A broken node may be held as well. Only the call that keeps it shows who holds it.
+        """
         why = drain.text_of(self.args["reason"], "a change of this host failed")
         held = [who for who in drain.held(self.standings) if self._kept(who, why)]
         held += [who for who, standing in self.standings.items() if standing.state == "broken" and self._kept(who, why, may_fail=True)]
@@ -202,7 +212,8 @@ class Run:
 def still(one: draining.Orchestrator, left: int) -> str:
     """Return what a host waits for; '' if the work has ended.
 
-    An orchestrator that is out of reach for a while has not reported that the work ended."""
+    An orchestrator that is out of reach for a while has not reported that the work ended.
+    """
     try:
         return one.waiting(left)
     except drain.OutOfReach as error:

@@ -71,7 +71,9 @@ def of_this_run(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> tuple[
 def reported(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:
     """Return a host's result with the whole journal of the look before.
 
-    A change returns the name of its own journal entry. The look before it has the entries of all earlier transactions."""
+    A change returns the name of its own journal entry. The look before it has the entries of all
+    earlier transactions.
+    """
     result = rollout_report.result(host, plan, variables, found)
     return {**result, "journal": (variables.get(registered.LOOK) or {}).get("journal") or []}
 
@@ -79,7 +81,9 @@ def reported(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], f
 def delivered(report: document.Document, place: Path, target: Sequence[str], more: Sequence[str]) -> dict[str, Any]:
     """Write the report, then take it elsewhere.
 
-    If that fails, the result of the run stays as it is, and a warning tells it."""
+    If it cannot be taken elsewhere, the result of the run stays as it is, and a warning tells the
+    reason.
+    """
     data = json.dumps(report, indent=1, ensure_ascii=False, default=str) + "\n"
     files = [outside.write(place, JSON, data), outside.write(place, HTML, html.page(report))]
     found = {"changed": False, "files": [str(file) for file in files], "published": False}

@@ -79,7 +79,8 @@ def gathered(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.
 def others(variables: Mapping[str, Any], names: list[str]) -> dict[bool, list[outcomes.Result]]:
     """Return the results of other steps, by whether they are looks: True -> looks, False -> other steps.
 
-    A look counts only if nothing came after it."""
+    A look counts only if nothing came after it.
+    """
     found: dict[bool, list[outcomes.Result]] = {True: [], False: []}
     for name in names:
         found[name == registered.LOOK].append(dict(variables.get(name) or {}))
@@ -131,7 +132,8 @@ def terminal() -> int:
 def show(lines: Sequence[str]) -> None:
     """Print lines for people.
 
-    A line may contain a host's own words, which results of other collections' tasks do not escape."""
+    A line may contain a host's own words, which results of other collections' tasks do not escape.
+    """
     if lines and for_people():
         Display().display("\n".join(escape.line(bounds.shortened(line, bounds.TEXT)) for line in lines))
 
@@ -139,5 +141,7 @@ def show(lines: Sequence[str]) -> None:
 def for_people() -> bool:
     """Tell whether lines for people are printed.
 
-    With a callback that writes JSON, stdout belongs to the callback alone. The result contains the lines in both cases."""
+    With a callback that writes JSON, stdout belongs to the callback alone. The result contains the
+    lines in both cases.
+    """
     return str(constants.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2] not in MACHINES

@@ -41,7 +41,10 @@ class ActionModule(ActionBase):
 
 
 def look(action: ActionBase, asked: list[queries.Question], task_vars: dict[str, Any], way: str) -> Observation:
-    """Look at the host by one operation. Its limit is longer, since a diagnosis may take longer than any other look."""
+    """Look at the host by one operation.
+
+    Its limit is longer, since a diagnosis may take longer than any other look.
+    """
     request = {"schema": base.SCHEMA, "root": "/", "limits": {"seconds": gpu_health.DIAGNOSIS_SECONDS + 60}}
     sent = [base.with_source(q) for q in asked]
     request.update(queries.sent(sent))

@@ -55,7 +55,10 @@ class Step:
         return self.shaped(node, changed=changed)
 
     def checked(self, node: hand_over.Node, needed: bool) -> dict[str, Any]:
-        """Return the result of the first step. In check mode it is the last step, so it describes what the others would do."""
+        """Return the result of the first step.
+
+        In check mode it is the last step, so it describes what the others would do.
+        """
         to = self.args["to"]
         found = self.shaped(node, needed=needed, changed=needed and self.check)
         if not (needed and self.check):
@@ -79,7 +82,8 @@ class Step:
     def waited(self, to: str) -> hand_over.Node:
         """Wait until the toolkit has left the node or has come to it, and return the node.
 
-        Raise PlanError with what is missing when the time is over."""
+        Raise PlanError with what is missing when the time is over.
+        """
         end = time.monotonic() + self.args["timeout"]
         while True:
             node = self.seen()

@@ -55,15 +55,19 @@ def contents(results: Mapping[str, Mapping[str, Any]], variables: Mapping[str, A
 def labels_file(cluster: str) -> str:
     """Return the name of a cluster's file of labels.
 
-    A file is applied to one cluster. The document of another cluster's node would create that node there."""
+    A file is applied to one cluster. The document of another cluster's node would create that node
+    there.
+    """
     return f"labels-{cluster}.yml" if cluster else "labels.yml"
 
 
 def nodes(results: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """Return the names of the hosts as nodes: cluster -> host -> name.
 
-    Two kinds of hosts are left out, unless the inventory declares them as nodes: a host whose engines
-    serve no kubelet, and a host with a name that no node can have. Such a host may be outside of any cluster."""
+    Two kinds of hosts are left out, unless the inventory declares them as nodes: a host whose
+    engines serve no kubelet, and a host with a name that no node can have. Such a host may be
+    outside of any cluster.
+    """
     found: dict[str, dict[str, str]] = {}
     for host, result in results.items():
         name, cluster = (str(known[host].get(variable) or "") for variable in (NODE, CLUSTER))

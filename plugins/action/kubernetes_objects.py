@@ -27,7 +27,10 @@ NOWHERE = "Nothing was written: gpufleet_kubernetes_dir names a directory for fi
 
 @dc.dataclass(frozen=True)
 class Seen:
-    """A cluster as it was rendered, with its changes. place: its directory; None if no files are written."""
+    """A cluster as it was rendered, with its changes.
+
+    place: its directory; None if no files are written.
+    """
 
     rendered: objects.Rendered
     place: Path | None
@@ -88,7 +91,8 @@ class ActionModule(ActionBase):
     def _seen(self, one: clusters.OneCluster, args: Mapping[str, Any], variables: Mapping[str, Any], others: str) -> Seen:
         """Render a cluster, and find what has to be done in its directory and in its API.
 
-        others: what an error means for the other clusters."""
+        others: what an error means for the other clusters.
+        """
         settings = clusters.settings_of(one.options, args)
         absent = one.options["state"] == "absent"
         judged = clusters.judged_of(one)
@@ -136,7 +140,10 @@ class ActionModule(ActionBase):
 
 
 def judge(one: Seen, others: str) -> None:
-    """Let the API of a cluster judge its changes. others: what a refusal means for the other clusters."""
+    """Let the API of a cluster judge its changes.
+
+    others: what a refusal means for the other clusters.
+    """
     if one.api and one.of:
         with clusters.named_in_errors(one.of, others):
             one.api.judge(one.plan.calls)
@@ -156,7 +163,8 @@ def said(one: Seen, check: bool) -> list[str]:
 def read(place: Path) -> dict[str, str]:
     """Read the YAML files of a cluster's directory, by their names below it.
 
-    Raise PlanError if one cannot be read: it never counts as missing."""
+    Raise PlanError if one cannot be read: it never counts as missing.
+    """
     try:
         found = [path for folder in (place, *(place / name for name in files.FOLDERS)) for path in listed(folder)]
         return {str(path.relative_to(place)): path.read_text(encoding="utf-8", errors="surrogateescape") for path in found}
@@ -168,7 +176,9 @@ def read(place: Path) -> dict[str, str]:
 def listed(folder: Path) -> Iterator[Path]:
     """Yield the YAML files of a folder.
 
-    In some releases of Python, glob() and is_file() take a directory without read permission for an empty one."""
+    In some releases of Python, glob() and is_file() take a directory without read permission for an
+    empty one.
+    """
     outside.judged(str(folder), files.SETTING)
     with contextlib.suppress(FileNotFoundError):
         for path in sorted(path for path in folder.iterdir() if path.suffix == ".yaml"):
@@ -180,7 +190,8 @@ def listed(folder: Path) -> Iterator[Path]:
 def exposed(place: Path) -> list[str]:
     """Return the files that other users can read but should not.
 
-    A copy of the files, for example by git, has the mode that the copier chose."""
+    A copy of the files, for example by git, has the mode that the copier chose.
+    """
     with contextlib.suppress(FileNotFoundError):
         return [files.VALUES] if (place / files.VALUES).stat().st_mode & ~OWNERS & 0o777 else []
     return []

@@ -40,7 +40,10 @@ def planner(policy: Policy, obs: Observation, done: bool = True) -> base.Outcome
 
 
 def proof(policy: Policy, obs: Observation, seen: node.Seen) -> dict[str, Any] | None:
-    """Return the proof for the module node_check; None if there is none to offer. Without it, node_check looks again."""
+    """Return the proof for the module node_check; None if there is none to offer.
+
+    Without it, node_check looks again.
+    """
     evidence_file = arguments.imitated().get("evidence_file", "")
     host = (seen.record, seen.instances, seen.driver)
     return handed_on.offer(policy, lambda: handed_on.planned(policy, obs, *host, evidence_file=evidence_file))

@@ -81,7 +81,8 @@ Judge = Callable[[ActionBase, Policy, dict[str, Any], str, Mapping[str, Any]], t
 def required(environment: Any) -> Judge:
     """Return a function that compares a host with an image. The image's words are read now.
 
-    Few proofs need it, so its modules are imported here."""
+    Few proofs need it, so its modules are imported here.
+    """
     from ansible_collections.gpufleet.nvidia.plugins.action import catalogues
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import look, preflight
 

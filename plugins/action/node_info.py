@@ -23,7 +23,10 @@ SPEC = arguments.spec("node_info")
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
-    """Look at a host and plan. If its plan is refused, the host is still looked at: the refusal is part of the result."""
+    """Look at a host and plan.
+
+    If its plan is refused, the host is still looked at: the refusal is part of the result.
+    """
     seen = node.see(policy, obs)
     try:
         plan, problem = node.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources()), ""

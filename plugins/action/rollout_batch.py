@@ -82,7 +82,9 @@ class Gate:
     def earlier(self) -> progress.Progress:
         """The progress that was reported before.
 
-        It does not tell that the result of the batch before is unknown, since this batch finds that out."""
+        It does not tell that the result of the batch before is unknown, since this batch finds that
+        out.
+        """
         return reached(self.plan, self.hostvars, self.number)
 
     def refused(self, found: progress.Progress) -> progress.Progress:
@@ -90,7 +92,10 @@ class Gate:
 
 
 def begin(gate: Gate, found: progress.Progress, batch: Collection[str]) -> dict[str, Any]:
-    """Begin a batch; with `ready`, answer whether it may begin. batch: the hosts that Ansible has in it."""
+    """Begin a batch; with `ready`, answer whether it may begin.
+
+    batch: the hosts that Ansible has in it.
+    """
     found = admitted(gate, found, batch)
     if gate.args["point"] == "ready":
         return shaped(gate.args, found, {})
@@ -156,9 +161,12 @@ class EventWriter:
 
 
 def noted(write: Callable[[], None]) -> list[str]:
-    """Record, for a later rollout of this controller, what became of hosts. Return warnings if that fails.
+    """Record, for a later rollout of this controller, what became of hosts.
 
-    A full disk must not prevent the report."""
+    Return warnings if that fails.
+
+    A full disk must not prevent the report.
+    """
     try:
         write()
     except (PlanError, OSError) as error:
@@ -201,7 +209,8 @@ WAIT = 10  # seconds between two questions of one gate
 def asked(found: progress.Progress, wanted: settings.Settings) -> progress.Progress:
     """Ask the check of the gate, again and again for a while: an alert may need some time to clear.
 
-    Return the progress, ended if the check still fails."""
+    Return the progress, ended if the check still fails.
+    """
     why = ""
     for attempt in range(wanted.gate_retries + 1 if wanted.gate_check else 0):
         if attempt:
@@ -216,14 +225,16 @@ def asked(found: progress.Progress, wanted: settings.Settings) -> progress.Progr
 def before_first(found: progress.Progress, wanted: settings.Settings, number: int) -> progress.Progress:
     """Ask the check before the first batch of a run too.
 
-    The run before may have stopped because of an answer that is still the same."""
+    The run before may have stopped because of an answer that is still the same.
+    """
     return found if number or found.ended else asked(found, wanted)
 
 
 def answer(check: tuple[str, ...]) -> str:
     """Return why a check does not let the rollout go on; '' if it does.
 
-    Never raise an error: it would end the playbook without its report."""
+    Never raise an error: it would end the playbook without its report.
+    """
     if check[0].startswith(sink.SCHEMES):
         return outside.send(check[0], None, {}, "GET")
     return outside.run(check)
@@ -237,10 +248,11 @@ def batch_of(plan: Mapping[str, Any], variables: Mapping[str, Any]) -> int:
 def before(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) -> progress.Progress:
     """Return how far the rollout had come when the batch began.
 
-    Only the hosts of the batch before have the step of that batch. If none of them has it, the progress
-    is ended: a gate that does not know what was lost so far must not let more hosts start. It is not an
-    error, since an error for all hosts of a batch ends the playbook without its report, which names the
-    lost hosts."""
+    Only the hosts of the batch before have the step of that batch. If none of them has it, the
+    progress is ended: a gate that does not know what was lost so far must not let more hosts start.
+    It is not an error, since an error for all hosts of a batch ends the playbook without its
+    report, which names the lost hosts.
+    """
     begun = step_of(plan["batches"][number]["hosts"], hostvars)
     if begun or not number:
         return begun or progress.Progress()
@@ -253,7 +265,10 @@ def before(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) ->
 
 
 def reached(plan: Mapping[str, Any], hostvars: Mapping[str, Any], number: int | None = None) -> progress.Progress:
-    """Return the progress of the last batch that began. number: the batch at work; no later batch has begun."""
+    """Return the progress of the last batch that began.
+
+    number: the batch at work; no later batch has begun.
+    """
     batches = plan["batches"] if number is None else plan["batches"][: number + 1]
     steps = (step_of(batch["hosts"], hostvars) for batch in reversed(batches))
     return next((step for step in steps if step), progress.Progress())
@@ -267,7 +282,8 @@ def rest(plan: Mapping[str, Any], number: int) -> list[dict[str, str]]:
 def out_of_service(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any], grouped: Collection[str]) -> list[str]:
     """Return the hosts of earlier batches that this rollout holds out of service: with work that did not end, failed, or lost.
 
-    grouped: the hosts that a limit counts. Other hosts are not looked at."""
+    grouped: the hosts that a limit counts. Other hosts are not looked at.
+    """
     earlier = (host for batch in plan["batches"][:number] for host in batch["hosts"])
     return [host for host in earlier if host in grouped and is_out(hostvars[host])]
 
@@ -278,7 +294,10 @@ def is_out(variables: Mapping[str, Any]) -> bool:
 
 
 def step_of(hosts: Sequence[str], hostvars: Mapping[str, Any], points: Sequence[str] = ("end", "begin")) -> progress.Progress | None:
-    """Return the latest step of a batch; None if it has none. A host that was lost within the batch has only its beginning."""
+    """Return the latest step of a batch; None if it has none.
+
+    A host that was lost within the batch has only its beginning.
+    """
     seen: dict[str, Mapping[str, Any]] = {}
     for host in hosts:
         step = hostvars[host].get(registered.ROLLOUT_STEP) or {}
@@ -299,7 +318,8 @@ def word(variables: Mapping[str, Any], check: bool) -> str:
 def converged(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of a host's change. A change that took too long counts as lost.
 
-    Only the host itself knows whether such a change goes on or was rolled back."""
+    Only the host itself knows whether such a change goes on or was rolled back.
+    """
     result, failure = done(variables, registered.CONVERGED), failed(variables)
     return {**result, **failure} if failure.get("unreachable") else result
 
@@ -311,7 +331,8 @@ TIME_LIMIT = "failed to execute in the expected time frame"
 def failed(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the failure that ended the host's batch early; {} if there is none.
 
-    A host that took longer than allowed counts as lost, since it is not known what it does."""
+    A host that took longer than allowed counts as lost, since it is not known what it does.
+    """
     failure = done(variables, registered.FAILURE)
     late = failure.get("timedout") or TIME_LIMIT in str(failure.get("msg") or "")
     return {**failure, "unreachable": True} if late else failure
@@ -322,7 +343,10 @@ WAITING = {"left_out": "left out", "pending": "pending"}
 
 
 def done(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the result of one step; {} if the step was not taken. A skipped task registers a result as well."""
+    """Return the result of one step; {} if the step was not taken.
+
+    A skipped task registers a result as well.
+    """
     result = dict(variables.get(name) or {})
     return {} if result.get("skipped") else result
 
@@ -335,8 +359,9 @@ def steps(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
 def as_planned(found: progress.Progress, planned: Collection[str], batch: Collection[str]) -> progress.Progress:
     """End the rollout if Ansible's batch has hosts that the plan does not have in it.
 
-    Ansible makes the batches from a pattern. A name that has a meaning in a pattern, such as `&gpu1`,
-    gives other batches than the plan's."""
+    Ansible makes the batches from a pattern. A name that has a meaning in a pattern, such as
+    `&gpu1`, gives other batches than the plan's.
+    """
     others = [host for host in batch if host not in planned]
     what = (
         f"Ansible puts {names.some(others)} into a batch in which the plan does not have it, since a name of a host is a pattern's operator"
@@ -366,7 +391,10 @@ def within_window(found: progress.Progress, wanted: settings.Settings) -> progre
 
 
 def predicted(wanted: settings.Settings, number: int) -> list[str]:
-    """Return the lines of check mode before its first batch: a run now would pause there. Check mode goes on."""
+    """Return the lines of check mode before its first batch: a run now would pause there.
+
+    Check mode goes on.
+    """
     why = "" if number else closed(wanted)
     return [f"{why}. A run now would pause before its first batch"] if why else []
 

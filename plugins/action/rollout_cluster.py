@@ -119,7 +119,8 @@ def hosts(args: Mapping[str, Any], variables: Mapping[str, Any], check: bool) ->
 def of_point(args: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:
     """Return the hosts of the batch that started; at the end, all hosts that are not known to be broken.
 
-    A rollout that has paused does nothing more: its window is closed, or a person has ended it."""
+    A rollout that has paused does nothing more: its window is closed, or a person has ended it.
+    """
     if args["point"] == "end":
         found = rollout_batch.reached(args["plan"], variables["hostvars"])
         return [] if found.ended else [host for host in args["plan"]["hosts"] if host not in found.bad]
@@ -135,7 +136,8 @@ def came(variables: Mapping[str, Any], check: bool) -> bool:
 def several(args: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
     """Tell whether the rollout has hosts of more than one cluster, or also hosts outside of the one.
 
-    The cluster is known by the inventory, otherwise by the CA."""
+    The cluster is known by the inventory, otherwise by the CA.
+    """
     known = (variables["hostvars"][host] for host in args["plan"]["hosts"])
     found = (rollout.cluster_of(of_host, of_host.get(args["results"]) or {}) for of_host in known)
     return len({name or authority for name, authority in found}) > 1

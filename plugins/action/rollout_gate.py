@@ -17,7 +17,10 @@ SPEC = arguments.spec("rollout_gate")
 
 
 def unreachable(variables: Mapping[str, Any], results: str) -> bool:
-    """Tell whether a step of this run lost the host. `ignore_unreachable` keeps it in the play so that the table shows it."""
+    """Tell whether a step of this run lost the host.
+
+    `ignore_unreachable` keeps it in the play so that the table shows it.
+    """
     return any((variables.get(name) or {}).get("unreachable") for name in (*registered.STEPS, results))
 
 

@@ -81,7 +81,8 @@ class ActionModule(ActionBase):
     def _taken(self, seen: rollout.Fleet, wanted: settings.Settings, task_vars: Mapping[str, Any]) -> tuple[rollout.Rollout, list[str]]:
         """Plan without the hosts that another rollout has, and record the changed hosts as this rollout's.
 
-        Return the plan, and the sentences about proofs that are not settled."""
+        Return the plan, and the sentences about proofs that are not settled.
+        """
         unsettled: list[str] = []
         hostvars = task_vars["hostvars"]
         require_fresh({host: hostvars[host] for host in seen.results})
@@ -110,7 +111,9 @@ OF_A_ROLLOUT = (*registered.STEPS, registered.DRAINED, registered.DIAGNOSIS, reg
 def require_fresh(hosts: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise PlanError if an earlier play of this command has changed hosts.
 
-    The gate reads the results that the batches register. An earlier play's result would pass for the result of a lost host."""
+    The gate reads the results that the batches register. An earlier play's result would pass for
+    the result of a lost host.
+    """
     stale = [host for host, of_host in hosts.items() if any(rollout_batch.done(of_host, name) for name in OF_A_ROLLOUT)]
     if stale:
         why = "a lost host could not be distinguished from one with that result"
@@ -141,7 +144,8 @@ def applied(variables: Mapping[str, Any]) -> bool:
 def interrupted(variables: Mapping[str, Any], tasks: Mapping[str, Any]) -> bool:
     """Tell whether a user's file of tasks takes the host out of service, for example by a reboot.
 
-    That counts even if the host has no work that must be drained."""
+    That counts even if the host has no work that must be drained.
+    """
     said = variables.get("gpufleet_drain_driver_changes")
     return bool(tasks.get("change")) and (said is None or boolean(said, strict=False))
 
@@ -161,7 +165,10 @@ def drained_before(check: Mapping[str, Any]) -> bool:
 
 
 def bound(seen: rollout.Fleet, name: str) -> rollout.Fleet:
-    """Bind the fleet to the approved plan of this name, if there is one. Hosts that plan something else now are left out."""
+    """Bind the fleet to the approved plan of this name, if there is one.
+
+    Hosts that plan something else now are left out.
+    """
     if not name:
         return seen
     plan = rollout_settings.read_plan(name)
@@ -183,7 +190,8 @@ def looked(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
 def named(variables: Mapping[str, Any], name: str, written: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
     """Return the look at a host, or the failure that prevented it.
 
-    If the host failed before the look, the message names the variable that cannot be read."""
+    If the host failed before the look, the message names the variable that cannot be read.
+    """
     found = looked(variables, name)
     before = not variables.get(name) and not found.get("unreachable")
     said = unread.why(variables, written()) if before else ""
@@ -193,7 +201,9 @@ def named(variables: Mapping[str, Any], name: str, written: Callable[[], Mapping
 def plain(found: rollout.Rollout, is_bound: bool = False) -> dict[str, Any]:
     """Return a plan as the next tasks take it.
 
-    is_bound: the plan is bound to an approval. The task that changes a host compares it with the approval once more."""
+    is_bound: the plan is bound to an approval. The task that changes a host compares it with the
+    approval once more.
+    """
     return {
         "pattern": found.order or NO_HOST,
         "sizes": [len(batch.hosts) for batch in found.batches] or [1],

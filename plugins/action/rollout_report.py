@@ -60,7 +60,10 @@ class ActionModule(ActionBase):
 
 
 def how(found: progress.Progress, wrong: str, check: bool) -> str:
-    """Return how the rollout ended. Hosts that wait for others are begun by a later run, as after a pause."""
+    """Return how the rollout ended.
+
+    Hosts that wait for others are begun by a later run, as after a pause.
+    """
     if check:
         return "predicted"
     if found.paused:
@@ -77,14 +80,18 @@ def waits(found: progress.Progress) -> str:
 
 
 def problem(totals: Mapping[str, Any], found: progress.Progress) -> str:
-    """Return the problem of the rollout; '' if there is none. A rollout that the gate has stopped has one, regardless of the numbers."""
+    """Return the problem of the rollout; '' if there is none.
+
+    A rollout that the gate has stopped has one, regardless of the numbers.
+    """
     return outcomes.problem(totals) or (found.ended if found.ended and not found.paused else "")
 
 
 def nothing_taken(totals: Mapping[str, Any], results: Mapping[str, outcomes.Result], found: progress.Progress) -> str:
     """Return the problem of a rollout that has taken none of its hosts; '' otherwise.
 
-    In a small fleet, one host may be left out in any case."""
+    In a small fleet, one host may be left out in any case.
+    """
     idle = [host for host, r in results.items() if r.get("standing") == "left out"]
     waiting = found.paused or (found.untried and len(idle) < len(results))  # the next run goes on
     if not idle or waiting or any(totals[key] for key in ("changed", "would_change", "unchanged")):
@@ -121,7 +128,10 @@ def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], fou
 
 
 def started(host: str, variables: Mapping[str, Any]) -> bool:
-    """Tell whether the host's batch has begun with it, and has not ended. Then the host is lost, with all others of its batch."""
+    """Tell whether the host's batch has begun with it, and has not ended.
+
+    Then the host is lost, with all others of its batch.
+    """
     step = variables.get(registered.ROLLOUT_STEP) or {}
     return step.get("point") == "begin" and not step.get("ended") and host not in (step.get("held") or {})
 

@@ -66,7 +66,10 @@ class ActionModule(ActionBase):
 
 
 def require_switch(name: str, value: Any) -> None:
-    """Raise PlanError unless the value is a boolean. Ansible's own check would name the option instead of the variable."""
+    """Raise PlanError unless the value is a boolean.
+
+    Ansible's own check would name the option instead of the variable.
+    """
     try:
         boolean(value)
     except TypeError:
@@ -75,7 +78,10 @@ def require_switch(name: str, value: Any) -> None:
 
 
 def files(tasks: Mapping[str, str]) -> dict[str, str]:
-    """Return the files of tasks by their whole names; '' for a missing one. Raise PlanError if a named file does not exist."""
+    """Return the files of tasks by their whole names; '' for a missing one.
+
+    Raise PlanError if a named file does not exist.
+    """
     found = {name: str(Path(tasks[name]).expanduser().absolute()) if tasks.get(name) else "" for name in settings.TASKS}
     for name, path in found.items():
         if path and not Path(path).is_file():
@@ -92,7 +98,8 @@ LATER = ("import_tasks", "include_tasks", "import_role", "include_role", "meta",
 def require_tasks(loader: Any, play: Any, path: str, name: str) -> None:
     """Raise PlanError for a file of tasks that Ansible would refuse.
 
-    A refusal in a batch would end the run without a report, with hosts out of service."""
+    A refusal in a batch would end the run without a report, with hosts out of service.
+    """
     trust = {"trusted_as_template": True} if "trusted_as_template" in inspect.signature(loader.load_from_file).parameters else {}
     try:
         data = loader.load_from_file(path, **trust)
@@ -138,7 +145,9 @@ def read_plan(name: str) -> Mapping[str, Any]:
 def read_approval(name: str) -> bytes:
     """Read the approved file, after judging it. A file that all users may write to proves nothing.
 
-    The owner decides who shares the file with the owner or its group: the approval may belong to another account."""
+    The owner decides who shares the file with the owner or its group: the approval may belong to
+    another account.
+    """
     handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would never end
     with open(handle, "rb") as opened:
         found = os.fstat(handle)

@@ -28,9 +28,12 @@ COLLECTION = Path(__file__).resolve().parents[2]
 
 
 def options_of_roles() -> dict[str, dict[str, Any]]:
-    """Return the options of all roles and entry points: name -> spec. One name means the same everywhere.
+    """Return the options of all roles and entry points: name -> spec.
 
-    `required` is left out, since only variables that are set are checked."""
+    One name means the same everywhere.
+
+    `required` is left out, since only variables that are set are checked.
+    """
     specs = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(COLLECTION.glob("roles/*/meta/argument_specs.yml"))]
     options = {name: option for spec in specs for entry in spec["argument_specs"].values() for name, option in entry["options"].items()}
     return {name: {key: option[key] for key in ("type", "elements", "choices") if key in option} for name, option in options.items()}
@@ -107,9 +110,12 @@ def unusable(directory: Any) -> list[str]:
 
 
 def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a host's variables with the collection's prefix. Only settings of the run have a value, others are None.
+    """Return a host's variables with the collection's prefix.
 
-    Other values are not read: they may be templates that need something that does not exist yet."""
+    Only settings of the run have a value, others are None.
+
+    Other values are not read: they may be templates that need something that does not exist yet.
+    """
     return {name: variables[name] if name in names.RUN else None for name in variables if str(name).startswith(names.PREFIX)}
 
 
@@ -148,7 +154,8 @@ SHARING = {"given": "gpufleet_sharing", "root": "gpufleet_root", "driver_root": 
 def wrong_sharing(variables: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with a host's sharing and cannot be applied to any host.
 
-    Otherwise it would be found host by host, after others were changed."""
+    Otherwise it would be found host by host, after others were changed.
+    """
     try:
         given = {field: variables.get(name) for field, name in SHARING.items()}
     except AnsibleError:  # reported when it is read
@@ -166,7 +173,10 @@ ARCHIVE = "gpufleet_bundle_file"
 
 
 def wrong_archive(variables: Mapping[str, Any]) -> list[str]:
-    """Return why the archive of a host's packages cannot be read. With state absent, no archive is needed."""
+    """Return why the archive of a host's packages cannot be read.
+
+    With state absent, no archive is needed.
+    """
     try:
         file, state = (variables.get(name) for name in (ARCHIVE, "gpufleet_state"))
     except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
@@ -192,7 +202,10 @@ def wrong_versions(variables: Mapping[str, Any]) -> list[str]:
 
 
 def wrong_drain(variables: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the settings of the drain as a whole. Each of them may be valid by its type."""
+    """Return what is wrong with the settings of the drain as a whole.
+
+    Each of them may be valid by its type.
+    """
     try:
         given = {option: variables[name] for option, name in DRAIN.items() if name in variables}
     except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
@@ -212,7 +225,8 @@ def wrong_drain(variables: Mapping[str, Any]) -> list[str]:
 def wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGED) -> list[str]:
     """Return what is wrong with values of a host or the run.
 
-    The sentences are those of the roles' own validation, without the whole spec that it repeats."""
+    The sentences are those of the roles' own validation, without the whole spec that it repeats.
+    """
     given, wrong = {}, []
     for name in judged.keys() & set(variables):
         try:
@@ -233,6 +247,7 @@ def wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGE
 def tagged(variables: Mapping[str, Any], named: Sequence[str]) -> bool:
     """Tell whether a playbook of this collection, named on the command line, is run with tags.
 
-    If another playbook imports it, the tags are for that playbook."""
+    If another playbook imports it, the tags are for that playbook.
+    """
     chosen = [*(variables.get("ansible_run_tags") or ()), *(variables.get("ansible_skip_tags") or ())]
     return named_playbooks.only_own(named) and bool(set(chosen) - {"all"})

@@ -73,7 +73,8 @@ _value:
 def image_select(given: Any, catalogue: Any, gpus: str = "all", nothing_fits: str = "fail") -> dict[str, Any]:
     """Return the choice to the template that asks.
 
-    Neither the choice nor the message of a failure is a template: Ansible protects only results."""
+    Neither the choice nor the message of a failure is a template: Ansible protects only results.
+    """
     if gpus not in ("all", "each") or nothing_fits not in ("fail", "report"):
         raise AnsibleFilterError("image_select: gpus is all or each, nothing_fits is fail or report")
     try:
@@ -90,7 +91,10 @@ def image_select(given: Any, catalogue: Any, gpus: str = "all", nothing_fits: st
 
 
 def choice(given: Any, catalogue: Any, gpus: str) -> dict[str, Any]:
-    """Return what the module of the same name returns. Raise PlanError for invalid facts or catalogues."""
+    """Return what the module of the same name returns.
+
+    Raise PlanError for invalid facts or catalogues.
+    """
     # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses. `str` of an undefined value names it.
     plain, named = json.loads(json.dumps([given, catalogue], default=str))
     host = facts.parsed(plain, catalogues.targets())

@@ -93,7 +93,10 @@ class LookupModule(LookupBase):
 
 
 def joined(patterns: list[str]) -> str:
-    """Join patterns to one. If a pattern has a comma, Ansible splits only at commas, so items with `:` are split before."""
+    """Join patterns to one.
+
+    If a pattern has a comma, Ansible splits only at commas, so items with `:` are split before.
+    """
     return patterns[0] if len(patterns) == 1 else ",".join(split_host_pattern(patterns))
 
 

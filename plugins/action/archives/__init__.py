@@ -33,7 +33,10 @@ COPYRIGHT = 1 << 20  # bytes of a copyright file that are read
 
 
 def packed(content: Mapping[str, bytes]) -> bytes:
-    """Return the archive: the manifest first, then the other files by name. Their owner and time are not recorded."""
+    """Return the archive: the manifest first, then the other files by name.
+
+    Their owner and time are not recorded.
+    """
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(content, key=lambda name: (name != manifest.NAME, name)):
@@ -44,9 +47,12 @@ def packed(content: Mapping[str, bytes]) -> bytes:
 
 
 def judged(file: str) -> manifest.Manifest:
-    """Return the manifest of an archive after comparing every byte. Raise PlanError with one sentence if anything is wrong.
+    """Return the manifest of an archive after comparing every byte.
 
-    The processes of one run of Ansible share the result for the very same file."""
+    Raise PlanError with one sentence if anything is wrong.
+
+    The processes of one run of Ansible share the result for the very same file.
+    """
     path = Path(file).expanduser()
     try:
         with path.open("rb") as stream:
@@ -70,7 +76,8 @@ def judged(file: str) -> manifest.Manifest:
 def require_file(file: str) -> None:
     """Raise PlanError unless this is a file that can be read.
 
-    Judging its content takes time, and happens when the content is needed."""
+    Judging its content takes time, and happens when the content is needed.
+    """
     path = Path(file).expanduser()
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
@@ -81,7 +88,10 @@ def require_file(file: str) -> None:
 
 
 def require(policy: Policy) -> None:
-    """Raise PlanError if the packages of a policy cannot come from the archive that it names. No host is asked for that."""
+    """Raise PlanError if the packages of a policy cannot come from the archive that it names.
+
+    No host is asked for that.
+    """
     if policy.bundle_file and policy.state == "present":
         given = answer(policy.bundle_file)
         host.require(policy, manifest.parsed(given["manifest"]), given["key"], outside.now())
@@ -113,9 +123,12 @@ def _with_bytes(change: transaction.Change, found: Mapping[str, Mapping[str, byt
 
 
 def taken(file: str, names: Iterable[str]) -> dict[str, bytes]:
-    """Return files of an archive: name -> bytes. Raise PlanError if their bytes differ from the manifest.
+    """Return files of an archive: name -> bytes.
 
-    The bytes are compared once more, because the archive may have been replaced meanwhile."""
+    Raise PlanError if their bytes differ from the manifest.
+
+    The bytes are compared once more, because the archive may have been replaced meanwhile.
+    """
     known, wanted = judged(file), set(names)
     try:
         with Path(file).expanduser().open("rb") as stream:
@@ -131,7 +144,8 @@ def taken(file: str, names: Iterable[str]) -> dict[str, bytes]:
 def _verified(stream: IO[bytes]) -> str:
     """Return the text of the manifest.
 
-    Raise ValueError if a file is missing, is not listed, or has other bytes than listed."""
+    Raise ValueError if a file is missing, is not listed, or has other bytes than listed.
+    """
     text, listed_, seen = "", None, set()
     for archive, member in _members(stream):
         if listed_ is None:
@@ -165,7 +179,9 @@ def _members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarFile, tarfile.TarIn
 def _whole() -> Iterator[None]:
     """Raise ValueError with a sentence for what tarfile finds wrong.
 
-    Headers with absurd sizes, or an endless chain of headers, make tarfile raise errors of Python's."""
+    Headers with absurd sizes, or an endless chain of headers, make tarfile raise errors of
+    Python's.
+    """
     try:
         yield
     except (tarfile.TarError, EOFError, OverflowError, MemoryError, RecursionError) as error:

@@ -50,7 +50,10 @@ def documented(module: str, name: str = "DOCUMENTATION") -> str:
 
 
 def documentation(module: str) -> dict[str, Any]:
-    """Return a module's DOCUMENTATION with its fragments' options. It is read once when the action is loaded (before Ansible forks)."""
+    """Return a module's DOCUMENTATION with its fragments' options.
+
+    It is read once when the action is loaded (before Ansible forks).
+    """
     doc: dict[str, Any] = yaml.load(documented(module), Loader=LOADER)
     found = dict(doc.get("options") or {})
     for name in doc.get("extends_documentation_fragment") or []:
@@ -70,7 +73,8 @@ def spec(module: str) -> dict[str, Any]:
 def as_written(spec_: Mapping[str, Any]) -> dict[str, Any]:
     """Return a spec for the validator, with text for each path that is not the controller's.
 
-    Ansible's type `path` replaces `~` and `$VAR` by the home and the environment of the machine that validates, which is the controller.
+    Ansible's type `path` replaces `~` and `$VAR` by the home and the environment of the machine
+    that validates, which is the controller.
     """
     return {
         name: {key: "str" if value == "path" else value for key, value in option.items()} if name in options.NOT_OF_CONTROLLER else option
@@ -101,7 +105,10 @@ def of_task(action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = Fals
 
 
 def _judge(action: ActionBase, names: Mapping[str, Any], check: Callable[[], Any]) -> None:
-    """Run a check of the options and fail with its sentence. names: the options that a role's sentence has as variables."""
+    """Run a check of the options and fail with its sentence.
+
+    names: the options that a role's sentence has as variables.
+    """
     try:
         check()
     except PlanError as error:
@@ -112,7 +119,8 @@ def _judge(action: ActionBase, names: Mapping[str, Any], check: Callable[[], Any
 def as_variable(action: ActionBase, error: PlanError, names: Mapping[str, Any]) -> PlanError:
     """Return the error with the user's variables in place of options, if the task is in a role of this collection.
 
-    In such a role, an option is a variable whose name has the prefix."""
+    In such a role, an option is a variable whose name has the prefix.
+    """
     role, first = getattr(action._task, "_role", None), re.split(r"[ .\[]", error.what, maxsplit=1)[0]
     if role is None or not str(role.get_name()).startswith(ROLES):
         return error
@@ -128,7 +136,8 @@ def as_variable(action: ActionBase, error: PlanError, names: Mapping[str, Any]) 
 def imitated() -> dict[str, str]:
     """Return the places on test hosts that stand for a GPU's; {} outside of tests.
 
-    They are no options, so an inventory cannot carry them to a real host (ARCHITECTURE.md)."""
+    They are no options, so an inventory cannot carry them to a real host (ARCHITECTURE.md).
+    """
     try:
         given = json.loads(os.environ.get(TEST_HOSTS) or "{}")
     except ValueError:
@@ -144,8 +153,9 @@ def imitated() -> dict[str, str]:
 def said(error: AnsibleValidationError, unsupported: set[Any], known: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     """Return the validator's sentence.
 
-    For options that do not exist, the validator's own is half a sentence. Complete it with the option
-    that the user may have meant."""
+    For options that do not exist, the validator's own is half a sentence. Complete it with the
+    option that the user may have meant.
+    """
     if not isinstance(error, UnsupportedError):
         return with_choice(with_types(str(error.msg)), given)
     wrong = sorted(item if isinstance(item, str) else ".".join(item) for item in unsupported)
@@ -159,7 +169,8 @@ WRITTEN = {"dict": "{NAME: VALUE}", "list": "[VALUE]"}
 def with_types(sentence: str) -> str:
     """Return the validator's sentence with `list` in place of <class '..._AnsibleTaggedList'> or <class 'list'>.
 
-    Append how a value of the type is written."""
+    Append how a value of the type is written.
+    """
     type_of = r"(is of type )?<class '(?:[\w.]*\.)?(?:_AnsibleTagged)?(\w+)'>"  # ansible-core 2.16 has the class in both places
     told = re.sub(type_of, lambda found: f"{found[1] or 'a '}{found[2].lower()}", sentence)
     wrong = re.match(r"argument '(\w+)' is of type \w+ .*unable to convert to (dict|list):", told)
@@ -178,7 +189,9 @@ def with_choice(sentence: str, given: Mapping[str, Any]) -> str:
 def policy(args: Mapping[str, Any], **fixed: Any) -> Policy:
     """Make the policy from options.
 
-    The names stay, lists become tuples, and handlers become values in the order in which they are written."""
+    The names stay, lists become tuples, and handlers become values in the order in which they are
+    written.
+    """
     known = {f.name for f in dc.fields(Policy)}
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in args.items() if k in known and v is not None}
     if "handlers" in values:

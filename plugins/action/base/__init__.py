@@ -51,10 +51,11 @@ MISSING = object()
 class Once(Mapping[str, Any]):
     """A mapping with the variables of a host, which reads each of them once.
 
-    Ansible merges all variables of a host for each `hostvars[host]`, and templates a value each time
-    that it is read. This takes some milliseconds per look, and was the largest cost of a rollout on the
-    controller. Keep an object of this class for one host at a time, since the values of ten thousand
-    hosts are a gigabyte."""
+    Ansible merges all variables of a host for each `hostvars[host]`, and templates a value each
+    time that it is read. This takes some milliseconds per look, and was the largest cost of a
+    rollout on the controller. Keep an object of this class for one host at a time, since the values
+    of ten thousand hosts are a gigabyte.
+    """
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         self._variables = variables
@@ -108,7 +109,8 @@ def look(
 def require_root(wanted: Policy, host: Mapping[str, Any]) -> None:
     """Fail if the tree does not exist.
 
-    A missing tree would look like an empty one, and its journal cannot be read."""
+    A missing tree would look like an empty one, and its journal cannot be read.
+    """
     if host.get("root") is False:
         raise AnsibleActionFail(
             f"{wanted.root}: there is no such directory on this host. gpufleet_root names it: make it, or name the one that is meant"
@@ -116,7 +118,10 @@ def require_root(wanted: Policy, host: Mapping[str, Any]) -> None:
 
 
 def with_source(question: dict[str, Any]) -> dict[str, Any]:
-    """Return the question with the source of the probe that it names. A planner names a probe; its source travels with the question."""
+    """Return the question with the source of the probe that it names.
+
+    A planner names a probe; its source travels with the question.
+    """
     named = question.get("program") if question.get("kind") == "probe" else None
     if named is None:
         return question
@@ -138,7 +143,10 @@ def learn(
     read: Callable[[Observation], Any],
     way: str,
 ) -> Any:
-    """Look, and return what `read` makes of the observation. If the reading asks for more, look at that as well."""
+    """Look, and return what `read` makes of the observation.
+
+    If the reading asks for more, look at that as well.
+    """
 
     def planner(_policy: Policy, seen: Observation) -> Outcome:
         return Outcome(Plan(), {"read": read(seen)})
@@ -151,7 +159,9 @@ def plan_from(
 ) -> tuple[Observation, Outcome]:
     """Plan; return what was seen, and the outcome.
 
-    If the plan needs an answer that was not asked for, look once more, as long as there is something new to ask."""
+    If the plan needs an answer that was not asked for, look once more, as long as there is
+    something new to ask.
+    """
     asked: set[str] = set()
     repeated = ""
     for _round in range(LOOKS):
@@ -224,7 +234,8 @@ def converge(
 ) -> dict[str, Any]:
     """Look, plan, apply the plan as one transaction, and shape the result.
 
-    In a conflict (the host has changed in between), plan once more."""
+    In a conflict (the host has changed in between), plan once more.
+    """
     task = Task(action, task_vars, wanted, questions, planner, reference(action, task_vars).after(reason), way, approval)
     seen, ended = finished(task, task.look())
     one = stages.applied(task, *task.plan(seen), functools.partial(send, task))
@@ -252,14 +263,16 @@ BULK = ("decision", "differences", "known_bad", "planned", "proof")
 def without_bulk(result: dict[str, Any]) -> dict[str, Any]:
     """Leave the plan out of a failed result; return other results as they are.
 
-    Tables and reports show no plan of a failed host. With -v the result keeps it."""
+    Tables and reports show no plan of a failed host. With -v the result keeps it.
+    """
     return {key: value for key, value in result.items() if key not in BULK} if result.get("failed") else result
 
 
 def finished(task: Task, seen: Observation) -> tuple[Observation, tuple[str, ...]]:
     """Finish what was interrupted; return the new observation and what became of earlier transactions.
 
-    What an interrupted run left may look like the desired state, but would be taken back later."""
+    What an interrupted run left may look like the desired state, but would be taken back later.
+    """
     if task.check or not past.cut_short(seen):
         return seen, ()
     request = transaction(Plan(), task.wanted, seen, check=False, reason=f"{task.reason}: finish what was interrupted", pending=[])
@@ -278,7 +291,8 @@ def send(task: Task, seen: Observation, outcome: Outcome, plan: Plan) -> dict[st
 def cluster(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, way: str) -> str:
     """Return the name of a server's cluster: from the inventory, otherwise by its CA.
 
-    Servers whose CA cannot be read count as one cluster."""
+    Servers whose CA cannot be read count as one cluster.
+    """
     named = action._templar.template(task_vars.get("gpufleet_cluster") or "")
     return str(named or work.cluster(look(action, task_vars, wanted, [work.CLUSTER], way)))
 
@@ -292,7 +306,8 @@ def reference(action: ActionBase, task_vars: Mapping[str, Any]) -> change_ref.Re
 def after_rollback(answer: Mapping[str, Any], plan: Plan, send: Callable[[Plan], dict[str, Any]]) -> tuple[str, ...]:
     """Write, in a transaction of its own, what is to be written after a rollback.
 
-    Return the reason if that failed, which changes nothing else; () otherwise."""
+    Return the reason if that failed, which changes nothing else; () otherwise.
+    """
     if not answer.get("rolled_back") or not plan.acts:
         return ()
     wrong = differences_.trouble(send(plan))
@@ -302,7 +317,8 @@ def after_rollback(answer: Mapping[str, Any], plan: Plan, send: Callable[[Plan],
 def end(answer: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what became of earlier transactions. Fail if one cannot be ended.
 
-    Nothing is planned on top of such a transaction, since it may be taken back at any time."""
+    Nothing is planned on top of such a transaction, since it may be taken back at any time.
+    """
     if answer.get("error"):
         raise AnsibleActionFail(differences_.trouble(answer), result={"evidence": differences_.evidence(answer)})
     return past.recovered(answer)
@@ -311,7 +327,8 @@ def end(answer: Mapping[str, Any]) -> tuple[str, ...]:
 def left_out(wanted: Policy, seen: Observation, planner: Planner, plan: Plan) -> list[str]:
     """Return the units whose restart is left to someone, by the plan or by `restart: never`.
 
-    The host remembers them."""
+    The host remembers them.
+    """
     if wanted.restart != "never" or wanted.root != "/":
         return list(plan.pending)
     for restart in ("auto", "force"):  # "auto" may refuse a restart because it ends work, and the restart is due all the same

@@ -34,7 +34,8 @@ def images(given: Any, access: registry.Access | None = None) -> tuple[Image, ..
     """Return the images of a catalogue. Raise PlanError if anything in it is wrong.
 
     given: the name of a file, or the value of a variable.
-    access: if given, registries are asked about the images that no file describes."""
+    access: if given, registries are asked about the images that no file describes.
+    """
     beside = Path(given).expanduser().parent if isinstance(given, str) else Path()
     found = [image for entry in listed(given) for image in _tagged(entry, access)]
     catalogue.require_names(found)
@@ -74,7 +75,10 @@ def said(given: Any) -> inspected.Inspected:
 
 
 def text(name: str, kind: str) -> str:
-    """Return the text of a file that people write. Raise PlanError unless it is a regular file: reading a pipe would never end."""
+    """Return the text of a file that people write.
+
+    Raise PlanError unless it is a regular file: reading a pipe would never end.
+    """
     try:
         handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as opened:
@@ -92,7 +96,8 @@ def text(name: str, kind: str) -> str:
 def targets() -> cpu.Targets:
     """Return archspec's microarchitectures; {} if archspec is not installed.
 
-    Without them, nothing is known about names such as `broadwell`."""
+    Without them, nothing is known about names such as `broadwell`.
+    """
     try:
         known = importlib.import_module("archspec.cpu").TARGETS
     except ImportError:

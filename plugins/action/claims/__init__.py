@@ -33,7 +33,10 @@ SCHEMA = 1
 
 @dc.dataclass(frozen=True)
 class Process:
-    """A process. Its number alone may belong to another process later. space: the namespace of its numbers."""
+    """A process, with more than its number, which may belong to another process later.
+
+    space: the namespace of its numbers.
+    """
 
     number: int
     started: str
@@ -60,8 +63,9 @@ def process(number: int) -> Process | None:
 def of_this_run() -> Process | None:
     """Return the process of ansible-playbook, whose child this process is; None if it is dead.
 
-    If it is dead, this process has another parent, for example the machine's first process, which may
-    live until the machine is switched off."""
+    If it is dead, this process has another parent, for example the machine's first process, which
+    may live until the machine is switched off.
+    """
     known, now = multiprocessing.parent_process(), os.getppid()
     return process(now) if known is None or known.pid == now else None
 
@@ -69,7 +73,8 @@ def of_this_run() -> Process | None:
 def lives(owner: Process) -> bool | None:
     """Tell whether a process lives; None if this machine cannot know.
 
-    A home directory may be shared with other machines, and with containers."""
+    A home directory may be shared with other machines, and with containers.
+    """
     here = process(os.getpid())
     if here is None or owner.machine != here.machine or (owner.boot == here.boot and owner.space != here.space):
         return None
@@ -83,7 +88,10 @@ def place() -> Path:
 
 @contextlib.contextmanager
 def alone() -> Iterator[Path]:
-    """Let one rollout at a time read the hosts of others and record its own. Yield the directory of the records."""
+    """Let one rollout at a time read the hosts of others and record its own.
+
+    Yield the directory of the records.
+    """
     with locked("lock") as directory:
         try:
             yield directory
@@ -93,7 +101,10 @@ def alone() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def locked(name: str) -> Iterator[Path]:
-    """Hold the lock of this name, which one process of this controller has at a time. Yield the directory of the locks."""
+    """Hold the lock of this name, which one process of this controller has at a time.
+
+    Yield the directory of the locks.
+    """
     directory = place()
     with contextlib.ExitStack() as stack:
         try:
@@ -116,10 +127,11 @@ def unusable(directory: Path, error: OSError) -> PlanError:
 def identities(host: str, result: Mapping[str, Any], variables: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the identities by which a host is known.
 
-    The first is the boot of its kernel, regardless of its name in an inventory. A directory tree has none.
-    The second is the address at which this controller reaches the host. It stays after a reboot, which
-    may be a part of the rollout that has the host. Two sites may have the same addresses, each behind
-    its own gateway, so the host's own name is a part of it."""
+    The first is the boot of its kernel, regardless of its name in an inventory. A directory tree
+    has none. The second is the address at which this controller reaches the host. It stays after a
+    reboot, which may be a part of the rollout that has the host. Two sites may have the same
+    addresses, each behind its own gateway, so the host's own name is a part of it.
+    """
     work = result.get("work") or {}
     port = f":{variables['ansible_port']}" if variables.get("ansible_port") else ""
     place = f"{variables.get('ansible_host') or host}{port} {variables.get('gpufleet_root') or '/'}"
@@ -132,7 +144,9 @@ def identities(host: str, result: Mapping[str, Any], variables: Mapping[str, Any
 class Earlier:
     """The records of other rollouts.
 
-    taken: identity of a host -> the rollout that has it. proven, unproven: the identities of the hosts of runs that died."""
+    taken: identity of a host -> the rollout that has it.
+    proven, unproven: the identities of the hosts of runs that died.
+    """
 
     taken: Mapping[str, str]
     proven: frozenset[str]
@@ -172,9 +186,12 @@ def of_others(directory: Path) -> Earlier:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Process]:
-    """Read a record and its process. Raise PlanError for a file with other content: it would not be known who has which hosts.
+    """Read a record and its process.
 
-    A record that a dead process of another release of this collection has left is read as empty."""
+    Raise PlanError for a file with other content: it would not be known who has which hosts.
+
+    A record that a dead process of another release of this collection has left is read as empty.
+    """
     try:
         claim = json.loads(path.read_text(encoding="utf-8"))
         owner = Process(**claim["process"])
@@ -189,11 +206,14 @@ def _read(path: Path) -> tuple[dict[str, Any], Process]:
 
 
 def take(directory: Path, known: Mapping[str, Sequence[str]], own: Collection[str], begun: str, about: str) -> list[str]:
-    """Record that this run has the hosts `own`, for as long as the process of ansible-playbook lives, whose child this process is.
+    """Record that this run has the hosts `own`, and settle the records of runs that died.
+
+    The record counts for as long as the process of ansible-playbook lives, whose child this process
+    is. Records of runs that died are settled for the hosts of this run, and kept for other hosts.
+    Return the sentences, for people, about hosts of this run that could not be settled.
 
     known: all hosts of this run by their names in its inventory, each with its identities.
-    Records of runs that died are settled for these hosts, and kept for other hosts. Return the
-    sentences, for people, about hosts of this run that could not be settled."""
+    """
     left = {sentence for path in sorted(directory.glob("*.json")) for sentence in _settle(path, known)}
     mine = of_this_run()
     if mine is not None:
@@ -203,10 +223,14 @@ def take(directory: Path, known: Mapping[str, Sequence[str]], own: Collection[st
 
 
 def _settle(path: Path, known: Mapping[str, Sequence[str]]) -> list[str]:
-    """Remove the hosts that this run has now from the record of a run that died. Return a sentence for each host that stays in it.
+    """Remove the hosts that this run has now from the record of a run that died.
 
-    The name and the boot are a host's own claims. Under another name and at another address they settle
-    nothing: otherwise the claims of another host would spare a host the proof that the dead run owes it."""
+    Return a sentence for each host that stays in it.
+
+    The name and the boot are a host's own claims. Under another name and at another address they
+    settle nothing: otherwise the claims of another host would spare a host the proof that the dead
+    run owes it.
+    """
     claim, owner = _read(path)
     if lives(owner) is not False:
         return []
@@ -246,7 +270,11 @@ def ended(names: Collection[str]) -> None:
 
 
 def give_up(begun: Collection[str]) -> None:
-    """End the rollout's record. Keep the hosts that it has begun and did not bring through for the next rollout, which proves them."""
+    """End the rollout's record.
+
+    Keep the hosts that it has begun and did not bring through for the next rollout, which proves
+    them.
+    """
     _change(lambda c: {**c, "hosts": {i: name for i, name in c["hosts"].items() if name in begun and i not in c["ended"]}, "ended": []})
 
 

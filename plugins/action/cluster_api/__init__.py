@@ -47,11 +47,15 @@ class Api:
         )
 
     def _config_map(self, namespace: str, name: str) -> tuple[list[dict[str, Any]], bool]:
-        """Return the ConfigMap, if it exists, and whether its namespace exists. Raise PlanError if that is not known.
+        """Return the ConfigMap, if it exists, and whether its namespace exists.
 
-        k8s_info takes an answer 400 for a missing object. Everything that an earlier run has written there
-        would then be overwritten. Every namespace has the ConfigMap with the cluster's CA (Kubernetes 1.20
-        and later, kube-controller-manager's rootcacertpublisher), so that one proves the answer."""
+        Raise PlanError if that is not known.
+
+        k8s_info takes an answer 400 for a missing object. Everything that an earlier run has
+        written there would then be overwritten. Every namespace has the ConfigMap with the
+        cluster's CA (Kubernetes 1.20 and later, kube-controller-manager's rootcacertpublisher), so
+        that one proves the answer.
+        """
         where = {"kind": "ConfigMap", "namespace": namespace}
         found = self._get("read the ConfigMap", {**where, "name": name})
         if found:
@@ -70,7 +74,8 @@ class Api:
     def own_config_maps(self) -> list[dict[str, Any]]:
         """List this collection's ConfigMaps of all namespaces.
 
-        The profile or the namespace may have been another one when they were written."""
+        The profile or the namespace may have been another one when they were written.
+        """
         return self._get("list the ConfigMaps", {"kind": "ConfigMap", "label_selectors": [f"{objects.MANAGED_BY}={objects.MANAGER}"]})
 
     def node(self, name: str) -> dict[str, Any]:
@@ -88,7 +93,10 @@ class Api:
         return self._get("list the DaemonSets", {"api_version": "apps/v1", "kind": "DaemonSet", "label_selectors": [selector]})
 
     def patched(self, doing: str, name: str, change: Callable[[Mapping[str, Any]], drain_kubernetes.Patch], *, check: bool) -> bool:
-        """Change a node as it was read. If another writer was faster, read it again. Return False if there is nothing to change."""
+        """Change a node as it was read.
+
+        If another writer was faster, read it again. Return False if there is nothing to change.
+        """
         for _attempt in range(draining.CONFLICTS):
             wanted = change(self.node(name))
             if not wanted:
@@ -115,7 +123,8 @@ class Api:
     def _require_new(self, call: api_calls.Call, result: Mapping[str, Any]) -> None:
         """Raise PlanError if an object that was not listed has fields of another owner.
 
-        k8s_info takes an answer 400 for an empty list, and another writer may have been faster."""
+        k8s_info takes an answer 400 for an empty list, and another writer may have been faster.
+        """
         made = result.get("result")
         others = [who for who, _applied, _fields in owners.entries(made) if who != objects.MANAGER] if isinstance(made, Mapping) else []
         if others:
@@ -146,7 +155,8 @@ class Api:
     def _of_missing_namespace(self, result: Mapping[str, Any]) -> bool:
         """Tell whether a call failed because its namespace is missing.
 
-        A call that is judged before the namespace is created cannot find it yet."""
+        A call that is judged before the namespace is created cannot find it yet.
+        """
         text = drain_kubernetes.message(result)
         return text.startswith("namespaces ") and text.rstrip(".").endswith("not found")
 

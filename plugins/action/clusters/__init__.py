@@ -53,7 +53,9 @@ class OneCluster:
 class InApi:
     """The changes that a cluster needs.
 
-    which: the order of its hosts and the plugin. stays: nodes that stay as an earlier run has left them."""
+    which: the order of its hosts and the plugin.
+    stays: nodes that stay as an earlier run has left them.
+    """
 
     rendered: objects.Rendered
     plan: live.Plan
@@ -78,7 +80,8 @@ def of_play(variables: Mapping[str, Any], args: Mapping[str, Any]) -> tuple[list
 def result_of(result: Any) -> dict[str, Any]:
     """Return the parts of a result that are read, as plain values.
 
-    Since ansible-core 2.19 the values are tagged, and YAML cannot write those."""
+    Since ansible-core 2.19 the values are tagged, and YAML cannot write those.
+    """
     return plain({name: result[name] for name in (*READ, *TROUBLE) if name in result}) if result else {}
 
 
@@ -87,7 +90,10 @@ def plain(value: Any) -> Any:
 
 
 def plain_variable(name: str, value: Any) -> Any:
-    """Return a variable of a host as plain values. Raise PlanError for a value that YAML has read as a date or the like."""
+    """Return a variable of a host as plain values.
+
+    Raise PlanError for a value that YAML has read as a date or the like.
+    """
     require_plain(name, value)
     return plain(value)
 
@@ -104,8 +110,9 @@ def wanted_of(variables: Mapping[str, Any]) -> members.OfInventory:
 def of_task(args: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that count for a cluster whose hosts set none.
 
-    The role passes the values of its first host on to the task. They belong to that host's cluster, so
-    the default counts in their place."""
+    The role passes the values of its first host on to the task. They belong to that host's cluster,
+    so the default counts in their place.
+    """
     own = {option: value for option in OF_CLUSTER if (value := first.get(PREFIX + option)) is not None}
     handed_on = validated(own)
     return {o: SPEC[o]["default"] if o in own and args[o] == handed_on[o] else args[o] for o in OF_CLUSTER}
@@ -116,7 +123,8 @@ def options_of(
 ) -> dict[str, Any]:
     """Return the options of one cluster. Raise PlanError if its hosts differ in one of them.
 
-    The hosts share the cluster, so the option of one host would change the nodes of the others."""
+    The hosts share the cluster, so the option of one host would change the nodes of the others.
+    """
     # A host that is out of the cluster anyway need not set an option.
     asked = [one.host for one in hosts if not (isinstance(one, members.LeftOut) and one.gone)] or [one.host for one in hosts]
     found = {}
@@ -138,7 +146,10 @@ def options_of(
 
 
 def validated(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Validate options by the names that users write, so that the sentences contain these. Raise PlanError for a wrong value."""
+    """Validate options by the names that users write, so that the sentences contain these.
+
+    Raise PlanError for a wrong value.
+    """
     given = {PREFIX + name: value for name, value in options.items()}
     for name, value in given.items():
         require_plain(name, value)
@@ -179,7 +190,8 @@ def api_of(action: ActionBase, one: OneCluster, variables: Mapping[str, Any]) ->
 def named_in_errors(one: OneCluster, others: str = "") -> Iterator[None]:
     """Add the cluster and the way to it to a PlanError, since a run may have several clusters.
 
-    others: what the error means for the other clusters."""
+    others: what the error means for the other clusters.
+    """
     try:
         yield
     except PlanError as error:
@@ -206,7 +218,8 @@ def in_api(one: OneCluster, api: cluster_api.Api, settings: objects.Settings, ot
 def require_own_access(asked: Sequence[OneCluster]) -> None:
     """Raise PlanError if two clusters have the same kubeconfig and context.
 
-    They would be one cluster, with the hosts of both."""
+    They would be one cluster, with the hosts of both.
+    """
     found: dict[tuple[str, str], str] = {}
     for one in (one for one in asked if one.options["apply"]):
         access = (one.options["kubeconfig"], one.options["context"])

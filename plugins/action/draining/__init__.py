@@ -36,7 +36,8 @@ class Orchestrator(Protocol):
     """An orchestrator that can take a host out of service.
 
     try_only: judge the change as far as that is possible, and change nothing.
-    left: the seconds that a question may take if it waits itself."""
+    left: the seconds that a question may take if it waits itself.
+    """
 
     def standing(self) -> drain.Standing: ...
     def take_out(self, *, try_only: bool = False) -> None: ...
@@ -56,7 +57,9 @@ class Calls:
     def module(self, name: str, arguments: Mapping[str, Any], *, check: bool = False, seconds: float = online.CALL) -> dict[str, Any]:
         """Run a module on that machine.
 
-        check: run it in check mode, regardless of the task's own mode. The callers know which call only reads, and which one only tries."""
+        check: run it in check mode, regardless of the task's own mode. The callers know which call
+        only reads, and which one only tries.
+        """
         task = self.action._task
         before, task.check_mode = task.check_mode, check
         try:
@@ -119,7 +122,8 @@ def of(
 def required(who: str, args: Mapping[str, Any]) -> bool:
     """Tell whether an orchestrator has to answer even for a host that needs no drain.
 
-    That is so if access to it was configured."""
+    That is so if access to it was configured.
+    """
     if who == drain.KUBERNETES and (args["kubeconfig"] or args["context"] or any(name.startswith("K8S_AUTH_") for name in os.environ)):
         return True
     return who == drain.COMMANDS or who in args["by"]
@@ -128,8 +132,9 @@ def required(who: str, args: Mapping[str, Any]) -> bool:
 def standings(every: Mapping[str, Orchestrator], args: Mapping[str, Any], needed: bool) -> tuple[dict[str, drain.Standing], list[str]]:
     """Return how each orchestrator sees the node, and a sentence for each one that could not be asked.
 
-    An orchestrator that cannot be asked raises PlanError, unless the host needs no drain and the
-    orchestrator is not required."""
+    Raise PlanError for one that cannot be asked, unless the host needs no drain and that
+    orchestrator is not required.
+    """
     found, silent = {}, []
     for who, one in every.items():
         try:
@@ -144,7 +149,9 @@ def standings(every: Mapping[str, Orchestrator], args: Mapping[str, Any], needed
 def locks(every: Mapping[str, Orchestrator], found: Mapping[str, drain.Standing]) -> tuple[dict[str, drain.Standing], list[str]]:
     """Return the standings with the owner of a lock beside the node, and sentences for what could not be read.
 
-    An account that may not read the lock goes on without it: the owner of that lock also cordons the node at once."""
+    An account that may not read the lock goes on without it: the owner of that lock also cordons
+    the node at once.
+    """
     kubernetes, standing = every.get(drain.KUBERNETES), found.get(drain.KUBERNETES)
     if not isinstance(kubernetes, Kubernetes) or standing is None or standing.obstacle:
         return dict(found), []
@@ -159,7 +166,9 @@ def locks(every: Mapping[str, Orchestrator], found: Mapping[str, drain.Standing]
 class Commands:
     """The user's commands.
 
-    The command `marked` tells whether the host is out of service. Without it, that is known for the time of the play."""
+    The command `marked` tells whether the host is out of service. Without it, that is known for the
+    time of the play.
+    """
 
     calls: Calls
     args: Mapping[str, Any]
@@ -178,7 +187,8 @@ class Commands:
     def _of_this_play(self) -> bool:
         """Tell whether an earlier task of this run has drained the host.
 
-        Otherwise the host would be put back into service although this run has not taken it out."""
+        Otherwise the host would be put back into service although this run has not taken it out.
+        """
         earlier = self.calls.variables.get(self.args["drained"]) or {}
         return earlier.get("outcome") in ("drained", "pending") and drain.COMMANDS in (earlier.get("by") or ())
 
@@ -262,7 +272,8 @@ class Slurm:
     def _update(self, state: str, text: str, wanted: str, try_only: bool) -> None:
         """Mark the node, only if its standing is still the wanted one.
 
-        This rollout's mark on another's drain would make that drain this rollout's to end."""
+        This rollout's mark on another's drain would make that drain this rollout's to end.
+        """
         node = self.node()
         standing = drain_slurm.standing(node, self.args["rollout"])
         # A node that is down may be held as well, and gets the reason.
@@ -319,7 +330,10 @@ class Kubernetes:
         return standing
 
     def locked(self, name: str) -> str:
-        """Return who has locked the node by kured; '' if it is not locked. Raise PlanError if that is not known."""
+        """Return who has locked the node by kured; '' if it is not locked.
+
+        Raise PlanError if that is not known.
+        """
         daemon_sets = self._get("list the DaemonSets", {"api_version": "apps/v1", "kind": "DaemonSet"})
         return other_owners.locked(name, daemon_sets, datetime.datetime.now(datetime.timezone.utc))
 
@@ -349,14 +363,19 @@ class Kubernetes:
         """Raise PlanError unless the API lists the node's pods.
 
         k8s_info takes an answer 400, or a list without items, for a node without pods
-        (plugins/module_utils/k8s/service.py, `find`). k8s_drain, which only tries here, fails in both cases."""
+        (plugins/module_utils/k8s/service.py, `find`). k8s_drain, which only tries here, fails in
+        both cases.
+        """
         options = {"ignore_daemonsets": True, "force": True, "delete_emptydir_data": True}
         result = self._call("k8s_drain", {"name": name, "state": "drain", "delete_options": options}, check=True)
         if result.get("failed"):
             raise drain_kubernetes.failure(result, LIST_PODS)
 
     def _evict(self, name: str) -> str:
-        """Evict pods once; return what a disruption budget refuses, '' if nothing. Refused pods are tried again until the time is over."""
+        """Evict pods once; return what a disruption budget refuses, '' if nothing.
+
+        Refused pods are tried again until the time is over.
+        """
         options = {"ignore_daemonsets": True, "force": self.args["kubernetes_force"]}
         options["delete_emptydir_data"] = self.args["kubernetes_delete_emptydir_data"]
         result = self._call("k8s_drain", {"name": name, "state": "drain", "delete_options": options})
@@ -375,7 +394,9 @@ class Kubernetes:
     def _patch(self, doing: str, change: Callable[[Mapping[str, Any]], drain_kubernetes.Patch], wanted: str, try_only: bool) -> None:
         """Change the node as it was read.
 
-        If another writer was faster, read it again, and change it only if its standing is still the same."""
+        If another writer was faster, read it again, and change it only if its standing is still the
+        same.
+        """
         for _attempt in range(CONFLICTS):
             node = self.node()
             standing = drain_kubernetes.standing(node, self.args["rollout"])

@@ -35,8 +35,9 @@ Run = Callable[..., dict[str, Any]]
 def shown(run: Run) -> Run:
     """Wrap the `run()` of an action: every result and every failure is returned, escaped, and of JSON's own types.
 
-    Exceptions that Ansible itself needs pass: a task that is skipped or done (AnsibleAction), a time limit
-    and a signal (BaseException)."""
+    Exceptions that Ansible itself needs pass: a task that is skipped or done (AnsibleAction), a
+    time limit and a signal (BaseException).
+    """
 
     @functools.wraps(run)
     def guarded(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -51,7 +52,10 @@ def shown(run: Run) -> Run:
 
 
 def failure(error: Exception) -> dict[str, Any]:
-    """Return the result of a task that has failed. An error that cannot be described counts as unexpected."""
+    """Return the result of a task that has failed.
+
+    An error that cannot be described counts as unexpected.
+    """
     try:
         told = _expected(error)
         return unexpected(error) if told is None else escape.result(told)
@@ -78,14 +82,17 @@ def _expected(error: Exception) -> dict[str, Any] | None:
 def sentence(error: AnsibleError) -> str:
     """Return the message of an error of Ansible's in one line.
 
-    The lines of the user's file that ansible-core before 2.19 adds are left out."""
+    The lines of the user's file that ansible-core before 2.19 adds are left out.
+    """
     return " ".join(str(error).partition(CONTEXT)[0].split())
 
 
 def unexpected(error: Exception) -> dict[str, Any]:
     """Return the result for an error that is a bug.
 
-    It contains the error's class and the line in this collection, but no word of the value that led to it."""
+    It contains the error's class and the line in this collection, but no word of the value that led
+    to it.
+    """
     where = list(places(error))
     Display().vvv("\n".join([f"{name(error)}, without the values in it:", *where]))
     ours = next((place for place in reversed(where) if not place.startswith(os.sep)), "")
@@ -101,6 +108,7 @@ def name(error: BaseException) -> str:
 def places(error: BaseException) -> Iterator[str]:
     """Yield the places of an error, the innermost last.
 
-    Files of this collection are named from its directory on, all others by their whole path."""
+    Files of this collection are named from its directory on, all others by their whole path.
+    """
     for frame, line in traceback.walk_tb(error.__traceback__):
         yield f"{os.path.realpath(frame.f_code.co_filename).removeprefix(COLLECTION)} line {line}"

@@ -18,5 +18,6 @@ PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
 def only_own(named: Iterable[str]) -> bool:
     """Tell whether a command names a playbook of this collection.
 
-    If a user's playbook imports one, the options are for the user's playbook."""
+    If a user's playbook imports one, the options are for the user's playbook.
+    """
     return any(name.startswith(PREFIX) or Path(name).resolve().parent == PLAYBOOKS for name in named)

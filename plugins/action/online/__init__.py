@@ -36,11 +36,15 @@ Found = TypeVar("Found")
 class _Late(BaseException):
     """The signal that the time is over.
 
-    It is not an Exception: code that is interrupted may catch any of those and go on."""
+    It is not an Exception: code that is interrupted may catch any of those and go on.
+    """
 
 
 def fetch(url: str) -> dict[str, Any]:
-    """Fetch a text: {"content"} or {"error"}. The processes of one run of Ansible share what one of them fetched."""
+    """Fetch a text: {"content"} or {"error"}.
+
+    The processes of one run of Ansible share what one of them fetched.
+    """
     kept = _kept(url)
     with contextlib.suppress(OSError):
         return {"content": kept.read_text(encoding="utf-8")}
@@ -66,7 +70,8 @@ def fetch(url: str) -> dict[str, Any]:
 def download(url: str) -> bytes | None:
     """Fetch the bytes at an address; None if nothing is there.
 
-    Raise PlanError for any other failure, which never counts as missing."""
+    Raise PlanError for any other failure, which never counts as missing.
+    """
     from ansible.module_utils.urls import open_url
 
     step = "See that the controller reaches this address, through https_proxy where it needs a proxy"
@@ -88,7 +93,10 @@ def download(url: str) -> bytes | None:
 
 
 def body(answer: Any) -> bytes:
-    """Read an answer, up to a little more than LARGEST. Raise TimeoutError if it comes too slowly to be complete in time."""
+    """Read an answer, up to a little more than LARGEST.
+
+    Raise TimeoutError if it comes too slowly to be complete in time.
+    """
     began = time.monotonic()
     parts, size = [], 0
     while size <= LARGEST and (part := answer.read1(PART)):
@@ -101,11 +109,14 @@ def body(answer: Any) -> bytes:
 
 
 def within(seconds: float, ask: Callable[[], Found]) -> Found:
-    """Carry out one request, from looking up the name to the last byte. Raise TimeoutError after so many seconds.
+    """Carry out one request, from looking up the name to the last byte.
 
-    The limit of a connection counts for each of its parts, and begins again with every byte, including
-    those of headers. Looking up a name has no limit. So the request has a thread of its own. A thread
-    that is still waiting ends with this process, which fails then."""
+    Raise TimeoutError after so many seconds.
+
+    The limit of a connection counts for each of its parts, and begins again with every byte,
+    including those of headers. Looking up a name has no limit. So the request has a thread of its
+    own. A thread that is still waiting ends with this process, which fails then.
+    """
     answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
 
     def asking() -> None:
@@ -127,9 +138,12 @@ def within(seconds: float, ask: Callable[[], Found]) -> Found:
 
 @contextlib.contextmanager
 def interrupted(seconds: float, who: str, error: type[PlanError] = PlanError) -> Iterator[None]:
-    """End what runs in this context after so many seconds with this error. A module that asks an API may have no limit of its own.
+    """End what runs in this context after so many seconds with this error.
 
-    It uses the signal of Ansible's own `timeout` of a task. If the task has a timeout, that counts."""
+    A module that asks an API may have no limit of its own.
+
+    It uses the signal of Ansible's own `timeout` of a task. If the task has a timeout, that counts.
+    """
     if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
@@ -150,7 +164,10 @@ def interrupted(seconds: float, who: str, error: type[PlanError] = PlanError) ->
 
 
 def _kept(url: str) -> Path:
-    """Return the place of a fetched text. Ansible makes this folder for one run, for its user alone, and removes it at the end."""
+    """Return the place of a fetched text.
+
+    Ansible makes this folder for one run, for its user alone, and removes it at the end.
+    """
     name = hashlib.sha256(url.encode("utf-8")).hexdigest()
     return Path(constants.DEFAULT_LOCAL_TMP) / f"gpufleet-{name}"
 

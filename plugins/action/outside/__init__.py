@@ -50,7 +50,9 @@ def directory(name: str, setting: str = DIRECTORY) -> Path:
 def judged(name: str, setting: str = DIRECTORY) -> Path:
     """Return a directory that can be used; it may be missing.
 
-    Raise PlanError for a path with something else than directories in it, or with a link that another user has made."""
+    Raise PlanError for a path with something else than directories in it, or with a link that
+    another user has made.
+    """
     place = Path(name).expanduser().absolute()
     for part in (*reversed(place.parents), place):
         with contextlib.suppress(FileNotFoundError):
@@ -71,9 +73,10 @@ def judged(name: str, setting: str = DIRECTORY) -> Path:
 def write(place: Path, name: str, text: str | bytes, setting: str = DIRECTORY, mode: int | None = MODE) -> Path:
     """Write a file in one step, so that a reader never gets half of it. Return its path.
 
-    A link of that name is replaced, and its target is left alone. The temporary file has a new name: in
-    a shared directory, a name that can be guessed may be another user's link.
-    mode: None takes the mode of the umask."""
+    A link of that name is replaced, and its target is left alone. The temporary file has a new
+    name: in a shared directory, a name that can be guessed may be another user's link.
+    mode: None takes the mode of the umask.
+    """
     whole = place / f".{name}.{secrets.token_hex(8)}"
     try:
         handle = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666 if mode is None else mode)
@@ -94,7 +97,10 @@ def now() -> str:
 
 
 def publish(sink: Sequence[str], files: Sequence[Path]) -> str:
-    """Send files to an address, or give their names to a command. Return why that failed; '' otherwise."""
+    """Send files to an address, or give their names to a command.
+
+    Return why that failed; '' otherwise.
+    """
     if not sink[0].startswith(SCHEMES):
         return next(filter(None, map(foreign, files)), "") or run([*sink, *map(str, files)])
     return next((why for why in (foreign(file) or put(sink[0], file) for file in files) if why), "")
@@ -103,7 +109,8 @@ def publish(sink: Sequence[str], files: Sequence[Path]) -> str:
 def foreign(file: Path) -> str:
     """Return why a file is not sent; '' if it may be sent.
 
-    A user who can write to its directory can put a link there to any file of this user."""
+    A user who can write to its directory can put a link there to any file of this user.
+    """
     try:
         owner = file.lstat().st_uid
     except OSError as error:
@@ -114,7 +121,8 @@ def foreign(file: Path) -> str:
 def put(address: str, file: Path) -> str:
     """Put a file below the address, by its name. Return why that failed; '' otherwise.
 
-    The part behind a question mark stays in the address: it may be a signature."""
+    The part behind a question mark stays in the address: it may be a signature.
+    """
     parts = urlsplit(address)
     target = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{file.name}"))
     headers = {"Content-Type": KINDS.get(file.suffix, "application/octet-stream")}
@@ -131,7 +139,9 @@ def put(address: str, file: Path) -> str:
 def send(address: str, data: bytes | None, headers: Mapping[str, str], method: str) -> str:
     """Send a request; return why that failed, '' otherwise.
 
-    A redirect is a failure. urllib follows the redirect of a POST without its data, and a login page answers 200 to every request."""
+    A redirect is a failure. urllib follows the redirect of a POST without its data, and a login
+    page answers 200 to every request.
+    """
     given: dict[str, Any] = {"method": method, "data": data, "headers": dict(headers), "follow_redirects": "none"}
 
     def whole() -> str:
@@ -150,7 +160,10 @@ def send(address: str, data: bytes | None, headers: Mapping[str, str], method: s
 
 
 def emit(sink: Sequence[str], line: str) -> str:
-    """Send one event to an address or a command, or add it to a file. Return why that failed; '' otherwise."""
+    """Send one event to an address or a command, or add it to a file.
+
+    Return why that failed; '' otherwise.
+    """
     if sink[0].startswith(SCHEMES):
         return send(sink[0], line.encode(), {"Content-Type": "application/json"}, "POST")
     if sink[0] != FILE:
@@ -169,7 +182,10 @@ def emit(sink: Sequence[str], line: str) -> str:
 
 
 def run(command: Sequence[str], text: str | None = None) -> str:
-    """Run a command without a shell, with a text on its standard input. Return why that failed; '' otherwise."""
+    """Run a command without a shell, with a text on its standard input.
+
+    Return why that failed; '' otherwise.
+    """
     given: dict[str, Any] = {"input": text} if text is not None else {"stdin": subprocess.DEVNULL}
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=COMMAND_SECONDS, **given)  # noqa: S603

@@ -58,14 +58,19 @@ STEP = "Read the image with `skopeo inspect`, and name that file as `inspected` 
 class Access:
     """The access to registries.
 
-    auth_file: '' looks in the files of podman and docker. plain: registries that are asked by HTTP."""
+    auth_file: '' looks in the files of podman and docker.
+    plain: registries that are asked by HTTP.
+    """
 
     auth_file: str = ""
     plain: tuple[str, ...] = ()
 
 
 def read(name: str, digest: str, access: Access) -> inspected.Inspected:
-    """Read the description of an image from its registry. Raise PlanError with one sentence if that fails."""
+    """Read the description of an image from its registry.
+
+    Raise PlanError with one sentence if that fails.
+    """
     of = _reference(name, digest)
     return _shared(of, f"{of} {access}", lambda: _parts(Client(of, access), of), lambda parts: distribution.said(*parts))
 
@@ -84,7 +89,10 @@ def _reference(name: str, digest: str) -> Reference:
 
 
 def _shared(of: Reference, name: str, ask: Callable[[], Any], made: Callable[[Any], Found]) -> Found:
-    """Ask once for a run, and return what `made` makes of the answer. The processes of the run share what one of them has read."""
+    """Ask once for a run, and return what `made` makes of the answer.
+
+    The processes of the run share what one of them has read.
+    """
     known = Path(constants.DEFAULT_LOCAL_TMP) / f"gpufleet-image-{hashlib.sha256(name.encode()).hexdigest()}"
     with contextlib.suppress(OSError, ValueError):
         return made(json.loads(known.read_text(encoding="utf-8")))
@@ -103,7 +111,8 @@ def _shared(of: Reference, name: str, ask: Callable[[], Any], made: Callable[[An
 def _parts(client: Client, of: Reference) -> tuple[str, Any, list[tuple[str, str]]]:
     """Return the digest, the configuration and the platforms of an image.
 
-    Every document is compared with the digest that names it."""
+    Every document is compared with the digest that names it.
+    """
     data, digest = client.document(of.manifest, of.wanted if ":" in of.wanted else "")
     if not distribution.is_index(data):
         config, _digest = client.document(of.blob(distribution.config_digest(data)), distribution.config_digest(data))
@@ -116,7 +125,10 @@ def _parts(client: Client, of: Reference) -> tuple[str, Any, list[tuple[str, str
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """A handler that refuses redirects from TLS to plain text or to a file. A registry may redirect to the place of its blobs."""
+    """A handler that refuses redirects from TLS to plain text or to a file.
+
+    A registry may redirect to the place of its blobs.
+    """
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         scheme, before = urllib.parse.urlsplit(newurl).scheme, urllib.parse.urlsplit(req.full_url).scheme
@@ -173,7 +185,9 @@ class Client:
     def _wanted(self, error: urllib.error.HTTPError) -> distribution.Challenge | None:
         """Return the authorization that the registry itself demands; None if there is none.
 
-        A server that the registry has redirected to is another party, and gets none of the registry's credentials."""
+        A server that the registry has redirected to is another party, and gets none of the
+        registry's credentials.
+        """
         itself = urllib.parse.urlsplit(error.url)[:2] == (self.scheme, self.of.host)
         return distribution.challenge(error.headers.get("WWW-Authenticate") or "") if itself else None
 
@@ -200,7 +214,10 @@ class Client:
         return f"Bearer {distribution.token(_parsed(body))}"
 
     def _get(self, address: str, allowed: str) -> tuple[bytes, str]:
-        """Return one answer, and its Link header. For an error, only the status is shown: its words are another party's."""
+        """Return one answer, and its Link header.
+
+        For an error, only the status is shown: its words are another party's.
+        """
         request = urllib.request.Request(address, headers={"Accept": distribution.ACCEPT, "User-Agent": "gpufleet.nvidia"})
         if allowed:
             request.add_unredirected_header("Authorization", allowed)  # not sent to the target of a redirect
@@ -259,7 +276,10 @@ def _refused(of: Reference, why: str, step: str) -> PlanError:
 
 
 def _auths(named: str) -> tuple[Any, str]:
-    """Return the first file of credentials that exists, and its path. Raise PlanError if a named file cannot be read."""
+    """Return the first file of credentials that exists, and its path.
+
+    Raise PlanError if a named file cannot be read.
+    """
     try:
         paths = [Path(named).expanduser()] if named else _usual()
     except RuntimeError as error:  # the home directory of an unknown user

@@ -60,7 +60,11 @@ class Done:
 
 @dc.dataclass(frozen=True)
 class Applied:
-    """The end of a plan. whole, planned: as before anything was done. answer: of the last transaction."""
+    """The end of a plan.
+
+    whole, planned: as before anything was done.
+    answer: of the last transaction.
+    """
 
     seen: Observation
     outcome: Outcome
@@ -74,7 +78,10 @@ Send = Callable[[Observation, Outcome, Plan], dict[str, Any]]
 
 
 def applied(task: Converging, seen: Observation, outcome: Outcome, send: Send) -> Applied:
-    """Carry out a plan, stage by stage. Send only transactions that are part of what was approved (fleet/approved.py)."""
+    """Carry out a plan, stage by stage.
+
+    Send only transactions that are part of what was approved (fleet/approved.py).
+    """
     whole, done = outcome.plan.whole, Done()
     planned = task.planned(seen, outcome.plan)
     answer = task.approval.refusal(planned, task.host)
@@ -105,14 +112,17 @@ def unpredicted(task: Converging, seen: Observation, outcome: Outcome, planned: 
 def lasting(seen: Observation) -> Observation:
     """Return the answers that no package changes and that cost a look of their own.
 
-    These are what the driver's library reported, and what the controller fetched."""
+    These are what the driver's library reported, and what the controller fetched.
+    """
     return Observation(seen.host, {qid: answer for qid, answer in seen.answers.items() if qid.startswith(("probe:", "fetch:"))})
 
 
 def of(plan: Plan, check: bool) -> list[Plan]:
     """Return the plans to send now.
 
-    Check mode does not carry out the first stage, so a new plan would not be better. Everything is tried as it is planned."""
+    Check mode does not carry out the first stage, so a new plan would not be better. Everything is
+    tried as it is planned.
+    """
     if not check:
         return list(plan.first) or ([plan] if plan.acts else [])
     tried = [part for part in plan.first if part.validate]
@@ -133,7 +143,10 @@ def in_turn(plans: list[Plan], send: Callable[[Plan], dict[str, Any]]) -> tuple[
 
 
 def settled(plan: Plan) -> None:
-    """Fail if the plan still has a first stage after the first stage was carried out. The run would repeat forever."""
+    """Fail if the plan still has a first stage after the first stage was carried out.
+
+    The run would repeat forever.
+    """
     if plan.first:
         missing = ", ".join(d.path for part in plan.first for d in part.differences)
         raise AnsibleActionFail(
@@ -144,7 +157,8 @@ def settled(plan: Plan) -> None:
 def with_earlier(last: dict[str, Any], whole: Plan, done: Done, restart: str) -> dict[str, Any]:
     """Return a result with what was done before the host was looked at again.
 
-    The differences are those before all changes, as in check mode."""
+    The differences are those before all changes, as in check mode.
+    """
     if not done.plans:
         return last
     earlier = merge(list(done.plans))

@@ -116,7 +116,8 @@ def pack(value: Any) -> str:
 def unpack(text: str) -> Any:
     """Read what a host has packed. Fail if it exceeds the limits.
 
-    A host under another's control could answer with gigabytes of nothing in a megabyte."""
+    A host under another's control could answer with gigabytes of nothing in a megabyte.
+    """
     stream = zlib.decompressobj()
     try:
         data = stream.decompress(base64.b64decode(text), LONGEST)
@@ -166,7 +167,9 @@ def answered(text: str) -> dict[str, Any]:
 def judged(read: Callable[[], T]) -> T:
     """Read an answer in its shape.
 
-    An answer of another shape is a failure of its host. The message contains the broken rule, and no word of the answer."""
+    An answer of another shape is a failure of its host. The message contains the broken rule, and
+    no word of the answer.
+    """
     try:
         return read()
     except rules.Broken as broken:
@@ -174,7 +177,10 @@ def judged(read: Callable[[], T]) -> T:
 
 
 def named(answer: Any, asked: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the answer to a look, with each query's answer by its id. asked: the queries as they were sent."""
+    """Return the answer to a look, with each query's answer by its id.
+
+    asked: the queries as they were sent.
+    """
     return judged(lambda: edge.look(answer, asked))
 
 
@@ -186,7 +192,8 @@ def text(name: str) -> str:
 def short(source: str) -> str:
     """Return the same program without docstrings and comments, with one space for each level.
 
-    Every line keeps its number, since errors name it."""
+    Every line keeps its number, since errors name it.
+    """
     return _WORDS.sub(_without_words, source)
 
 
@@ -233,7 +240,8 @@ def probe_source(name: str) -> str:
 def resident_sources() -> Mapping[str, str]:
     """Return the sources of the programs that stay on a host (module_utils/_node/resident): name -> text.
 
-    Each is one file that contains what it imports."""
+    Each is one file that contains what it imports.
+    """
     names = (name[:-3] for name in sorted(os.listdir(os.path.join(SOURCES, "resident"))) if name.endswith(".py"))
     carried = text(f"resident.{CARRIED}").split('"""\n\n', 1)[1].rstrip()
     return {name: IMPORTED.sub(lambda _line: carried, text(f"resident.{name}")) for name in names if name not in ("__init__", CARRIED)}
@@ -242,7 +250,9 @@ def resident_sources() -> Mapping[str, str]:
 def script(program: str, request: Mapping[str, Any], marker: str, *, keep: bool = False) -> bytes:
     """Build the input of the interpreter that START starts: the sizes, the loader, the sources, the job.
 
-    keep: the host may keep the compiled form for the next time, if this collection already has a directory there."""
+    keep: the host may keep the compiled form for the next time, if this collection already has a
+    directory there.
+    """
     job = {"package": PACKAGE, "main": MAIN.get(program, program), "request": request, "marker": marker, "base": JOURNAL_DIR, "keep": keep}
     words = json.dumps(job, separators=(",", ":")).encode("utf-8")
     parts = (loader(), packed(program), zlib.compress(words, 7))  # 9 takes half as long again for each task, and saves ten bytes
@@ -260,7 +270,8 @@ def interpreter(action: ActionBase, task_vars: Mapping[str, Any]) -> str:
 def command(python: str, environment: str) -> str:
     """Return the shell line that feeds the interpreter from stdin.
 
-    Without a named interpreter, the same line looks for one, so that takes no extra operation."""
+    Without a named interpreter, the same line looks for one, so that takes no extra operation.
+    """
     if python:
         return f"{environment} {python} {ISOLATED} -c {shlex.quote(START)}".strip()
     start = f'if command -v "$p" >/dev/null 2>&1; then exec "$p" {ISOLATED} -c {shlex.quote(START)}; fi'
@@ -271,7 +282,8 @@ def command(python: str, environment: str) -> str:
 def environment(action: ActionBase) -> list[str]:
     """Return the names that the task's `environment:` sets.
 
-    The node passes only these on to what it runs, and nothing else of its own environment."""
+    The node passes only these on to what it runs, and nothing else of its own environment.
+    """
     found: dict[str, Any] = {}
     action._compute_environment_string(found)
     return sorted(found)
@@ -285,7 +297,8 @@ def takes_stdin(action: ActionBase) -> bool:
     """Tell whether a command gets a stdin on this connection, by what Ansible asks before it pipelines.
 
     The setting `pipelining` does not count. It is off by default because of a sudo that wants a
-    terminal, which is recognized here (NeedsTerminal)."""
+    terminal, which is recognized here (NeedsTerminal).
+    """
     if constants.DEFAULT_KEEP_REMOTE_FILES:  # a user wants to see the files of a task afterwards, and stdin leaves none
         return False
     become = action._connection.become
@@ -295,9 +308,12 @@ def takes_stdin(action: ActionBase) -> bool:
 
 
 def exchange(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any], way: str = "auto") -> dict[str, Any]:
-    """Run a node program and return its answer. way: auto | stdin | module.
+    """Run a node program and return its answer.
 
-    The shape of the answer is checked, except that of a look, which `named` checks."""
+    way: auto | stdin | module.
+
+    The shape of the answer is checked, except that of a look, which `named` checks.
+    """
     names = environment(action) if program != "container_check" else []
     if names:
         request = {**request, "environment": names}
@@ -358,7 +374,10 @@ def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task
 
 
 def said_by_module(result: Mapping[str, Any], python: str) -> str:
-    """Return why the module gave no answer. If the interpreter did not start, Ansible's own words are about JSON."""
+    """Return why the module gave no answer.
+
+    If the interpreter did not start, Ansible's own words are about JSON.
+    """
     said = str(result.get("msg") or result.get("module_stderr") or "no answer")
     if NO_JSON not in said:
         return said

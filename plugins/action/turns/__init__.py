@@ -42,14 +42,18 @@ def done(wanted: Policy, plan: Plan, check: bool, host: str, cluster: Callable[[
 
 
 def done_to(units: Collection[str], wanted: Policy, host: str, cluster: Callable[[], str], change: Change) -> dict[str, Any]:
-    """Take back what a killed run has left. Do so in turn if that restarts a server, regardless of gpufleet_restart."""
+    """Take back what a killed run has left.
+
+    Do so in turn if that restarts a server, regardless of gpufleet_restart.
+    """
     return taken(cluster(), host, change) if of_server(units, wanted) else change()
 
 
 def taken(cluster: str, host: str, change: Change) -> dict[str, Any]:
     """Carry out a change while no other server of this cluster is changed from this controller.
 
-    Return the change's answer, or a refusal that names the server that did not come through."""
+    Return the change's answer, or a refusal that names the server that did not come through.
+    """
     name = f"servers-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
     with claims.locked(f"{name}.lock") as directory:
         file, mine = directory / f"{name}.begun", claims.of_this_run()
@@ -75,7 +79,8 @@ def refusal(first: str) -> dict[str, str]:
 def begun(file: Path, mine: claims.Process | None) -> str:
     """Return the server that this run began with and did not bring through; '' if there is none.
 
-    A record that another run has left does not count."""
+    A record that another run has left does not count.
+    """
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         return str(found["host"]) if mine and found["process"] == dc.asdict(mine) else ""

@@ -57,8 +57,9 @@ def deleted(thing: Object, why: str) -> Call:
 def applied(doing: str, pairs: Sequence[tuple[Object, Object]], why: str, *, force: bool = False) -> list[Call]:
     """Build the calls that apply nodes, at most BATCH of them in one call.
 
-    pairs: each wanted node, with the node in the cluster. A wanted node carries the uid of the node in
-    the cluster, so a call does not create a node that was deleted meanwhile."""
+    pairs: each wanted node, with the node in the cluster. A wanted node carries the uid of the node
+    in the cluster, so a call does not create a node that was deleted meanwhile.
+    """
     calls = []
     for start in range(0, len(pairs), BATCH):
         some = pairs[start : start + BATCH]
@@ -94,8 +95,10 @@ def part_of(node: Object) -> dict[str, Any]:
 def parts(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
     """Describe how labels or annotations change: (name of the part, before, after).
 
-    If the labels change, describe the labels alone. Otherwise describe the annotations. An annotation
-    holds a whole decision, so its value is not shown: "(another value)" marks one that changes."""
+    If the labels change, describe the labels alone. Otherwise describe the annotations. An
+    annotation holds a whole decision, so its value is not shown: "(another value)" marks one that
+    changes.
+    """
     if labels(before) != labels(after):
         return "labels", labels(before), labels(after)
     was, will = before["annotations"], after["annotations"]

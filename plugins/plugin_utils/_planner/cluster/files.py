@@ -41,7 +41,9 @@ class Changes:
 def of(rendered: Rendered, before: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the files of a cluster: name -> text.
 
-    before: the files that exist already, if this run does not know all nodes. Values that count for all nodes stay then."""
+    before: the files that exist already, if this run does not know all nodes. Values that count for
+    all nodes stay then.
+    """
     found = {}
     if rendered.config_map:
         found[CONFIG_MAP] = text(rendered.config_map, ["A file of the device plugin for each group of hosts"])
@@ -70,7 +72,9 @@ def unpruned(node: Mapping[str, Any]) -> dict[str, Any]:
 def by_hand(node: str, rendered: Rendered) -> list[str]:
     """Return the comment with the command that sets a node's taints; [] without taints.
 
-    For the API the taints of a node are one list. Applied from a file, they would replace the taints of all others."""
+    For the API the taints of a node are one list. Applied from a file, they would replace the
+    taints of all others.
+    """
     said = [f"{t['key']}{'=' + t['value'] if 'value' in t else ''}:{t['effect']}" for t in rendered.taints]
     return [f"Taints are no part of this file, which would replace others': kubectl taint nodes {node} {' '.join(said)}"] if said else []
 
@@ -107,7 +111,8 @@ def is_ours(content: str) -> bool:
 def kept(before: Mapping[str, str], known: Iterable[str], where: str) -> Kept:
     """Return what the files of an earlier run contain about nodes that this run knows nothing of.
 
-    known: nodes that this run has judged."""
+    known: nodes that this run has judged.
+    """
     labels, judged = {}, set(known)
     for name, content in before.items():
         node = name.removeprefix(NODES).removesuffix(".yaml")
@@ -121,7 +126,10 @@ def kept(before: Mapping[str, str], known: Iterable[str], where: str) -> Kept:
 
 
 def parsed(content: str, where: str, *keys: str) -> dict[str, Any]:
-    """Return a table of a file; {} if the file has no such key. Raise PlanError if the file cannot be read."""
+    """Return a table of a file; {} if the file has no such key.
+
+    Raise PlanError if the file cannot be read.
+    """
     step = "Give the file back as it was written, or remove it with those of its nodes"
     try:
         found = yaml_text.read(content)
@@ -144,7 +152,8 @@ def changes(
     exposed: files that other users can read but should not. They are written again.
     gone: the reason why a file is removed.
 
-    Raise PlanError if a foreign file has the name of a wanted one."""
+    Raise PlanError if a foreign file has the name of a wanted one.
+    """
     foreign = next((name for name in wanted if name in before and not is_ours(before[name])), "")
     if foreign:
         step = f"Move that file away, or name another directory in {SETTING}"

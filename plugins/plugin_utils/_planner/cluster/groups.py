@@ -59,8 +59,9 @@ class Group:
 def of(members: Iterable[Member], fixed: Collection[str] = ()) -> tuple[Group, ...]:
     """Group the members with equal decisions and settings, sorted by the groups' names.
 
-    fixed: keys of the plugin's file that the cluster sets as environment. The environment ranks above
-    the file, so the file leaves these keys out."""
+    fixed: keys of the plugin's file that the cluster sets as environment. The environment ranks
+    above the file, so the file leaves these keys out.
+    """
     found: dict[tuple[Any, ...], list[Member]] = {}
     for m in members:
         found.setdefault((m.injection, m.handler, m.default, m.setting), []).append(m)
@@ -81,7 +82,9 @@ def _group(same: list[Member], fixed: Collection[str]) -> Group:
 def in_name(setting: Setting) -> dict[str, Any]:
     """Return a setting as it goes into the name of a group.
 
-    The names of its fields must stay as they are: with another name, all nodes would get other labels."""
+    The names of its fields must stay as they are: with another name, all nodes would get other
+    labels.
+    """
     found = dc.asdict(setting)
     if found["replicas"]:
         found["replicas"]["flavor"] = found["replicas"].pop("policy")
@@ -91,7 +94,8 @@ def in_name(setting: Setting) -> dict[str, Any]:
 def document(setting: Setting, fixed: Collection[str] = ()) -> str:
     """Build the device plugin's file (`version: v1`, api/config/v1 of its source).
 
-    A key that is left out has the plugin's default."""
+    A key that is left out has the plugin's default.
+    """
     plugin = {
         "deviceListStrategy": list(setting.strategies),
         "deviceIDStrategy": setting.device_ids,
@@ -120,7 +124,9 @@ def strategies_in(text: str) -> tuple[str, ...]:
 def sharing(setting: Setting) -> dict[str, Any]:
     """Build `sharing` of the plugin's file: how pods share the GPUs of a group. {} if they share none.
 
-    No environment ranks above it. With MPS, the plugin itself divides memory and threads by the number."""
+    No environment ranks above it. With MPS, the plugin itself divides memory and threads by the
+    number.
+    """
     of = setting.replicas
     if of is None:
         return {}

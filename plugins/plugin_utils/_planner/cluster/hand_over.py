@@ -95,7 +95,8 @@ def needed(node: Node, to: str) -> bool:
 
     A node that is already with its new owner is left as it is, regardless of who brought it there.
     A node that an earlier run has left out of service is handed over once more: its host may not be
-    proven yet, and the node has to go back into service."""
+    proven yet, and the node has to go back into service.
+    """
     if to == STATE:
         return False
     if to == COLLECTION:
@@ -130,7 +131,8 @@ def steps(to: str) -> str:
 def patch(node: Mapping[str, Any], to: str) -> drain_kubernetes.Patch:
     """Build the patch that sets the label; [] if the label has its value already.
 
-    The patch applies only if the node's labels have not changed since they were read."""
+    The patch applies only if the node's labels have not changed since they were read.
+    """
     labels = (node.get("metadata") or {}).get("labels")
     if (labels or {}).get(TOOLKIT_LABEL) == LABELS[to]:
         return []
@@ -154,7 +156,8 @@ def waiting(node: Node, to: str) -> str:
 def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:
     """Raise PlanError unless the host's own part is done.
 
-    A host that was lost, or whose engine was left alone, has not been handed over."""
+    A host that was lost, or whose engine was left alone, has not been handed over.
+    """
     if result.get("unreachable"):
         raise PlanError(
             f"{name} was lost while it was changed", why=escape.line(str(result.get("msg") or "")), next="See what its next look says"

@@ -87,7 +87,8 @@ def fixed(profile: str, environment: Mapping[str, str]) -> frozenset[str]:
 def environment_of(given: Mapping[str, Any]) -> dict[str, str]:
     """Return the plugin's variables that the operator sets for all nodes: its own, overridden by the user's.
 
-    A variable with an empty value is not set. Raise PlanError for an unknown name."""
+    A variable with an empty value is not set. Raise PlanError for an unknown name.
+    """
     unknown = sorted(set(given) - KNOWN)
     if unknown:
         step = f"Name variables of the device plugin: {', '.join(sorted(KEYS))}"
@@ -136,7 +137,9 @@ def by_mps(groups: Iterable[Group]) -> bool:
 def root_of_all(groups: Sequence[Group]) -> str | None:
     """Return the driver root of all nodes; None if no strategy is by CDI.
 
-    The chart mounts /driver-root only if this value is set. With a strategy of CDI, the plugin finds the driver's files there."""
+    The chart mounts /driver-root only if this value is set. With a strategy of CDI, the plugin
+    finds the driver's files there.
+    """
     if not any(group.setting.by_cdi for group in groups):
         return None
     same(groups, "nvidiaDriverRoot", "the chart mounts one driver root on all nodes", "gpufleet_cdi_driver_root")
@@ -146,7 +149,9 @@ def root_of_all(groups: Sequence[Group]) -> str | None:
 def class_of_all(groups: Sequence[Group]) -> str | None:
     """Return the RuntimeClass of the plugin's own pods; None if they need none.
 
-    These pods need the driver. They get it from the default handler, from an OCI hook, or by a RuntimeClass."""
+    These pods need the driver. They get it from the default handler, from an OCI hook, or by a
+    RuntimeClass.
+    """
     if all(group.default or not group.handler for group in groups):
         return None
     same(groups, "runtimeClassName", "the chart has one RuntimeClass for the plugin's pods on all nodes", "gpufleet_injection")
@@ -175,7 +180,9 @@ def of_toolkit(kept: Kept, cdi: bool, given: Mapping[str, Any]) -> tuple[dict[st
 def of_plugin(groups: Sequence[Group], config_map: str, environment: Mapping[str, str], *, cdi: bool) -> dict[str, Any]:
     """Build the operator's values for the plugin; {} without groups.
 
-    If all hosts keep the toolkit, this collection has no ConfigMap and the plugin's settings stay the operator's."""
+    If all hosts keep the toolkit, this collection has no ConfigMap and the plugin's settings stay
+    the operator's.
+    """
     if not groups:
         return {}
     plugin: dict[str, Any] = {"config": {"create": False, "name": config_map, "default": ""}}
@@ -188,7 +195,8 @@ def of_plugin(groups: Sequence[Group], config_map: str, environment: Mapping[str
 def class_of_operator(groups: Sequence[Group], kept: Kept) -> str:
     """Return the RuntimeClass of the operator's own pods; '' if there is none.
 
-    By CONTAINERD_RUNTIME_CLASS it is also the name of the handler of the operator's toolkit."""
+    By CONTAINERD_RUNTIME_CLASS it is also the name of the handler of the operator's toolkit.
+    """
     classes = {group.handler for group in groups if group.handler}
     why = "the operator has one RuntimeClass for its pods on all nodes"
     if len(classes) > 1:
@@ -271,15 +279,17 @@ def understands(group: Group, strategy: str, prefix: str) -> bool:
 def reads(m: Member, prefix: str) -> bool:
     """Tell whether a host reads annotations with this prefix.
 
-    An engine reads its own prefix alone, and the NVIDIA runtime reads the configured ones."""
+    An engine reads its own prefix alone, and the NVIDIA runtime reads the configured ones.
+    """
     return prefix == "cdi.k8s.io/" if m.injection == "native-cdi" else prefix in m.answers
 
 
 def require_no_toolkit(groups: Sequence[Group], kept: Kept, environment: Mapping[str, str]) -> None:
     """Raise PlanError if some hosts keep the operator's toolkit, others do not, and no path of the hook is set for all.
 
-    With its toolkit, the operator gives the plugin a path of the hook that only the toolkit's hosts have.
-    A wrong path fails every pod."""
+    With its toolkit, the operator gives the plugin a path of the hook that only the toolkit's hosts
+    have. A wrong path fails every pod.
+    """
     if kept and groups and "NVIDIA_CDI_HOOK_PATH" not in environment:
         what = f"{names.some(kept)} keep the GPU Operator's toolkit, and {names.some(m.host for g in groups for m in g.members)} do not"
         why = "with its toolkit the operator sets NVIDIA_CDI_HOOK_PATH for all nodes, to a program that is not on the others"

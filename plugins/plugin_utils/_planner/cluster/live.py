@@ -48,7 +48,8 @@ def kept(live: Live, judged: Iterable[str]) -> Kept:
     """Return the labels of nodes that an earlier run has labelled and that this run knows nothing of.
 
     A kubelet may label its own node, and in the name of this collection as well. So a label keeps a
-    RuntimeClass that exists, and creates none."""
+    RuntimeClass that exists, and creates none.
+    """
     known = set(judged)
     labels = {
         name: {key: value for key, value in owners.metadata(node, "labels").items() if not of_no_class(key, live)}
@@ -66,7 +67,8 @@ def of_no_class(label: str, live: Live) -> bool:
 def strategies(live: Live) -> dict[str, tuple[str, ...]]:
     """Return the plugin's strategies on each node, from the configuration that the node's label selects.
 
-    A node whose configuration sets no strategy is left out: nothing is known about it."""
+    A node whose configuration sets no strategy is left out: nothing is known about it.
+    """
     texts: Mapping[str, Any] = (live.config_map or {}).get("data") or {}
     read = {key: grouping.strategies_in(str(text)) for key, text in texts.items()}
     found = {name: read.get(owners.metadata(node, "labels").get(objects.CONFIG_LABEL, ""), ()) for name, node in live.nodes.items()}
@@ -74,7 +76,10 @@ def strategies(live: Live) -> dict[str, tuple[str, ...]]:
 
 
 def plan(rendered: Rendered, live: Live, settings: Settings, held: Collection[str] = ()) -> Plan:
-    """Plan the calls that give the cluster what was rendered. held: nodes whose hosts change before their labels do."""
+    """Plan the calls that give the cluster what was rendered.
+
+    held: nodes whose hosts change before their labels do.
+    """
     require_nodes(rendered, live)
     require_staying(live)
     missing = set() if live.config_map is None or owners.is_ours(live.config_map) else unknown_groups(rendered, live)
@@ -96,7 +101,9 @@ def plan(rendered: Rendered, live: Live, settings: Settings, held: Collection[st
 def require_staying(live: Live) -> None:
     """Raise PlanError if the ConfigMap is being deleted.
 
-    What is written into such an object disappears with it, as soon as nothing holds the object any more."""
+    What is written into such an object disappears with it, as soon as nothing holds the object any
+    more.
+    """
     found = live.config_map
     if found and found["metadata"].get("deletionTimestamp"):
         holds = ", ".join(escape.line(str(name)) for name in found["metadata"].get("finalizers") or ())
@@ -109,8 +116,9 @@ def absent(live: Live, config_maps: Sequence[Object], hosts: Sequence[Host], set
     """Plan the removal of what this collection has made, and of nothing else.
 
     Labels go first, since they name what is in a ConfigMap.
-    hosts: the hosts of the run, which prove that the cluster is the intended one. All nodes are freed,
-    including those of other hosts."""
+    hosts: the hosts of the run, which prove that the cluster is the intended one. All nodes are
+    freed, including those of other hosts.
+    """
     own = [one for one in config_maps if owners.is_ours(one)]
     # The ConfigMap that was read is not listed if the API answers 400. An earlier run may have noted taints
     # in a ConfigMap of another name or namespace.
@@ -132,7 +140,8 @@ def absent(live: Live, config_maps: Sequence[Object], hosts: Sequence[Host], set
 def require_nodes(rendered: Rendered, live: Live) -> None:
     """Raise PlanError unless all nodes exist and are these hosts.
 
-    A node of the same name in another cluster is another machine."""
+    A node of the same name in another cluster is another machine.
+    """
     running = [m for m in rendered.members if not m.image]
     lost = tuple(m.node for m in running if m.node not in live.nodes)
     if lost and len(lost) == len(running):
@@ -150,7 +159,8 @@ def require_nodes(rendered: Rendered, live: Live) -> None:
 def require_cluster(hosts: Sequence[Host], live: Live) -> None:
     """Raise PlanError unless the cluster is that of the hosts.
 
-    With another cluster's kubeconfig, everything would be taken back in that cluster."""
+    With another cluster's kubeconfig, everything would be taken back in that cluster.
+    """
     there = [one for one in hosts if one.node in live.nodes]
     if not there:
         what = f"no host of this run is a node of the cluster that answers, among them {names.some(one.node for one in hosts)}"
@@ -211,8 +221,9 @@ def differs(wanted: Object, node: Object) -> bool:
 def conflict(wanted: Object, node: Object, m: Member) -> tuple[str, bool]:
     """Find who else owns a label or an annotation that has another value: (keeper, whether to take one over).
 
-    The keeper is a tool that would bring its value back; '' if there is none. Raise PlanError if another
-    owner is not such a tool and the key is not one that this collection takes over."""
+    The keeper is a tool that would bring its value back; '' if there is none. Raise PlanError if
+    another owner is not such a tool and the key is not one that this collection takes over.
+    """
     force = False
     for part in api_calls.PARTS:
         there = owners.metadata(node, part)
@@ -267,7 +278,8 @@ def of_config_map(
     """Plan the ConfigMap: (calls before the labels, calls after the labels, what is only rendered).
 
     A configuration is removed when no node names it any more.
-    tainted: the taints of earlier runs that nodes still have a note of after the run."""
+    tainted: the taints of earlier runs that nodes still have a note of after the run.
+    """
     there, wanted = live.config_map, rendered.config_map
     if there is not None and not owners.is_ours(there):
         said = f"the ConfigMap {settings.place}/{settings.config_map} is kept by {owners.owner(there)}: it is only rendered"
@@ -306,7 +318,8 @@ def of_namespace(settings: Settings) -> Call:
     """Build the call that creates the namespace.
 
     The namespace is created if it is missing, so that the ConfigMap can exist before the chart is
-    installed. It is never removed."""
+    installed. It is never removed.
+    """
     wanted = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": settings.place}}
     named = api_calls.named(wanted)
     what = Difference("object", named, "", None, "present", "the ConfigMap is in this namespace")

@@ -101,7 +101,9 @@ class Member:
 class LeftOut:
     """A host that is not a member.
 
-    gone: the host itself reports that pods get no GPU from it. Otherwise that is not known, and what is there stays."""
+    gone: the host itself reports that pods get no GPU from it. Otherwise that is not known, and
+    what is there stays.
+    """
 
     host: str
     node: str
@@ -151,7 +153,8 @@ def one(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Host:
 def is_node(result: Mapping[str, Any], wanted: OfInventory) -> bool:
     """Tell whether a kubelet runs or is installed.
 
-    An image may get its kubelet later, so for an image the inventory's declaration is enough."""
+    An image may get its kubelet later, so for an image the inventory's declaration is enough.
+    """
     kubelet = result.get("kubelet") or {}
     return bool(kubelet.get("present") or kubelet.get("installed") or (is_image(result) and wanted.declared))
 
@@ -232,16 +235,21 @@ RECORDED = (
 def record(result: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
     """Return what others in the cluster may read of a decision, as JSON.
 
-    It contains no time and no reason, so equal decisions are equal texts."""
+    It contains no time and no reason, so equal decisions are equal texts.
+    """
     host = {"isolation": result["decision"].get("isolation"), "driver": (result.get("driver") or {}).get("version")}
     said = escape.every({**{name: decision.get(name) for name in RECORDED}, **host}, escape.line)
     return json.dumps({"schema": 1, **said}, sort_keys=True, separators=(",", ":"))
 
 
 def mig_strategy(host: str, result: Mapping[str, Any], wanted: OfInventory) -> str:
-    """Return the MIG strategy of a host. Raise PlanError if its GPUs have MIG devices and the user has not set it.
+    """Return the MIG strategy of a host.
 
-    The user decides which resources the MIG devices of a host become, since pods ask for them by name."""
+    Raise PlanError if its GPUs have MIG devices and the user has not set it.
+
+    The user decides which resources the MIG devices of a host become, since pods ask for them by
+    name.
+    """
     said = choice(host, "gpufleet_kubernetes_mig_strategy", wanted.mig or "none", MIG)
     gpus = (result.get("driver") or {}).get("gpus") or ()
     if wanted.mig or not any(gpu.get("migs") for gpu in gpus):
@@ -254,7 +262,9 @@ def mig_strategy(host: str, result: Mapping[str, Any], wanted: OfInventory) -> s
 def replicas_of(host: str, result: Mapping[str, Any], wanted: OfInventory, mig: str) -> by_plugin.Replicas | None:
     """Return how the plugin shares the GPUs of a host; None if it shares none.
 
-    Only the plugin can share what the plugin hands out. Raise PlanError for sharing without replicas."""
+    Only the plugin can share what the plugin hands out. Raise PlanError for sharing without
+    replicas.
+    """
     option = f"{shared.OPTION}{node_names.of_host(host)}"
     entries = shared.parse(wanted.sharing)
     found = by_plugin.of_all(option, entries)
@@ -298,7 +308,8 @@ def require_own_directories(hosts: Iterable[Host]) -> None:
     """Raise PlanError if two clusters have names that differ by capital letters alone.
 
     Each cluster has a directory by its name. On many controllers (macOS, a Windows share) capital
-    letters make no difference in the names of directories."""
+    letters make no difference in the names of directories.
+    """
     found: dict[str, Host] = {}
     for one_ in hosts:
         other = found.setdefault(one_.cluster.casefold(), one_)

@@ -27,9 +27,10 @@ Taints = Sequence[Mapping[str, str]]
 def with_taints(wanted: Object, node: Object, taints: Taints, known: Taints) -> tuple[Object, list[Call], list[Call]]:
     """Return the node with its note, the patches before the note, and the patches after it.
 
-    The note on the node lists the taints that are this collection's. Taints are removed before the note
-    is written, and added after it: a taint that no note names any more is never taken back.
-    known: the taints that this collection sets on nodes of this cluster."""
+    The note on the node lists the taints that are this collection's. Taints are removed before the
+    note is written, and added after it: a taint that no note names any more is never taken back.
+    known: the taints that this collection sets on nodes of this cluster.
+    """
     own = own_taints(node, known)  # as noted now: the note may be another one when a patch is made again
     share = shares(node, taints, own)
     note = {objects.TAINTS: objects.note(share.own)} if share.own else {}
@@ -49,8 +50,10 @@ def with_taints(wanted: Object, node: Object, taints: Taints, known: Taints) -> 
 class Shares:
     """A node's list of taints, divided.
 
-    own: the taints that this collection is to have on the node. without: the list without the taints
-    that are removed. after: the list with all wanted taints."""
+    own: the taints that this collection is to have on the node.
+    without: the list without the taints that are removed.
+    after: the list with all wanted taints.
+    """
 
     own: Taints
     without: Sequence[Mapping[str, Any]]
@@ -68,7 +71,8 @@ def shares(node: Object, taints: Taints, own: Taints) -> Shares:
 def kept_taints(node: Object, taints: Taints, known: Taints) -> list[str]:
     """Return a sentence for each wanted taint that cannot be set, since another owner has set another value.
 
-    A taint of another owner that has the wanted value needs no sentence."""
+    A taint of another owner that has the wanted value needs no sentence.
+    """
     own = own_taints(node, known)
     others = [t for t in drain_kubernetes.taints(node) if not any(same_taint(t, o) for o in own)]
     pairs = ((t, o) for t in taints for o in others if same_taint(t, o) and (t.get("value") or "") != (o.get("value") or ""))
@@ -85,7 +89,10 @@ def spelled(taint: Mapping[str, Any]) -> str:
 
 
 def doubted(nodes: Iterable[Object], known: Taints) -> list[str]:
-    """Return a sentence for each taint that only a node's note attributes to this collection. Such a taint stays."""
+    """Return a sentence for each taint that only a node's note attributes to this collection.
+
+    Such a taint stays.
+    """
     found = [
         (drain_kubernetes.name_of(node), taint) for node in nodes for taint in drain_kubernetes.taints(node) if in_doubt(taint, node, known)
     ]
@@ -130,7 +137,10 @@ def noted(thing: Object) -> list[dict[str, str]]:
 
 
 def same_taint(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether two taints have the same key and effect. A node has at most one taint of a key and an effect."""
+    """Tell whether two taints have the same key and effect.
+
+    A node has at most one taint of a key and an effect.
+    """
     return (one.get("key"), one.get("effect")) == (other.get("key"), other.get("effect"))
 
 

@@ -57,7 +57,8 @@ class Settings:
 class Kept:
     """The state that an earlier run has left for nodes that this run knows nothing of.
 
-    These nodes stay as they are, and so does what they refer to."""
+    These nodes stay as they are, and so does what they refer to.
+    """
 
     nodes: Mapping[str, Mapping[str, str]] = dc.field(default_factory=dict)  # a node's labels
     texts: Mapping[str, str] = dc.field(default_factory=dict)  # the device plugin's files by name
@@ -90,7 +91,8 @@ def clusters(hosts: Iterable[members.Host]) -> dict[str, tuple[members.Host, ...
     """Group the hosts by cluster: name -> hosts.
 
     A host that gave no answer does not name its cluster. If all other hosts of the run are in one
-    cluster, the host counts as one of that cluster."""
+    cluster, the host counts as one of that cluster.
+    """
     found: dict[str, list[members.Host]] = {}
     for one in hosts:
         found.setdefault(one.cluster, []).append(one)
@@ -106,7 +108,8 @@ def clusters(hosts: Iterable[members.Host]) -> dict[str, tuple[members.Host, ...
 def without_cluster(found: Mapping[str, Sequence[members.Host]]) -> bool:
     """Tell whether `default` only names the hosts whose cluster is not known.
 
-    That is so if there are several clusters and `default` has no member."""
+    That is so if there are several clusters and `default` has no member.
+    """
     unknown = found.get(members.DEFAULT_CLUSTER, ())
     return bool(unknown) and len(found) > 1 and not any(isinstance(one, Member) for one in unknown)
 
@@ -149,7 +152,10 @@ def config_map_name(text: str) -> str:
 
 
 def own_name(setting: str, text: str, pattern: re.Pattern[str], longest: int) -> str:
-    """Return the name of an object. Raise PlanError if the API would refuse it when the file is applied."""
+    """Return the name of an object.
+
+    Raise PlanError if the API would refuse it when the file is applied.
+    """
     if not pattern.fullmatch(text):
         signs = "digits and '-'" if longest == LONGEST_LABEL else "digits, '-' and dots"
         step = f"Write small letters, {signs}, at most {longest}"
@@ -160,8 +166,9 @@ def own_name(setting: str, text: str, pattern: re.Pattern[str], longest: int) ->
 def config_map(texts: Mapping[str, str], settings: Settings, tainted: Sequence[Mapping[str, str]] = ()) -> Object:
     """Build the ConfigMap.
 
-    tainted: the taints that this collection sets on nodes, by which it recognizes its own taints later.
-    No node may write this note."""
+    tainted: the taints that this collection sets on nodes, by which it recognizes its own taints
+    later. No node may write this note.
+    """
     place = namespace_name(settings.place)
     metadata: Object = {"name": config_map_name(settings.config_map), "namespace": place, "labels": {MANAGED_BY: MANAGER}}
     if tainted:
@@ -172,7 +179,8 @@ def config_map(texts: Mapping[str, str], settings: Settings, tainted: Sequence[M
 def runtime_classes(groups: Iterable[Group], kept: Kept) -> tuple[Object, ...]:
     """Build one RuntimeClass for each handler.
 
-    If some hosts do not have the handler, pods that name it go to the hosts that have it."""
+    If some hosts do not have the handler, pods that name it go to the hosts that have it.
+    """
     groups = list(groups)
     before = {key.removeprefix(HANDLER_LABEL) for labels in kept.nodes.values() for key in labels if key.startswith(HANDLER_LABEL)}
     found = []
@@ -204,7 +212,8 @@ QUALIFIED = re.compile(rf"(?:(?=[^/]{{1,253}}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?
 def taints(texts: Iterable[str]) -> tuple[dict[str, str], ...]:
     """Parse the taints of gpufleet_kubernetes_taints. At that point nothing has been applied.
 
-    Raise PlanError for a taint that the API would refuse, and for two taints of one key and effect."""
+    Raise PlanError for a taint that the API would refuse, and for two taints of one key and effect.
+    """
     found: dict[tuple[str, str], dict[str, str]] = {}
     for text in texts:
         one = taint(text)

@@ -44,7 +44,8 @@ OWN_ENVIRONMENT = "toolkit.env"
 class ToolkitSettings:
     """The settings that the toolkit needs for one host, without what the operator sets by itself.
 
-    default: whether its handler is the default one; None if the toolkit has written no handler yet."""
+    default: whether its handler is the default one; None if the toolkit has written no handler yet.
+    """
 
     engine: str
     environment: tuple[tuple[str, str], ...] = ()
@@ -64,7 +65,9 @@ class ToolkitSettings:
 def of_host(result: Mapping[str, Any]) -> ToolkitSettings | None:
     """Return the settings of the toolkit for one host.
 
-    None if the engine that the toolkit configures is not known, or if one of the paths does not count for other hosts (is_roots)."""
+    Return None if the engine that the toolkit configures is not known, or if one of the paths does
+    not count for other hosts (is_roots).
+    """
     engines = [name for name, one in traits.TRAITS.items() if one.kubernetes]
     able = [i for i in result.get("instances") or () if i.get("engine") in engines and i.get("cri")]
     found = [i for i in able if i.get("used_by_kubelet")] or able
@@ -101,7 +104,8 @@ def environment_of(instance: Mapping[str, Any], variables: traits.OperatorVariab
 def handler_of(instance: Mapping[str, Any]) -> tuple[str, bool | None]:
     """Return the handler that the toolkit has written under its configured name, and whether it is the default one.
 
-    ("", None) if there is not exactly one such handler."""
+    ("", None) if there is not exactly one such handler.
+    """
     handlers: Mapping[str, Any] = instance.get("handlers") or {}
     own = [n for n, p in sorted(handlers.items()) if gpu_operator.is_its(str(p)) and posixpath.basename(str(p)) == PROGRAM]
     if len(own) != 1 or not HANDLER.fullmatch(own[0]):
@@ -115,7 +119,9 @@ def handler_of(instance: Mapping[str, Any]) -> tuple[str, bool | None]:
 def values(kept: Mapping[str, ToolkitSettings | None], *, cdi: bool, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return `toolkit` of the operator's values, with the reasons.
 
-    cdi: whether CDI is on in the operator. given: the user's values. If they have an `env`, it counts."""
+    cdi: whether CDI is on in the operator.
+    given: the user's values. If they have an `env`, it counts.
+    """
     known_of = {host: one for host, one in kept.items() if one}
     why = [f"{names.some(kept)}: these hosts keep the operator's toolkit, one DaemonSet with one environment for all of them."]
     silent = [host for host in kept if host not in known_of]
@@ -143,7 +149,8 @@ def values(kept: Mapping[str, ToolkitSettings | None], *, cdi: bool, given: Mapp
 def default_handler(settings: Iterable[ToolkitSettings], *, cdi: bool) -> dict[str, str]:
     """Return the variable that keeps the default handler as it was found; {} if none is needed.
 
-    By itself, the operator makes its handler the default one only if CDI is off."""
+    By itself, the operator makes its handler the default one only if CDI is off.
+    """
     for one in settings:
         if one.default is not None and one.default == cdi:
             variables = traits.of(one.engine).operator
@@ -164,7 +171,8 @@ def runtime_classes(kept: Mapping[str, ToolkitSettings | None]) -> dict[str, str
 def require_alike(settings: Mapping[str, ToolkitSettings]) -> None:
     """Raise PlanError unless one environment fits all hosts.
 
-    A host on which the toolkit has written no handler yet fits each name of a handler."""
+    A host on which the toolkit has written no handler yet fits each name of a handler.
+    """
     places = {(one.engine, one.environment) for one in settings.values()}
     defaults = {(one.handler, one.default) for one in settings.values() if one.handler}
     if len(places) <= 1 and len(defaults) <= 1:

@@ -29,7 +29,8 @@ def first(now: Collection[str], after: Collection[str], old: Collection[str], ne
     """Decide what changes first: the engine, the plugin, both ways at once, or any of them.
 
     now, after: the strategies that a host understands before and after its change.
-    old, new: the strategies of the plugin before and after its change."""
+    old, new: the strategies of the plugin before and after its change.
+    """
     if works(now, new) and works(after, old):
         return "any"
     if works(now, new):
@@ -40,7 +41,10 @@ def first(now: Collection[str], after: Collection[str], old: Collection[str], ne
 
 
 def works(host: Collection[str], plugin: Collection[str]) -> bool:
-    """Tell whether a pod gets its GPU. The plugin answers by all its strategies, so one that the host understands is enough."""
+    """Tell whether a pod gets its GPU.
+
+    The plugin answers by all its strategies, so one that the host understands is enough.
+    """
     return not set(host).isdisjoint(plugin)
 
 
@@ -48,8 +52,10 @@ def works(host: Collection[str], plugin: Collection[str]) -> bool:
 class Ordered:
     """The hosts as they may be applied now.
 
-    held: nodes whose hosts change first. ahead: nodes whose plugin changes first.
-    steps: the steps that a person takes, in words."""
+    held: nodes whose hosts change first.
+    ahead: nodes whose plugin changes first.
+    steps: the steps that a person takes, in words.
+    """
 
     hosts: tuple[Host, ...]
     held: frozenset[str]
@@ -60,9 +66,10 @@ class Ordered:
 def ordered(hosts: Collection[Host], before: Mapping[str, Collection[str]], fixed: tuple[str, ...] = ()) -> Ordered:
     """Decide for each pending host what changes first.
 
-    before: the plugin's strategies on each node now. For a node that is not in it, the strategies that
-    the look at the host has found count.
-    fixed: the strategies that the GPU Operator sets for all nodes, regardless of the host."""
+    before: the plugin's strategies on each node now. For a node that is not in it, the strategies
+    that the look at the host has found count.
+    fixed: the strategies that the GPU Operator sets for all nodes, regardless of the host.
+    """
     found: list[Host] = []
     held: set[str] = set()
     ahead: set[str] = set()

@@ -30,7 +30,8 @@ def require_as_rendered(says: Mapping[str, str], rendered: Mapping[str, Any], gi
     """Raise PlanError if the user's values contradict a value that a variable sets.
 
     says: path of a value -> the variable that sets it. The hosts were judged by that variable, and
-    another value in the chart would count without that judgement."""
+    another value in the chart would count without that judgement.
+    """
     for path, variable in says.items():
         theirs, wanted = at(given, path), at(rendered, path)
         if wanted is not None and theirs not in (None, wanted):
@@ -41,7 +42,8 @@ def require_as_rendered(says: Mapping[str, str], rendered: Mapping[str, Any], gi
 def require_not_set(path: str, known: Collection[str], variable: str, given: Mapping[str, Any]) -> None:
     """Raise PlanError if the user's values set a name in a container's environment that has a variable of its own.
 
-    known: the names that the variable is for."""
+    known: the names that the variable is for.
+    """
     entries = at(given, path)
     names = [str(entry.get("name")) for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
     wrong = next((name for name in names if name in known), "")
@@ -53,7 +55,8 @@ def require_not_set(path: str, known: Collection[str], variable: str, given: Map
 def merged(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the user's values into the rendered ones, table by table.
 
-    A list, which is an environment here, gets the user's entries in addition."""
+    A list, which is an environment here, gets the user's entries in addition.
+    """
     both = dict(values)
     for key, value in given.items():
         known = both.get(key)

@@ -43,7 +43,8 @@ def metadata(thing: Mapping[str, Any], part: str) -> dict[str, str]:
 def entries(thing: Mapping[str, Any]) -> Iterator[tuple[str, bool, Mapping[str, Any]]]:
     """Yield (manager, whether by server-side apply, fields) for each manager that has written a part of the object.
 
-    Entries for the object's status are left out."""
+    Entries for the object's status are left out.
+    """
     for entry in (thing.get("metadata") or {}).get("managedFields") or ():
         if not entry.get("subresource"):
             yield str(entry.get("manager") or ""), entry.get("operation") == "Apply", entry.get("fieldsV1") or {}
@@ -52,14 +53,16 @@ def entries(thing: Mapping[str, Any]) -> Iterator[tuple[str, bool, Mapping[str, 
 def is_ours(thing: Mapping[str, Any]) -> bool:
     """Tell whether this collection has made the object and no other tool keeps it.
 
-    If another tool applies this collection's files, the objects belong to that tool."""
+    If another tool applies this collection's files, the objects belong to that tool.
+    """
     return any(manager == MANAGER and applied for manager, applied, _fields in entries(thing)) and not has_keeper(thing)
 
 
 def has_keeper(thing: Mapping[str, Any]) -> bool:
     """Tell whether a tool keeps the object as its source has it.
 
-    The tool is recognized by its marks on the object, or by the fields that it has written."""
+    The tool is recognized by its marks on the object, or by the fields that it has written.
+    """
     marked = {**metadata(thing, "labels"), **metadata(thing, "annotations")}
     managers = {called(manager) for manager, _applied, _fields in entries(thing)}
     return marked.get(MANAGED_BY) in KEEPERS or any(mark in marked for mark in MARKS) or not managers.isdisjoint(KEEPERS)

@@ -67,7 +67,10 @@ RULES: Mapping[str, Callable[[Any], None]] = {
 
 
 def problems(given: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each variable with a wrong value. A variable with an empty value is not set."""
+    """Return one sentence for each variable with a wrong value.
+
+    A variable with an empty value is not set.
+    """
     found = []
     for name, rule in RULES.items():
         try:

@@ -45,15 +45,20 @@ def left_out(hosts: Iterable[LeftOut]) -> list[str]:
 def stays(nodes: Iterable[str]) -> list[str]:
     """Return the line about nodes that stay as an earlier run wrote them; [] if there are none.
 
-    Without this line, a host that has left the inventory would be forgotten, and its node would keep its label."""
+    Without this line, a host that has left the inventory would be forgotten, and its node would
+    keep its label.
+    """
     of = sorted(nodes, key=names.natural)
     return [f"left as an earlier run wrote it, since no host of this run could say otherwise: {names.some(of)}"] if of else []
 
 
 def drift(differences: Iterable[Difference], *, check: bool = True) -> list[str]:
-    """Return lines about what differs from the rendered state, each with its reason. Many of one kind share a line.
+    """Return lines about what differs from the rendered state, each with its reason.
 
-    check: the run changes nothing."""
+    Many of one kind share a line.
+
+    check: the run changes nothing.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     for d in differences:
         kind, _space, name = d.path.partition(" ")

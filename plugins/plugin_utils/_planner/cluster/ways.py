@@ -14,7 +14,8 @@ NVIDIA = "nvidia-container-runtime"  # the program of a handler, regardless of t
 def seen(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset[str]:
     """Return the strategies by which pods get GPUs, as the host was seen.
 
-    What a look does not show, for example the settings of the NVIDIA runtime, does not count."""
+    What a look does not show, for example the settings of the NVIDIA runtime, does not count.
+    """
     instance: Mapping[str, Any] = next((i for i in result.get("instances") or () if i.get("key") == decision.get("instance")), {})
     cdi: Mapping[str, Any] = instance.get("cdi") or {}
     program = str((instance.get("handlers") or {}).get(str(instance.get("default_handler"))) or "")
@@ -41,6 +42,7 @@ def decided(result: Mapping[str, Any], decision: Mapping[str, Any]) -> frozenset
 def by_container(decided_: Mapping[str, Any]) -> set[str]:
     """Return the strategies that the NVIDIA runtime and its hook read from a container that is not privileged.
 
-    They depend on the same two settings as in resources/toolkit_config."""
+    They depend on the same two settings as in resources/toolkit_config.
+    """
     by_mounts = {"volume-mounts"} & set(decided_.get("plugin_strategies") or ())
     return by_mounts | ({"envvar"} if decided_.get("isolation") == "compatible" else set())

@@ -65,7 +65,10 @@ def questions() -> list[queries.Question]:
 
 
 def known(obs: Observation, instance: Instance) -> InUse:
-    """Return what is known about the cgroup driver of this host's kubelet. instance: the kubelet's engine."""
+    """Return what is known about the cgroup driver of this host's kubelet.
+
+    instance: the kubelet's engine.
+    """
     pods = in_use(obs)
     return pods if pods.driver or process(obs) is None else _started_with(obs, instance)
 
@@ -76,7 +79,8 @@ def known(obs: Observation, instance: Instance) -> InUse:
 def in_use(obs: Observation) -> InUse:
     """Return the driver by the pods' control groups.
 
-    Raise PlanError if pods are in both places: no handler would be right for all of them."""
+    Raise PlanError if pods are in both places: no handler would be right for all of them.
+    """
     paths = [str(entry["path"]) for entry in obs.raw(question()).get("files") or ()]
     systemd, cgroupfs = (next((p for p in paths if f"/{top}/" in p), "") for top in ("kubepods.slice", "kubepods"))
     if systemd and cgroupfs:
@@ -102,7 +106,9 @@ def process(obs: Observation) -> Mapping[str, Any] | None:
 def version(obs: Observation) -> str:
     """Return the kubelet's version; '' if its program does not report one.
 
-    Distributions have their kubelet outside PATH, or in another program. A kubelet without a version counts as a current one."""
+    Distributions have their kubelet outside PATH, or in another program. A kubelet without a
+    version counts as a current one.
+    """
     found = VERSION.search(obs.try_command(KUBELET_VERSION, "kubelet").stdout)
     return found.group(1) if found else ""
 
@@ -110,7 +116,8 @@ def version(obs: Observation) -> str:
 def same_socket(endpoint: str, socket: str) -> bool:
     """Tell whether both name one socket.
 
-    kubelet writes unix:///run/...; /var/run is a link to /run on every systemd host."""
+    kubelet writes unix:///run/...; /var/run is a link to /run on every systemd host.
+    """
     plain = [host_paths.as_opened(p.removeprefix("unix://")).replace("/var/run/", "/run/", 1) for p in (endpoint, socket)]
     return plain[0] == plain[1]
 
@@ -170,7 +177,8 @@ def gate(obs: Observation, argv: list[str], name: str) -> bool | None:
 def _answer(obs: Observation, instance: Instance) -> Driver:
     """Return the driver that the engine reports; '' if the engine does not know the question.
 
-    Raise an error if the engine does not answer."""
+    Raise an error if the engine does not answer.
+    """
     asked = queries.cri(instance.socket, "RuntimeConfig")
     said = obs.said_by(asked, instance.pid)
     if "error" in said:
@@ -189,7 +197,8 @@ def _said(obs: Observation, argv: list[str], key: str) -> Iterator[tuple[str, An
 def _files(obs: Observation, argv: list[str]) -> Iterator[File]:
     """Yield the kubelet's files. The file that counts comes first.
 
-    The order is: drop-ins (`*.conf`, the last in filepath.Walk's order wins), then the file itself."""
+    The order is: drop-ins (`*.conf`, the last in filepath.Walk's order wins), then the file itself.
+    """
     folder, main = (host_paths.as_opened(processes.flag(argv, name)) for name in ("--config-dir", "--config"))
     if folder.startswith("/"):
         patterns = [f"{folder}/{below}" for below in ("*.conf", "*/*.conf")]
@@ -200,7 +209,10 @@ def _files(obs: Observation, argv: list[str]) -> Iterator[File]:
 
 
 def _setting(file: File, key: str) -> Any:
-    """Return the value of a key in a file. Raise PlanError if the file cannot be read, since any value may be in it."""
+    """Return the value of a key in a file.
+
+    Raise PlanError if the file cannot be read, since any value may be in it.
+    """
     if file.content is None:
         raise PlanError(
             "the kubelet's configuration cannot be read",

@@ -47,7 +47,8 @@ DECLARED = f"declared by gpufleet_{OPTION}"
 class Strategies:
     """The ways by which pods are given GPUs.
 
-    Empty if the host has no kubelet, or if no pod asks this host for GPUs."""
+    Empty if the host has no kubelet, or if no pod asks this host for GPUs.
+    """
 
     names: tuple[str, ...] = ()
     source: str = ""  # declared | seen | default; "" if there is none
@@ -84,7 +85,10 @@ def strategies(policy: Policy, obs: Observation, kubelet: Kubelet) -> Strategies
 
 
 def by_process(obs: Observation) -> Strategies | None:
-    """Return the strategies of the plugin's process; None if there is none. Its flag ranks above its environment."""
+    """Return the strategies of the plugin's process; None if there is none.
+
+    Its flag ranks above its environment.
+    """
     for process in obs.processes():
         if processes.program(process) != PROGRAM:
             continue
@@ -98,9 +102,10 @@ def by_process(obs: Observation) -> Strategies | None:
 def by_spec(obs: Observation, default: str) -> Strategies | None:
     """Return the strategies that the plugin's CDI spec shows; None if it shows nothing.
 
-    With a strategy of CDI, the plugin writes this file when it starts. With any other strategy it does not.
-    The file counts only if it is root's and other users cannot write it.
-    default: the reason why the default counts without the file."""
+    With a strategy of CDI, the plugin writes this file when it starts. With any other strategy it
+    does not. The file counts only if it is root's and other users cannot write it.
+    default: the reason why the default counts without the file.
+    """
     seen = obs.raw(queries.file(SPEC, content=False))
     if not seen.get("exists") or seen.get("uid") != 0 or int(seen.get("mode") or 0) & 0o022:
         return None
@@ -124,7 +129,8 @@ def last_start(obs: Observation) -> float | None:
 def require_heard(obs: Observation, record: HostDecision, before: str) -> None:
     """Raise PlanError if the run would take something away only because the plugin does not serve now.
 
-    before: the source of the strategies in the last run."""
+    before: the source of the strategies in the last run.
+    """
     if record.plugin_source == "default" and before == "seen" and last_start(obs) is None:
         raise PlanError(
             "NVIDIA's device plugin does not serve on this host at the moment",
@@ -139,7 +145,8 @@ def require_heard(obs: Observation, record: HostDecision, before: str) -> None:
 def answered(strategy: str, injection: str, instance: Instance, kubelet: Kubelet) -> bool:
     """Tell whether a pod gets its GPUs on a host in this way, if necessary with a RuntimeClass.
 
-    What is not known counts as yes."""
+    What is not known counts as yes.
+    """
     if strategy not in BY_CDI:
         return True  # the NVIDIA runtime and its hook answer the variable and mounts
     by_engine = instance.cdi.able and (instance.cdi.enabled or injection == "native-cdi")
@@ -154,7 +161,8 @@ def answered(strategy: str, injection: str, instance: Instance, kubelet: Kubelet
 def require_answered(policy: Policy, instance: Instance, injection: str, kubelet: Kubelet) -> None:
     """Raise PlanError if this host understands none of the strategies that are declared for the cluster.
 
-    Otherwise its pods would run without a GPU, and nothing would show the reason."""
+    Otherwise its pods would run without a GPU, and nothing would show the reason.
+    """
     known = [name for name in KNOWN if answered(name, injection, instance, kubelet)]
     if not (kubelet.expected or instance.used_by_kubelet) or set(known) & set(policy.device_plugin_strategy):
         return
@@ -174,7 +182,8 @@ def require_answered(policy: Policy, instance: Instance, injection: str, kubelet
 def isolation(found: Strategies, decisions: Iterable[Decision]) -> Reason | None:
     """Decide whether the variable has to count for unprivileged containers because the plugin asks by it.
 
-    None if it does not matter."""
+    None if it does not matter.
+    """
     if found.source in ("", "declared") or not any(d.runtime_class for d in decisions):
         return None
     if found.by_cdi:

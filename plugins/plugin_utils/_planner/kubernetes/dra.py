@@ -54,7 +54,10 @@ class Need:
 
 @dc.dataclass(frozen=True)
 class Dra:
-    """The state of DRA claims on this host. why: what shows that they are wanted; '' if they are not wanted."""
+    """The state of DRA claims on this host.
+
+    why: what shows that they are wanted; '' if they are not wanted.
+    """
 
     why: str = ""
     needs: tuple[Need, ...] = ()
@@ -67,7 +70,8 @@ class Dra:
     def ready(self) -> bool | None:
         """The answer to whether claims are served here.
 
-        None if they are not wanted, or if nothing is missing but something is not known."""
+        None if they are not wanted, or if nothing is missing but something is not known.
+        """
         return False if self.unmet else True if self.needs and all(need.met for need in self.needs) else None
 
 
@@ -78,7 +82,10 @@ def questions(policy: Policy) -> list[queries.Question]:
 def of(
     policy: Policy, obs: Observation, record: HostDecision, instances: Iterable[Instance], driver: Driver, kubelet: Kubelet, *, after: bool
 ) -> Dra:
-    """Judge what NVIDIA's DRA driver needs. after: judge the host as the plan would leave it, else as it is."""
+    """Judge what NVIDIA's DRA driver needs.
+
+    after: judge the host as the plan would leave it, else as it is.
+    """
     why = wanted(policy, obs)
     if not why or record.skipped:
         return Dra()
@@ -172,7 +179,8 @@ def of_directories(policy: Policy, instance: Instance, *, after: bool) -> Need:
 def of_default(record: HostDecision, instance: Instance, decision: Decision | None) -> Need:
     """Judge whether containers without a claim get no GPU.
 
-    If the variable counts, an image gets all GPUs beside those of claims."""
+    If the variable counts, an image gets all GPUs beside those of claims.
+    """
     what = "containers without a claim get no GPU"
     default = decision.default if decision else instance.default_handler.startswith("nvidia")
     if not default or (decision and record.isolation == "strict"):

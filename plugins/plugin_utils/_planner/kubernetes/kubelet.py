@@ -37,7 +37,9 @@ def questions(policy: Policy) -> list[queries.Question]:
 def find(policy: Policy, obs: Observation) -> Kubelet:
     """Find the kubelet that runs here, and the engine's socket that it uses.
 
-    The socket comes from its arguments, else from kubeadm's flags, else from its configuration file."""
+    The socket comes from its arguments, else from kubeadm's flags, else from its configuration
+    file.
+    """
     running = cgroup_driver.process(obs)
     within = known.with_kubelet(obs) if policy.root == "/" and running is None else None
     if within:

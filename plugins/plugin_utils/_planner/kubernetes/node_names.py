@@ -27,7 +27,8 @@ def of_host(host: str) -> str:
 def require(host: str, given: str) -> str:
     """Return the node's name by the inventory alone. Raise PlanError if no node can have that name.
 
-    The name that a host reports is the host's own claim, and could be the name of another node."""
+    The name that a host reports is the host's own claim, and could be the name of another node.
+    """
     name = given or host
     if NODE_NAME.fullmatch(name):
         return name
@@ -39,6 +40,8 @@ def require(host: str, given: str) -> str:
 def possible(names: Iterable[str], host: str, given: str) -> tuple[str, ...]:
     """Return the names that a node can have.
 
-    If there are none, return the name of the inventory. Raise PlanError if that one is not valid either."""
+    If there are none, return the name of the inventory. Raise PlanError if that one is not valid
+    either.
+    """
     found = tuple(name for name in names if NODE_NAME.fullmatch(name))
     return found or (require(host, given),)
