@@ -18,5 +18,5 @@ _ARGS = re.compile(r"/var/snap/microk8s/[^/]+/args/[^/]+")
 
 
 def of(path: str) -> tuple[str, ...]:
-    """The groups that may write to this path and its directory besides root."""
+    """Return the groups besides root's own that may write to this path and its directory; () for none."""
     return ("microk8s",) if _ARGS.fullmatch(path) else ()

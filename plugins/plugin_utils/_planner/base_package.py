@@ -20,7 +20,7 @@ REINSTALL: Mapping[str, str] = {
 
 
 def manager(obs: Observation) -> str:
-    """Name the host's package manager: apt, dnf, zypper, or '' for none of them."""
+    """Return the host's package manager: apt, dnf or zypper. Return '' if the host has none of them."""
     databases = {a.get("manager") for q, a in obs.answers.items() if q.startswith("package:")}
     if "dpkg" in databases:
         return "apt"
@@ -31,12 +31,15 @@ def manager(obs: Observation) -> str:
 
 
 def fits(version: str, wanted: str) -> bool:
-    """Tell whether a version is the wanted one. `1.20.1` means any packaging of it, `1.20.1-1` just that one, '' anything."""
+    """Tell whether a version is the wanted one.
+
+    `1.20.1` accepts any packaging of that release, `1.20.1-1` only that packaging, and '' any version.
+    """
     return not wanted or version == wanted or version.startswith(f"{wanted}-")
 
 
 def installs(policy: Policy, obs: Observation) -> bool:
-    """Tell whether a run installs the package: it is missing, or there in another version than the one asked for."""
+    """Tell whether this run installs the package: it is missing, or its version is another than the requested one."""
     if policy.packages != "present" or policy.single or policy.root != "/":
         return False
     version = obs.package(NAME)
@@ -44,7 +47,10 @@ def installs(policy: Policy, obs: Observation) -> bool:
 
 
 def reinstall(obs: Observation) -> str:
-    """Say how a person has the program of an installed package back, '' where the package is not installed."""
+    """Return a sentence that tells how to bring the program of an installed package back.
+
+    Return '' if the package is not installed, or if the host has no known package manager.
+    """
     command, version = REINSTALL.get(manager(obs)), obs.package(NAME)
     if not command or not version:
         return ""

@@ -17,7 +17,10 @@ from typing import Any
 
 @dc.dataclass(frozen=True)
 class Cause:
-    """One line as it is known. says: the sentence; {group} is a value, or "..." where it has not its shape."""
+    """A known cause of a failure, recognized by a line of output.
+
+    says: the sentence for people. A {group} in it becomes the value, or "..." if the value does not have its shape.
+    """
 
     code: str
     pattern: str
@@ -145,12 +148,12 @@ _BY_CODE: Mapping[str, Cause] = {cause.code: cause for cause in CAUSES}
 
 
 def table() -> list[dict[str, Any]]:
-    """The causes as the node takes them."""
+    """Return the causes in the form that the node takes."""
     return [{"code": cause.code, "pattern": cause.pattern, "values": dict(cause.values)} for cause in CAUSES]
 
 
 def sentence(found: Mapping[str, Any]) -> str:
-    """One cause in words; '' for a code that this release does not know."""
+    """Return one cause in words; '' for a code that this release does not know."""
     cause = _BY_CODE.get(str(found.get("code")))
     values = found.get("values") or {}
     shown = {name: str(values.get(name) or "...") for name in (cause.values if cause else ())}
@@ -158,5 +161,5 @@ def sentence(found: Mapping[str, Any]) -> str:
 
 
 def words(found: Iterable[Mapping[str, Any]], most: int = 2) -> str:
-    """The causes of one output in a few words, '' when none is known."""
+    """Return up to `most` causes of one output in words, joined by '; '. Return '' if none is known."""
     return "; ".join(list(dict.fromkeys(filter(None, map(sentence, found))))[:most])

@@ -26,26 +26,32 @@ class Reference:
 
     @property
     def text(self) -> str:
-        """'CHG-1234, by alice', '' where neither is known."""
+        """The ticket and the user, such as 'CHG-1234, by alice'; '' if neither is known."""
         return ", ".join(filter(None, (self.change, f"by {self.user}" if self.user else "")))
 
     def before(self, text: str) -> str:
-        """In front of the reason for a drain, whose end may be cut."""
+        """Return a drain's reason with the reference before it, since the end of a drain's reason may be cut."""
         return f"{self.text}: {text}" if self.text else text
 
     def after(self, text: str) -> str:
-        """Behind the reason of a transaction, so that it still begins with the module."""
+        """Return a transaction's reason with the reference after it, so that the reason still begins with the module."""
         return f"{text}; {self.text}" if self.text else text
 
 
 def of(values: Mapping[str, Any]) -> Reference:
-    """Of the variables of a run by their names. Nobody can correct the name of a user of AWX here, so it is cleaned."""
+    """Read the reference from the variables of a run. Raise PlanError for a ticket that cannot be used.
+
+    The user cannot correct a user name of AWX here, so unusual characters in it become spaces.
+    """
     user = next((str(values[name]) for name in USERS if values.get(name)), "")
     return Reference(required(values.get(VARIABLE)), " ".join(re.sub(r"[^A-Za-z0-9 .@+_\\-]", " ", user).split())[:60])
 
 
 def required(value: Any) -> str:
-    """The ticket as the user wrote it, '' where there is none; PlanError for what could not be shown or passed on as it is."""
+    """Return the ticket as the user wrote it; '' if there is none.
+
+    Raise PlanError for a ticket that cannot be shown or passed on as it is.
+    """
     text = "" if value is None else str(value)
     good = isinstance(value, str | int) and not isinstance(value, bool) and TEXT.fullmatch(text)
     if text and not good:

@@ -65,7 +65,10 @@ def decide(
     consumers: Iterable[Consumer] = (),
     plugin: Strategies = NO_PLUGIN,
 ) -> HostDecision:
-    """The record of one host. Raises PlanError where what is forced cannot work; a refused instance is reported, never touched."""
+    """Return the record of one host. An engine that is refused is recorded with its reason and stays as it is.
+
+    Raise PlanError if a forced option cannot work.
+    """
     found = tuple(instances)
     refused = tuple((i.key, str(i.refusal)) for i in found if i.refusal)
     managed = [i for i in found if not i.refusal and refusals.chosen(policy, i)]
@@ -93,12 +96,15 @@ def decide(
 
 
 def handed_over(instance: Instance, decisions: list[Decision]) -> bool:
-    """Whether containers of this instance go through the NVIDIA runtime, which then calls the low-level one."""
+    """Tell whether containers of this instance go through the NVIDIA runtime, which then calls the low-level one."""
     return any(d.instance == instance.key and d.handler for d in decisions)
 
 
 def no_gpu(policy: Policy, driver: Driver) -> str:
-    """Why a host without a GPU is left alone; '' where it is not to be. Raises where the policy calls that a failure."""
+    """Return why a host without a usable GPU is left alone; '' if the host is to be configured.
+
+    Raise PlanError if the policy treats a missing GPU as a failure.
+    """
     if driver.state != "none" or policy.single:
         return ""
     if policy.no_gpu == "fail":
@@ -110,14 +116,17 @@ def no_gpu(policy: Policy, driver: Driver) -> str:
 
 
 def reads_specs(instances: Iterable[Instance], decisions: list[Decision], policy: Policy) -> bool:
-    """Whether anything on the host reads CDI specs: a managed engine or runtime, or one that we leave alone (Docker, Podman)."""
+    """Tell whether any program on the host reads CDI specs: a managed engine, the runtime, or an unmanaged engine (Docker, Podman)."""
     if any(MODES[d.injection] == "cdi" for d in decisions):
         return True
     return not decisions and policy.cdi != "disabled" and any(i.cdi.enabled for i in instances)
 
 
 def by_spec_alone(policy: Policy, instance: Instance) -> Decision:
-    """An engine without handlers that this collection may configure: it resolves CDI devices, and that is all."""
+    """Return the decision for an engine without handlers, which only resolves CDI devices.
+
+    Raise PlanError if the options forbid CDI or force another way, since CDI is all that this collection supports for such an engine.
+    """
     engine = traits.of(instance.engine)
     if policy.injection not in ("auto", "native-cdi") or policy.cdi == "disabled":
         asked = f"gpufleet_injection: {policy.injection}" if policy.injection != "auto" else "gpufleet_cdi: disabled"
@@ -188,10 +197,10 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
 
 
 def runtime_prefixes(policy: Policy) -> tuple[str, ...]:
-    """The prefixes that the NVIDIA runtime answers for an engine that cannot resolve CDI devices itself.
+    """Return the annotation prefixes that the NVIDIA runtime answers for an engine that cannot resolve CDI devices itself.
 
-    The GPU Operator has its plugin write `cdi.k8s.io/` on all nodes (gpu-operator, transformDevicePluginCtrForCDI). Where no engine answers
-    that, the runtime may.
+    The GPU Operator has its plugin write `cdi.k8s.io/` on all nodes (gpu-operator, transformDevicePluginCtrForCDI). The runtime may answer
+    that prefix if no engine does.
     """
     return (RUNTIME_PREFIX, ENGINE_PREFIX) if policy.device_plugin_prefix == ENGINE_PREFIX else (RUNTIME_PREFIX,)
 
@@ -203,12 +212,12 @@ def class_why(handler: str, engine: traits.Traits) -> str:
 
 
 def named(instance: Instance) -> str:
-    """An engine as its own project writes it, with its version where that is known."""
+    """Return an engine's title as its own project writes it, followed by the version if that is known."""
     return f"{traits.of(instance.engine).title} {instance.version}".strip()
 
 
 def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str]:
-    """By two questions: can the engine do CDI, and is CDI wanted."""
+    """Return how GPUs get into containers, and why. Two questions decide: whether the engine supports CDI, and whether CDI is wanted."""
     if policy.injection != "auto":
         return forced(policy, instance), "forced by gpufleet_injection"
     engine = traits.of(instance.engine)
@@ -289,7 +298,7 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
 
 
 def device_list_strategy(policy: Policy, instance: Instance, injection: Injection, kubelet: Kubelet) -> tuple[tuple[str, ...], str]:
-    """What a Kubernetes device plugin needs as settings.
+    """Return the strategies that a Kubernetes device plugin needs in its settings, and why. Return () for an engine that no kubelet uses.
 
     The kubelet's gate DevicePluginCDIDevices is on by default from 1.29 (KEP 4009; pkg/features/kube_features.go of Kubernetes).
     """
@@ -319,7 +328,10 @@ def _at_least(version: str, *numbers: int) -> bool:
 
 
 def arbitrate(decisions: list[Decision], binaries: Mapping[str, str | None]) -> tuple[RuntimeMode, list[Decision], list[Reason]]:
-    """The runtime's mode is one setting per host, decisions are per instance: one mode, or the binaries that carry their own."""
+    """Choose one mode of the NVIDIA runtime for all instances of a host, since the mode is one setting per host.
+
+    Instances that need another mode use the binary that carries that mode. Raise PlanError if this binary is missing.
+    """
     modes = list(dict.fromkeys(d.runtime_mode for d in decisions if d.handler)) or [d.runtime_mode for d in decisions[:1]]
     if not modes:
         return "cdi", decisions, [Reason("runtime_mode", "cdi", "no instance needs the NVIDIA runtime")]
@@ -339,7 +351,10 @@ def arbitrate(decisions: list[Decision], binaries: Mapping[str, str | None]) -> 
 
 
 def isolate(policy: Policy, decisions: list[Decision], plugin: Strategies = NO_PLUGIN) -> tuple[Literal["strict", "compatible"], Reason]:
-    """A default handler gives every image that carries NVIDIA_VISIBLE_DEVICES=all every GPU, unless the variable stops counting."""
+    """Decide whether NVIDIA_VISIBLE_DEVICES works in unprivileged containers ('compatible') or not ('strict').
+
+    With a default handler, an image that sets NVIDIA_VISIBLE_DEVICES=all gets every GPU unless the variable stops counting.
+    """
     if policy.isolation == "strict":
         return "strict", Reason("isolation", "strict", "forced by gpufleet_isolation")
     if policy.isolation == "compatible":
@@ -364,7 +379,7 @@ def isolate(policy: Policy, decisions: list[Decision], plugin: Strategies = NO_P
 
 
 def version_cap(instances: Iterable[Instance], others: Iterable[Consumer] = ()) -> tuple[str, Reason]:
-    """The oldest consumer of the host's CDI spec rules; 0.6.0 where none is known."""
+    """Return the newest CDI version that the oldest consumer of the host's spec reads, and why. Return 0.6.0 if no consumer is known."""
     able = [Consumer(i.engine, i.version, i.cdi.max_version) for i in instances if i.cdi.able and i.cdi.max_version]
     known = [*able, *others]
     if not known:
@@ -377,7 +392,10 @@ def version_cap(instances: Iterable[Instance], others: Iterable[Consumer] = ()) 
 
 
 def packages(decisions: list[Decision]) -> tuple[str, ...]:
-    """The base package is enough where nothing runs the prestart hook. Who only reads CDI specs needs none."""
+    """Return the packages that the decisions need.
+
+    The base package is enough if no decision uses the prestart hook. An engine that only reads CDI specs needs no package.
+    """
     if not any(d.handler or d.hook for d in decisions):
         return ()
     return LEGACY_PACKAGES if any(d.runtime_mode == "legacy" for d in decisions) else BASE_PACKAGES

@@ -45,7 +45,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 def plan(
     policy: Policy, obs: Observation, host: HostDecision, driver: Driver, going: Iterable[str] = (), decided: Decided = by_policy
 ) -> Plan:
-    """going: files of other tools that this run takes over."""
+    """Plan the two files of the decision. going: files of other tools that this run takes over."""
     if host.skipped:
         return Plan()
     if not host.decisions:
@@ -61,25 +61,31 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 
 def was_here(obs: Observation) -> bool:
-    """Whether this collection has converged the whole host, by the fact that it leaves: true also where the journal is gone."""
+    """Tell whether this collection has converged the whole host, by the fact that it leaves.
+
+    The fact counts even if the journal is gone.
+    """
     return parsed(obs.file(FACT_PATH, OWN_RECORD)).get("writer") == WRITER
 
 
 def engines(obs: Observation) -> frozenset[str]:
-    """The engines that this collection has configured here, by its record."""
+    """Return the engines that this collection has configured on this host, as its record lists them."""
     found = parsed(obs.file(FACT_PATH, OWN_RECORD)).get("engines")
     known = [e for e in found if isinstance(e, dict)] if isinstance(found, list) else []
     return frozenset(str(e.get("engine")) for e in known)
 
 
 def plugin_source(obs: Observation) -> str:
-    """How the strategies of the device plugin were known at the last run: declared, seen or default; '' where there is no record."""
+    """Return how the last run knew the device plugin's strategies: declared, seen or default. Return '' if there is no record."""
     found = parsed(obs.file(FACT_PATH, OWN_RECORD)).get("device_plugin")
     return str(found.get("source") or "") if isinstance(found, dict) else ""
 
 
 def spec_place(obs: Observation) -> str:
-    """Give the directory of the CDI specs at the last run, where engines have directories of their own; '' where none is recorded."""
+    """Return the directory that the last run recorded for the CDI specs of a host whose engines have directories of their own.
+
+    Return '' if none is recorded.
+    """
     if not obs.asked(queries.file(FACT_PATH, keep=OWN_RECORD)):
         return ""
     found = parsed(obs.file(FACT_PATH, OWN_RECORD)).get("cdi")
@@ -88,7 +94,7 @@ def spec_place(obs: Observation) -> str:
 
 
 def taken_over(obs: Observation, going: Iterable[str] = ()) -> tuple[str, ...]:
-    """Files of other tools that are gone by this collection: as the journal knows them, and where that is gone, as the record does."""
+    """List the files of other tools that this collection has removed, by the journal, or by the record if the journal is gone."""
     known = [o.path for o in originals.kept(obs) if o.existed and o.after is None] if originals.journal_is_there(obs) else recorded(obs)
     return tuple(sorted({*known, *going}))
 
@@ -122,12 +128,12 @@ def write(obs: Observation, path: str, wanted: dict[str, Any]) -> Plan:
 
 
 def text(wanted: dict[str, Any]) -> str:
-    """No time, no run's id: equal decisions, equal bytes."""
+    """Return the record as JSON. It holds no time and no run ID, so equal decisions give equal bytes."""
     return json.dumps(wanted, indent=2, sort_keys=True) + "\n"
 
 
 def record(host: HostDecision, driver: Driver) -> dict[str, Any]:
-    """The public form of a decision (schema 1)."""
+    """Return the public form of a decision (schema 1)."""
     placed = bool(host.cdi_place) and host.cdi_owner == "collection"
     return {
         "schema": SCHEMA,
@@ -146,21 +152,24 @@ def record(host: HostDecision, driver: Driver) -> dict[str, Any]:
 
 
 def engine(decision: Decision) -> dict[str, Any]:
-    """One instance's part. Whether the switch of CDI had to be written says nothing about the host afterwards, so it is not recorded."""
+    """Return one instance's part of the record.
+
+    The record leaves out `enable_cdi`: once the switch is written, it describes nothing about the host.
+    """
     fields = {f.name: getattr(decision, f.name) for f in dc.fields(Decision) if f.name not in ("enable_cdi", "reasons")}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
     return {**plain, "reasons": [dc.asdict(r) for r in decision.reasons]}
 
 
 def lasting(value: Any) -> Any:
-    """What counts when two records are compared."""
+    """Return a record without the values that describe only the moment (RECORDED_ONLY), for comparison with another record."""
     if isinstance(value, dict):
         return {k: lasting(v) for k, v in value.items() if k not in RECORDED_ONLY}
     return [lasting(v) for v in value] if isinstance(value, list) else value
 
 
 def parsed(file: File) -> dict[str, Any]:
-    """{} for anything that is no record; it is then replaced."""
+    """Return the record in a file; {} if the file holds no record. Such a file is replaced."""
     try:
         value = json_bounds.loads(file.content or "{}")
     except ValueError:

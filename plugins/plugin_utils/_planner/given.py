@@ -22,7 +22,7 @@ ODD: tuple[tuple[type, str, str], ...] = (
 
 
 def require_plain_options(options: Mapping[str, object]) -> None:
-    """Raise PlanError for the first option that is, or has in it, what JSON has no form for."""
+    """Raise PlanError for the first option that is, or contains, a value that JSON cannot express."""
     for name, value in options.items():
         require_plain(name, value)
 
@@ -30,7 +30,7 @@ def require_plain_options(options: Mapping[str, object]) -> None:
 def require_plain(name: str, value: object) -> None:
     """Raise PlanError for the first value in an option that is neither text, number, truth value, list nor dictionary.
 
-    name: the option's; the sentence has the keys that lead to the value behind it.
+    name: the name of the option; the message adds the keys that lead to the value.
     """
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -65,7 +65,7 @@ def require_versions(values: Mapping[str, object]) -> None:
 
 
 def find_versions_as_numbers(name: str, value: object) -> Iterator[PlanError]:
-    """Yield an error for each version that is a number: 1.30 is 1.3 by then, which is another version."""
+    """Yield an error for each version that YAML has read as a number: it turns 1.30 into 1.3, which is another version."""
     several = isinstance(value, list | tuple)
     for one in value if isinstance(value, list | tuple) else [value]:
         if isinstance(one, float):

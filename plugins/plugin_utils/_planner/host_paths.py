@@ -10,15 +10,15 @@ from collections.abc import Iterable
 
 
 def clean(path: str) -> str:
-    """Spell a path as Go's filepath.Clean does, which containerd (imports) and the CDI library (directories) use.
+    """Return a path as Go's filepath.Clean spells it, which containerd (imports) and the CDI library (directories) use.
 
-    Those read `..` by the letters of the path, whatever its links lead to. An empty path stays empty.
+    Both resolve `..` by the text of the path, even if a link leads elsewhere. An empty path stays empty.
     """
     return _with_one_slash(posixpath.normpath(path)) if path else ""
 
 
 def as_opened(path: str) -> str:
-    """Spell a path that a program hands to the kernel as it is: `..` stays, since a link before it can lead elsewhere."""
+    """Return a path that a program passes to the kernel unchanged: `..` stays, since a link before it can lead elsewhere."""
     if not path:
         return ""
     parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -26,12 +26,18 @@ def as_opened(path: str) -> str:
 
 
 def clean_directories(paths: Iterable[str]) -> tuple[str, ...]:
-    """Spell the directories of a list. One that is named twice counts in its last place, which has the higher priority."""
+    """Return a list of directories, each cleaned.
+
+    A directory that is named twice counts in its last place, which has the higher priority.
+    """
     return _last_of_each(map(clean, paths))
 
 
 def opened_directories(paths: Iterable[str]) -> tuple[str, ...]:
-    """Spell the directories of a list that a program opens as they are."""
+    """Return a list of directories that a program opens as they are written.
+
+    A directory that is named twice counts in its last place, which has the higher priority.
+    """
     return _last_of_each(map(as_opened, paths))
 
 
@@ -40,5 +46,5 @@ def _last_of_each(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _with_one_slash(path: str) -> str:
-    """Take the second slash away that POSIX, and so Python, keeps at the beginning."""
+    """Drop the second leading slash, which POSIX, and so Python, keeps."""
     return path[1:] if path.startswith("//") else path

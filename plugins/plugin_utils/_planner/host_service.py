@@ -36,7 +36,10 @@ START = f"for p in {PYTHONS}; do [ -x $p ] && exec $p -I -S %s; done; echo There
 
 @dc.dataclass(frozen=True)
 class Resident:
-    """units: name -> text; those in `wanted` are started at boot. program: its source, '' when its units run no program from here."""
+    """A set of units that stays on a host, with the program that they run.
+
+    units: name -> text. wanted: the units that start at boot. program: the source; '' if the units run no program of this collection.
+    """
 
     name: str
     units: Mapping[str, str]
@@ -64,12 +67,12 @@ def settings_path(name: str) -> str:
 
 
 def command(name: str, *words: str) -> list[str]:
-    """How a program that stays on a host is started. words: what it gets after the file with its instructions."""
+    """Return the command that starts a resident program. words: its arguments after the file with its instructions."""
     return ["/bin/sh", "-c", START % " ".join((program_path(name), settings_path(name), *words))]
 
 
 def exec_start(name: str, *words: str) -> str:
-    """The same in a unit, where systemd reads $ as the beginning of a variable of its own."""
+    """Return the command for ExecStart= of a unit. It doubles each $, since systemd reads $ as the beginning of a variable."""
     shell, option, script = command(name, *words)
     return f"{shell} {option} '{script.replace('$', '$$')}'"
 
@@ -79,10 +82,10 @@ def drop_in(name: str) -> str:
 
 
 def service(name: str, description: str, *, seconds: int, after: str = "") -> str:
-    """A unit that runs the program once, before anything starts containers.
+    """Return a unit that runs the program once, before any program that starts containers.
 
-    seconds: after which systemd goes on without it. A unit of this type has no limit of its own, and a program that waits in the kernel,
-    for a GPU that does not answer, is ended by no signal: every engine would wait for it at boot.
+    seconds: the time after which systemd goes on without the program. A unit of this type has no limit of its own. A program that waits in
+    the kernel for a GPU that does not answer ends by no signal, and every engine would wait for it at boot.
     """
     later = f" {after}" if after else ""
     return (
@@ -102,7 +105,7 @@ def questions(name: str, units: tuple[str, ...]) -> list[queries.Question]:
 
 
 def plan(policy: Policy, obs: Observation, wanted: Resident) -> Plan:
-    """The files, as far as they differ. Units that watch are started with them; a service is started by who needs it now."""
+    """Plan the files that differ. Units that watch start with them; the plan that needs a service starts it."""
     texts = {f"{UNITS}/{unit}": text for unit, text in wanted.units.items()}
     texts[drop_in(wanted.name)] = f"# Written by gpufleet.nvidia.\n[Unit]\nWants={' '.join(wanted.wanted)}\n"
     if wanted.program:
@@ -124,7 +127,7 @@ def write(obs: Observation, path: str, text: str, why: str, shows: Sequence[str]
 
 
 def plan_absent(policy: Policy, obs: Observation, name: str, units: tuple[str, ...], why: str) -> Plan:
-    """The files go. A unit that watches is stopped first, else it would go on until the next boot."""
+    """Remove the files. A unit that watches is stopped first, since otherwise it would go on until the next boot."""
     wanted = questions(name, units)
     if not all(obs.asked(q) for q in wanted if q["kind"] == "file"):
         raise NeedMore(wanted)  # in one more look, not in one for each

@@ -17,12 +17,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """Ask for what `plan` needs."""
+    """Return the questions whose answers `plan` needs."""
     return [owned_file.ORIGINALS, *packages.questions(policy), *repository.host_questions(policy)]
 
 
 def plan(policy: Policy, obs: Observation) -> Plan:
-    """Install the base package without a look at any engine. Packages stay with state: absent, since others may need them by then."""
+    """Plan the installation of the base package without a look at any engine.
+
+    Packages stay with state: absent, since other programs may need them.
+    """
     if policy.state == "absent":
         return packages.plan_absent(policy, obs)
     record = dc.replace(resource.record_of_options("none", ""), packages=decide.BASE_PACKAGES)
@@ -31,16 +34,19 @@ def plan(policy: Policy, obs: Observation) -> Plan:
 
 
 def installing(policy: Policy, obs: Observation, record: HostDecision) -> tuple[Policy, Plan]:
-    """Give the policy with the version of the packages' archive, if there is one, and the plan that installs them."""
+    """Return the policy and the plan that installs the packages.
+
+    If there is an archive of packages, the policy asks for its version.
+    """
     pinned = bundle.pinned(policy, obs, record)
     return pinned, bundle.installing(pinned, obs, packages.plan(pinned, obs, record))
 
 
 def before(policy: Policy, obs: Observation, record: HostDecision, installing: Plan, others: Plan) -> Plan:
-    """Give what goes first, each in a transaction of its own: the repository that has the packages, then the packages.
+    """Return the plan of what goes first: the repository that has the packages, then the packages, each in its own transaction.
 
-    After them the host is looked at again, so files which the packages brought are edited like any other. The units that come with
-    them are kept from writing as well by the same transaction that brings them.
+    After them the host is looked at again, so files that the packages brought are edited like any other. The transaction that brings the
+    packages also keeps the units that come with them from writing.
     """
     some, names = bool(installing.commands), packages.missing(policy, obs, record)
     source = Plan()

@@ -24,12 +24,12 @@ NVIDIA = re.compile(rf"{PROGRAM}(?:\.\w+)?")  # and its mode-specific siblings: 
 
 
 def nvidias(program: object) -> bool:
-    """Whether a path is a known place of the NVIDIA runtime: packages, its toolkit container and images differ in the directory only."""
+    """Tell whether a path names the NVIDIA runtime. Packages, its toolkit container and images use the same names in other directories."""
     return isinstance(program, str) and bool(NVIDIA.fullmatch(posixpath.basename(program)))
 
 
 def sets_mode(program: object) -> bool:
-    """Whether it is a sibling of the NVIDIA runtime that has its mode by its name, whatever the runtime's configuration says."""
+    """Tell whether a program is a variant of the NVIDIA runtime whose name sets its mode, whatever the runtime's configuration sets."""
     return nvidias(program) and posixpath.basename(str(program)) != PROGRAM
 
 
@@ -38,22 +38,26 @@ def known(program: str) -> bool:
 
 
 def foreign(program: str) -> bool:
-    """A program that is neither NVIDIA's nor one that it can hand over to: a shim of the node's own system."""
+    """Tell whether a program is neither NVIDIA's nor a runtime that it can hand over to, such as a shim of the node's own system."""
     return bool(program) and not nvidias(program) and not known(program)
 
 
 def first(programs: Iterable[str]) -> str:
-    """The first that the NVIDIA runtime can hand over to, '' where there is none."""
+    """Return the first program that the NVIDIA runtime can hand over to; '' if there is none."""
     return next((program for program in programs if known(program)), "")
 
 
 def plain(program: str) -> str:
-    """By name where it is on PATH: the list is looked up there."""
+    """Return a program in a directory of PATH by its name, and any other by its path. The NVIDIA runtime looks names up in PATH."""
     return posixpath.basename(program) if posixpath.dirname(program) in (*STANDARD_PATH, "") else program
 
 
 def one_list(instances: Iterable[Instance], found: Mapping[str, str | None]) -> tuple[str, ...]:
-    """The host's list: what the engines use, then what else is there. found: the programs on the host by name."""
+    """Return the host's list of low-level runtimes: the ones that engines use, then the others on the host.
+
+    found: the programs on the host by name. If there are none at all, return runc and crun.
+    Raise PlanError if the engines use different ones.
+    """
     used = {i.key: i.low_level for i in instances if i.low_level}
     _require_one(used)
     paths = [*used.values(), *(p for p in map(found.get, KNOWN) if p)]

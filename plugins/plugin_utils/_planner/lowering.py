@@ -25,13 +25,13 @@ Decided = Callable[[], Cause]
 
 
 def by_policy() -> Cause:
-    """The cause where a module's options alone say what is wanted."""
+    """Return the cause for a plan that rests on a module's options alone."""
     return "policy"
 
 
 @dc.dataclass(frozen=True)
 class Lowering:
-    """One thing that a host has less of afterwards. path: the file, unit or package; key: the setting, '' for the whole."""
+    """A thing that the host loses by a plan. path: the file, unit or package. key: the setting; '' for the whole."""
 
     kind: str
     path: str
@@ -46,7 +46,7 @@ def replaced(before: Any, after: Any) -> bool:
 
 
 def another_default(before: Any, after: Any) -> bool:
-    """Tell whether a handler that somebody has chosen stops being the default one. A plain low-level runtime is what engines come with."""
+    """Tell whether a handler that a person has chosen stops being the default. A plain low-level runtime is what engines come with."""
     return bool(before) and before not in low_level.KNOWN and before != after
 
 
@@ -55,18 +55,18 @@ def switched_off(before: Any, after: Any) -> bool:
 
 
 def fewer(before: Any, after: Any) -> bool:
-    """Tell whether items of a list go."""
+    """Tell whether a list loses items."""
     return isinstance(before, (list, tuple)) and not set(map(str, before)) <= set(map(str, after or ()))
 
 
 def fewer_directories(before: Any, after: Any) -> bool:
-    """Tell whether directories of a list go, whichever way they are spelled."""
+    """Tell whether a list loses directories; two spellings of one directory are equal."""
     was, will = (host_paths.clean_directories(map(str, paths)) if isinstance(paths, list | tuple) else () for paths in (before, after))
     return fewer(was, will)
 
 
 def another_mode(before: Any, after: Any) -> bool:
-    """`auto` is what the package brings, which nobody has chosen."""
+    """Tell whether a mode that a person has chosen changes. `auto` comes with the package, so it is not a choice."""
     return before not in (None, "auto") and before != after
 
 
@@ -95,7 +95,7 @@ SETTINGS: tuple[tuple[str, tuple[str, ...], Callable[[Any, Any], bool]], ...] = 
 
 
 def of_difference(difference: Difference) -> Iterator[Lowering]:
-    """What one difference takes away by its own words."""
+    """Yield what one difference takes away, by its own values."""
     before, after, key = difference.before, difference.after, difference.key.replace('"', "")
     if difference.what == "package" and older(before, after):
         yield Lowering("package", difference.path)
@@ -107,7 +107,7 @@ def of_difference(difference: Difference) -> Iterator[Lowering]:
 
 
 def of_changes(plan: Plan) -> Iterator[Lowering]:
-    """The files that go, and those that get their content from before; the units that are switched off or stopped."""
+    """Yield the files that go or get their earlier content back, and the units that are switched off or stopped."""
     yield from (Lowering("file", c["path"]) for c in plan.changes if c["op"] in ("remove", "restore"))
     yield from (Lowering("unit", unit) for unit in plan.disable_units)
     for argv in (command["argv"] for command in plan.commands):
@@ -116,7 +116,7 @@ def of_changes(plan: Plan) -> Iterator[Lowering]:
 
 
 def of_records(plan: Plan) -> Iterator[Lowering]:
-    """What the record of a decision has less of: an engine, a strategy, a default handler."""
+    """Yield each record of a decision that loses an engine, a strategy or a default handler."""
     for path, before, after in plan.diffs:
         if path.endswith((".json", ".fact")) and after and lost(_record(before), _record(after)):
             yield Lowering("strategies", path)
@@ -131,7 +131,7 @@ def _record(text: str) -> Mapping[str, Any]:
 
 
 def lost(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Tell whether a record has fewer engines or strategies than the one before, or a default handler less."""
+    """Tell whether a record has fewer engines or strategies than the one before, or loses a default handler."""
     now = {str(e.get("instance")): e for e in after.get("engines") or () if isinstance(e, dict)}
     for engine in (e for e in before.get("engines") or () if isinstance(e, dict)):
         same = now.get(str(engine.get("instance")), {})
@@ -144,7 +144,7 @@ def lost(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def lowerings(plan: Plan) -> list[Lowering]:
-    """All that a plan takes away from the host, by the table."""
+    """List what a plan takes away from the host, by the table."""
     found = [*(low for d in plan.differences for low in of_difference(d)), *of_changes(plan), *of_records(plan)]
     return list(dict.fromkeys(found))
 
@@ -153,7 +153,7 @@ def lowerings(plan: Plan) -> list[Lowering]:
 
 
 def caused(plan: Plan, cause: Cause) -> Plan:
-    """The plan with this cause for all in it that goes."""
+    """Return the plan with this cause for each difference that removes something and has no cause yet."""
     return dc.replace(plan, differences=tuple(d if d.cause or not goes(d) else dc.replace(d, cause=cause) for d in plan.differences))
 
 
@@ -162,9 +162,10 @@ def goes(difference: Difference) -> bool:
 
 
 def resolved(plan: Plan, decided: Decided) -> Plan:
-    """The plan with the decision's cause for settings that are lowered by it. decided: raises where the decision rests on a silence.
+    """Return the plan with the decision's cause for the settings that the decision lowers.
 
-    Of what goes whole, a file or a unit, the resource has to say the cause itself.
+    decided: returns the cause, and raises if the decision rests on a component that does not answer. For a whole file or unit, the resource
+    has to name the cause itself.
     """
     records = {low.path for low in of_records(plan)}
     open_ = [not d.cause and (d.path in records or any(low.kind != "unit" for low in of_difference(d))) for d in plan.differences]
@@ -176,13 +177,13 @@ def resolved(plan: Plan, decided: Decided) -> Plan:
 
 
 def without_cause(plan: Plan) -> list[Lowering]:
-    """The lowerings of a plan that no difference gives a cause for."""
+    """List the lowerings of a plan that no difference gives a cause for."""
     known = [d for d in plan.differences if d.cause]
     return [low for low in lowerings(plan) if not any(explains(d, low) for d in known)]
 
 
 def explains(difference: Difference, low: Lowering) -> bool:
-    """Tell whether a difference is about this lowering: the same thing, a directory with it in it, or the file of the unit."""
+    """Tell whether a difference covers this lowering: by the same path, by a directory that contains it, or by the file of its unit."""
     if low.key and low.key != difference.key:
         return False
     inside = low.path.startswith(f"{difference.path}/")
@@ -190,7 +191,7 @@ def explains(difference: Difference, low: Lowering) -> bool:
 
 
 def require_causes(plan: Plan) -> None:
-    """Refuse a plan that takes something away and does not say why. Raises PlanError with CODE: a fault of this collection."""
+    """Refuse a plan that takes something away without a cause. Raise PlanError with CODE: the fault is this collection's."""
     found = [low for one in (*plan.first, plan) for low in without_cause(one)]
     if found:
         raise PlanError(

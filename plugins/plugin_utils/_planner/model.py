@@ -36,13 +36,16 @@ JOURNAL_DIR = "/var/lib/gpufleet"
 
 
 def step(text: str) -> str:
-    """A next step as it is written everywhere: it begins with a capital and ends without a full stop."""
+    """Return a next step in the form that all messages use: it begins with a capital and ends without a full stop."""
     return f"{text[0].upper()}{text[1:]}".removesuffix(".") if text else ""
 
 
 @dc.dataclass(frozen=True)
 class Refusal:
-    """Why an instance is left alone, and what to do instead. One that says nothing is none: this collection may manage the instance."""
+    """The reason why an instance is left alone, and what to do instead.
+
+    An empty `what` means no refusal: this collection may manage the instance.
+    """
 
     what: str = ""
     next: str = ""
@@ -56,7 +59,7 @@ class Refusal:
 
 
 class PlanError(Exception):
-    """A request that cannot be satisfied, as one sentence a person can act on. Nothing was changed."""
+    """A request that cannot be satisfied, as one sentence that a person can act on. Nothing was changed."""
 
     def __init__(self, what: str, *, where: str = "", why: str = "", next: str = "", line: int | None = None) -> None:
         self.what, self.where, self.why, self.next, self.line = what, where, why, step(next), line
@@ -66,11 +69,11 @@ class PlanError(Exception):
 
 
 class QueryFailed(PlanError):
-    """A query of the look failed, and what it asks for is needed: not the same as an answer that nothing is there."""
+    """A failed query of the look whose answer is needed. It differs from an answer that reports nothing there."""
 
 
 class NeedMore(Exception):
-    """A planner cannot finish without these questions answered; the action asks them and plans again."""
+    """A set of questions that a planner needs answered before it can finish. The action asks them and plans again."""
 
     def __init__(self, questions: list[dict[str, Any]]) -> None:
         super().__init__(", ".join(q["id"] for q in questions))
@@ -79,7 +82,7 @@ class NeedMore(Exception):
 
 @dc.dataclass(frozen=True)
 class Handler:
-    """An OCI runtime entry that the user wants in an engine's config."""
+    """An OCI runtime entry that the user wants in an engine's configuration."""
 
     name: str = "nvidia"
     binary: str = RUNTIME_BINARY
@@ -89,7 +92,7 @@ class Handler:
 
 @dc.dataclass(frozen=True)
 class Policy:
-    """What the user wants, from variables, validated by the argument spec."""
+    """The options of the user, from variables, validated by the argument spec."""
 
     state: Literal["present", "absent"] = "present"
     engines: tuple[str, ...] = ("auto",)
@@ -150,13 +153,16 @@ class Policy:
 
     @property
     def handlers_by_name(self) -> tuple[Handler, ...]:
-        """The handlers as files list them: another order in the options, which chooses the first, rewrites no other line."""
+        """The handlers in the order of files, by name.
+
+        The order in the options chooses the first handler, and a change of it rewrites no other line of a file.
+        """
         return tuple(sorted(self.handlers, key=lambda handler: handler.name))
 
 
 @dc.dataclass(frozen=True)
 class Evidence:
-    """Where a fact comes from. source: cri-status | dump | files | version."""
+    """The source of a fact. source: cri-status | dump | files | version."""
 
     source: str
     text: str
@@ -164,7 +170,10 @@ class Evidence:
 
 @dc.dataclass(frozen=True)
 class Cdi:
-    """What an engine can do with CDI. able: knows CDI at all; enabled: switched on now; dirs: as in force, or once it is on."""
+    """The CDI support of an engine.
+
+    able: the engine knows CDI. enabled: CDI is switched on now. dirs: the directories in force, now or once CDI is on.
+    """
 
     able: bool
     enabled: bool
@@ -176,7 +185,7 @@ class Cdi:
 
 @dc.dataclass(frozen=True)
 class Instance:
-    """One running or installed engine. Everything is keyed by it; a host may have several."""
+    """A running or installed engine. Its `key` identifies it everywhere, since a host may have several."""
 
     engine: str  # containerd | crio | docker | podman
     version: str  # "1.7.24"; of the running daemon where one runs
@@ -202,7 +211,7 @@ class Instance:
 
     @property
     def process(self) -> dict[str, int] | None:
-        """The process whose program is run for it; None where the program is run by its path."""
+        """The process whose program is run for it; None if the program is run by its path, or no process was verified."""
         return {"pid": self.pid, "ticks": self.ticks} if self.pid and not self.by_path else None
 
     @property
@@ -211,13 +220,13 @@ class Instance:
 
 
 def refused(instance: Instance) -> PlanError:
-    """Why an instance is left alone, as an error."""
+    """Return the reason why an instance is left alone as an error, for the caller to raise."""
     return PlanError(instance.refusal.what, where=instance.config_path or instance.binary, next=instance.refusal.next)
 
 
 @dc.dataclass(frozen=True)
 class Gpu:
-    """One GPU as the everyday look sees it (procfs and sysfs only). uuid may be unknown ('') before first use."""
+    """A GPU as the everyday look sees it (procfs and sysfs only). The uuid may be unknown ('') before first use."""
 
     index: int
     minor: int
@@ -229,7 +238,7 @@ class Gpu:
 
 @dc.dataclass(frozen=True)
 class Driver:
-    """State of the NVIDIA driver. state: ok | none (no GPU) | not-loaded | broken."""
+    """The state of the NVIDIA driver. state: ok | none (no GPU) | not-loaded | broken."""
 
     state: Literal["ok", "none", "not-loaded", "broken"]
     version: str
@@ -242,7 +251,10 @@ class Driver:
 
 @dc.dataclass(frozen=True)
 class Kubelet:
-    """present: one runs here. installed: its program is on the host, which may be an image that no node was started from yet."""
+    """The kubelet of a host.
+
+    present: a kubelet runs here. installed: its program is on the host, which may be an image that no node was started from yet.
+    """
 
     present: bool = False
     version: str = ""
@@ -256,7 +268,7 @@ class Kubelet:
 
 @dc.dataclass(frozen=True)
 class Reason:
-    """Why one field of the decision has its value."""
+    """The reason why one field of the decision has its value."""
 
     what: str
     value: str
@@ -266,7 +278,7 @@ class Reason:
 
 @dc.dataclass(frozen=True)
 class Decision:
-    """How GPUs get into containers through one instance."""
+    """The decision how GPUs get into containers through one instance."""
 
     instance: str
     engine: str
@@ -312,7 +324,7 @@ SAFETY_CORRECTION = "safety-correction"
 
 @dc.dataclass(frozen=True)
 class Difference:
-    """One entry of a plan as a person reads it."""
+    """An entry of a plan as a person reads it."""
 
     what: str  # file | package | unit | node | module | mode
     path: str
@@ -325,11 +337,12 @@ class Difference:
 
 @dc.dataclass(frozen=True)
 class Leftover:
-    """What another tool left on the host, and what becomes of it.
+    """A thing that another tool left on the host, and what happens to it.
 
-    settings: what of the file is the tool's, as dotted keys; () where the whole file is. exact: every key in it is explained by that tool's
-    own rules and by the rest of the configuration. fate: `adopted` (it goes or is managed here, and the journal keeps its bytes),
-    `kept` (someone has to decide), `live` (its tool still works here, and is never fought).
+    settings: the keys in the file that are the tool's, dotted; () if the whole file is.
+    exact: that tool's own rules and the rest of the configuration explain every key in it.
+    fate: `adopted` (it goes or is managed here, and the journal keeps its bytes), `kept` (a person has to decide) or `live` (its tool still
+    works here, so it stays).
     """
 
     tool: str  # nvidia-ctk | gpu-operator | nvidia-docker2 | ...
@@ -351,7 +364,7 @@ class Restart:
 
 @dc.dataclass(frozen=True)
 class Plan:
-    """What differs from now, and the transaction that mends it. Field formats are the node protocol's (schema 1)."""
+    """The differences from now, and the transaction that corrects them. Field formats are the node protocol's (schema 1)."""
 
     differences: tuple[Difference, ...] = ()
     commands: tuple[transaction.Command, ...] = ()  # commands_before
@@ -381,20 +394,23 @@ class Plan:
 
     @property
     def acts(self) -> bool:
-        """Whether it does anything on the host, restarts that wait for someone included."""
+        """True if the plan does anything on the host, including restarts that are left to a person."""
         return bool(self.first or self.changes or self.commands or self.disable_units or self.restarts)
 
     @property
     def whole(self) -> Plan:
-        """With what comes first, as one: what differs from the host as it was seen."""
+        """This plan merged with the plans in `first`: all that differs from the host as it was seen."""
         return merge([*self.first, dc.replace(self, first=())]) if self.first else self
 
     def acts_on(self, restart: str) -> tuple[Restart, ...]:
-        """What is done to units. `restart: never` is about engines that would stop serving: a start or a reload waits for nobody."""
+        """Return what is done to units.
+
+        `restart: never` is about engines that would stop serving, so a start or a reload still takes place.
+        """
         return tuple(r for r in self.restarts if restart != "never" or r.action in ("start", "reload", "wait"))
 
     def interrupts(self, restart: str) -> list[str]:
-        """The units that stop serving for a moment."""
+        """List the units that stop serving for a moment."""
         return [r.unit for r in self.acts_on(restart) if r.action not in ("start", "reload")]
 
 
@@ -402,7 +418,7 @@ NOTHING = Plan()
 
 
 def merge(every: list[Plan]) -> Plan:
-    """The sum of several resources' plans as one transaction; a unit is restarted once however many ask for it."""
+    """Merge the plans of several resources into one transaction. A unit that several of them restart is restarted once."""
     plans = [plan for plan in every if plan != NOTHING]  # on a converged host that is nearly all of them
     if not plans:
         return NOTHING

@@ -82,7 +82,7 @@ LOW_LEVEL_PATHS = [*STANDARD_PATH, "/usr/libexec/crio"]
 
 @dc.dataclass(frozen=True)
 class Seen:
-    """What one look says about a host, in the domain's words."""
+    """The result of one look at a host, in the domain's words."""
 
     instances: tuple[Instance, ...]
     driver: Driver
@@ -97,12 +97,12 @@ def low_level_questions() -> list[queries.Question]:
 
 
 def low_level_runtimes(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    """The low-level runtimes of a host, without a decision."""
+    """Return the low-level runtimes of a host, without a decision."""
     return low_level.one_list([], obs.raw(low_level_questions()[0]).get("found") or {})
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """Everything a normal host needs, in one look."""
+    """Return all questions that a normal host needs, for one look."""
     own = [*low_level_questions(), queries.which(MODE_BINARIES), owned_file.ORIGINALS]
     engines = [q for name, engine in ENGINES.items() for q in engine.questions(refusals.read_by(policy, name))]
     every = (
@@ -127,7 +127,10 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def see(policy: Policy, obs: Observation) -> Seen:
-    """Find the engines, the GPUs and who else writes, and decide. Nothing has to be decidable for what is only taken back."""
+    """Find the engines, the GPUs and the other writers, and decide.
+
+    With state: absent, a host that cannot be decided gets an empty record instead of PlanError, since taking back needs no decision.
+    """
     try:
         return decided(policy, obs)
     except PlanError:
@@ -170,14 +173,14 @@ def decided(policy: Policy, obs: Observation) -> Seen:
 
 
 def with_reasons(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decision: Decision) -> Decision:
-    """A decision with what only its engine's configuration says."""
+    """Return a decision with the further reasons that only its engine's configuration shows."""
     asked = REASONED.get(decision.engine)
     instance = next(i for i in instances if i.key == decision.instance)
     return dc.replace(decision, reasons=(*decision.reasons, *asked.reasons(policy, obs, instance, decision))) if asked else decision
 
 
 def with_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]) -> Instance:
-    """An engine that no kubelet can use is configured next to Kubernetes only when it is asked for by name."""
+    """Refuse an engine that no kubelet can use on a host of Kubernetes, unless the policy names it."""
     kubernetes = kubelet.present or any(i.manager in KUBERNETES for i in instances)
     engine = traits.of(instance.engine)
     open_ = not instance.refusal or instance.refusal.kind in ("stopped", "silent")
@@ -189,12 +192,15 @@ def with_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instan
 
 
 def judged(policy: Policy, obs: Observation, seen: Seen, plan: Plan | None) -> known_rules.Judged:
-    """By the table of known-bad combinations: the host as the plan would leave it, or as it is where there is no plan."""
+    """Judge the host by the table of known-bad combinations: as the plan would leave it, or as it is if there is no plan."""
     return known_bad.judge(known_host.Look(policy, obs, seen.instances, seen.driver, seen.record, seen.freshness, plan))
 
 
 def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, residents: Mapping[str, str] | None = None) -> Plan:
-    """What is to be done, held against the table of known-bad combinations. residents: sources of the programs that stay on the host."""
+    """Plan the host, and check the plan against the table of known-bad combinations.
+
+    residents: sources of the programs that stay on the host. Raise PlanError if no plan can be made or the table stops it.
+    """
     try:
         found = resources_plan(policy, obs, seen, probe_source, residents)
     except QueryFailed:
@@ -209,13 +215,13 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
 
 
 def known(policy: Policy, obs: Observation, seen: Seen, plan: Plan | None, error: PlanError | None = None) -> list[dict[str, Any]]:
-    """What a result reports of that table. error: why there is no plan."""
+    """Return what a result reports of the table of known-bad combinations. error: the reason why there is no plan."""
     stopped = error.judged if isinstance(error, known_bad.Stopped) else None
     return known_bad.plain(stopped or judged(policy, obs, seen, plan))
 
 
 def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, residents: Mapping[str, str] | None) -> Plan:
-    """The sum of the resources as one transaction."""
+    """Return the sum of the resources' plans as one transaction."""
     if policy.state == "absent":
         return plan_absent(policy, obs)
     record = seen.record
@@ -259,23 +265,27 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
 
 
 def summed(parts: list[Plan], decides: lowering.Decided) -> Plan:
-    """The plans of resources as one, each part of which that takes something away names its cause."""
+    """Merge the plans of resources. Raise PlanError if a part takes something away without a cause."""
     whole = lowering.resolved(merge(parts), decides)
     lowering.require_causes(whole)
     return whole
 
 
 def decided_by(policy: Policy, obs: Observation, seen: Seen) -> Cause:
-    """The cause of what goes by the decision of this host. Raises PlanError where it rests on a component that says nothing."""
+    """Return the cause for what goes by the decision of this host.
+
+    Raise PlanError if the decision rests on a component that does not answer.
+    """
     refusals.require_heard(policy, seen.instances)
     device_plugin.require_heard(obs, seen.record, decision_file.plugin_source(obs))
     return "uninstalled" if decision_file.engines(obs) - {i.engine for i in seen.instances} else "policy"
 
 
 def together(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
-    """The plans of resources that do not wait for one another. What several of them have to ask besides is asked in one look.
+    """Return the plans of resources that do not wait for one another.
 
-    An error counts once all that comes before it is planned, so the same one is reported however much was asked at once.
+    If several of them have more questions, raise one NeedMore with all of them, so one look answers them. An error counts only once
+    everything before it is planned, so the same error is reported however much was asked at once.
     """
     plans: list[Plan] = []
     unanswered: list[queries.Question] = []
@@ -294,7 +304,10 @@ def together(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
 
 
 def taken_over(obs: Observation, parts: list[Plan]) -> list[str]:
-    """Files of other tools that this run removes, by their names in the journal, and those that were there before a file which goes now."""
+    """List the files of other tools that this run removes, by their names in the journal.
+
+    The list includes files that existed before a file of this collection which goes now.
+    """
     removed = {str(change["path"]) for part in parts for change in part.changes if change["op"] == "remove"}
     adopted = [left.path for part in parts for left in part.leftovers if left.fate == "adopted" and left.path in removed]
     before = [path for path, kept in owned_file.originals(obs).items() if path in removed and kept.get("existed")]
@@ -302,9 +315,9 @@ def taken_over(obs: Observation, parts: list[Plan]) -> list[str]:
 
 
 def left_by_others(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: tuple[Decision, ...]) -> Plan:
-    """What other tools left outside the engines' configurations, and in those of engines that are left alone, most often because of it.
+    """Return what other tools left outside the engines' configurations, and in those of engines that are left alone.
 
-    Pods that cannot start are the first that is said.
+    Most often, what was left there is why an engine is left alone. Pods that cannot start are reported first.
     """
     first = programs.plan(policy, obs, instances, decisions)
     its_state = functools.partial(gpu_operator.state, policy, obs, instances)
@@ -314,12 +327,15 @@ def left_by_others(policy: Policy, obs: Observation, instances: tuple[Instance, 
 
 
 def claims(policy: Policy, obs: Observation, seen: Seen, *, after: bool) -> dra.Dra:
-    """Whether pods get GPUs by claims here: as the plan leaves the host, or as it is."""
+    """Tell whether pods get GPUs by claims here. after: judge the host as the plan leaves it, else as it is."""
     return dra.of(policy, obs, seen.record, seen.instances, seen.driver, seen.kubelet, after=after)
 
 
 def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: Plan, program: str) -> Plan:
-    """The spec of the host as it is once its device nodes are right. A driver that this very run loads shows its GPUs only afterwards."""
+    """Plan the spec of the host as it is once its device nodes are right.
+
+    A driver that this same run loads shows its GPUs only afterwards, so the next run writes its spec.
+    """
     if seen.driver.state == "not-loaded" and nodes.restarts:
         return Plan(advice=("This run loads the NVIDIA driver; the next run writes the CDI spec, which names the driver's GPUs",))
     said = Plan(advice=seen.specs.advice(seen.record, kubelet=seen.kubelet.expected))
@@ -329,19 +345,19 @@ def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: 
 
 
 def coming(plan: Plan) -> Plan:
-    """Where the package brings the file: its other lines stay, and are not known yet."""
+    """Return a plan whose diff tells that a package brings the file: its other lines stay, and are not known yet."""
     note = "# (the package installs the file, and its other lines stay)\n"
     return dc.replace(plan, diffs=tuple((path, old, new if old else note + new) for path, old, new in plan.diffs))
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    """Give back what was there before. Packages stay: other things on the host may have come to need them."""
+    """Plan to give back what was there before. Packages stay, since other programs on the host may need them."""
     rooms = (toolkit_config, oci_hook, resource, device_nodes, sharing, cdi_refresh, decision_file, metrics, repository)
     return lowering.caused(take_back.plan(policy, obs, CONFIGURED, [room.plan_absent(policy, obs) for room in rooms]), "policy")
 
 
 def facts(seen: Seen, plan: Plan, state: str = "present", *, done: bool = False) -> dict[str, Any]:
-    """What a result reports in addition to the plan. done: the plan is carried out, and not only shown."""
+    """Return what a result reports in addition to the plan. done: the plan is carried out, and not only shown."""
     row: dict[str, Any] = {
         **host_table.row(seen.instances, seen.record, plan, seen.driver),
         "managed": not refusals.left_alone(seen.record),
@@ -355,7 +371,7 @@ def facts(seen: Seen, plan: Plan, state: str = "present", *, done: bool = False)
 
 
 def compared(seen: Seen, obs: Observation) -> dict[str, Any]:
-    """What hosts of a fleet are compared by, and what they are compared with: their journal."""
+    """Return the values by which hosts of a fleet are compared, and the drift and pending restarts of a host by its journal."""
     return {
         "versions": {"driver": seen.driver.version, "toolkit": packages.installed(obs)},
         "drift": kept_files.drift(obs),
@@ -364,7 +380,7 @@ def compared(seen: Seen, obs: Observation) -> dict[str, Any]:
 
 
 def taken_back(plan: Plan, done: bool) -> str:
-    """For the table: what becomes of the host, and what is left to do."""
+    """Return the words of the table for what happens to the host, and for what is left to do."""
     if not plan.changes:
         return "nothing that this collection wrote is here"
     left = f"; left for you to do: restart {' and '.join(plan.pending)}" if plan.pending else ""
@@ -376,7 +392,7 @@ def files(plan: Plan) -> str:
 
 
 def system(obs: Observation) -> dict[str, str]:
-    """The operating system's name and release, for classes of hosts."""
+    """Return the operating system's ID and version, for classes of hosts; '' for a value of an unusual form."""
     release = obs.host.get("os_release") or {}
     texts = {"id": str(release.get("ID") or ""), "version": str(release.get("VERSION_ID") or "")}
     return {name: text if OF_RELEASE.fullmatch(text) else "" for name, text in texts.items()}
@@ -395,20 +411,26 @@ def info(policy: Policy, obs: Observation, seen: Seen, plan: Plan) -> dict[str, 
 
 
 def single_questions(engine: str) -> Callable[[Policy], list[queries.Question]]:
-    """What the module of one engine needs, in one look. The journal knows which handlers came from a file that was taken over."""
+    """Return a function that lists the questions of one engine's module, for one look.
+
+    The journal is asked since it knows which handlers came from a file that was taken over.
+    """
     rooms = (ENGINES[engine], gpu_operator, programs)
     return lambda policy: [*(q for room in rooms for q in room.questions(policy)), owned_file.ORIGINALS]
 
 
 def single_plan(policy: Policy, obs: Observation, engine: str) -> Plan:
-    """The plan of the module of one engine."""
+    """Return the plan of the module of one engine."""
     instance, decision = single(policy, obs, engine)
     parts = [left_by_others(policy, obs, (instance,), (decision,)), ENGINES[engine].plan(policy, obs, instance, decision)]
     return summed(parts, lowering.by_policy)
 
 
 def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Decision]:
-    """The one instance that a single-resource module works on, and a decision that says just what its options say."""
+    """Return the one instance that a single-resource module works on, with a decision that follows its options alone.
+
+    Raise PlanError if there is no such instance, or more than one.
+    """
     instances = ENGINES[engine].find(dc.replace(policy, engines=(engine,)), obs)
     instances = gpu_operator.leave_alone(policy, obs, instances)
     found = [i for i in instances if not i.refusal]
@@ -429,7 +451,7 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
 
 
 def single_absent(policy: Policy, obs: Observation, engine: str) -> Plan:
-    """What a single-resource module takes back: of this engine's configuration, whatever has become of the engine."""
+    """Plan what a single-resource module takes back from this engine's configuration, whatever the state of the engine."""
     desired = dc.replace(policy, engines=(engine,))
     covers = functools.partial(CONFIGURED[engine].claims, desired, obs)
     return lowering.caused(take_back.plan(desired, obs, {engine: CONFIGURED[engine]}, covers=covers), "policy")

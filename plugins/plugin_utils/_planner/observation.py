@@ -47,7 +47,7 @@ MEND = "Correct what the message names, then run again"
 
 
 def failed(qid: str, error: Mapping[str, Any]) -> QueryFailed:
-    """The error of one query as an error of the plan."""
+    """Return the error of one query as an error of the plan."""
     kind, _colon, rest = qid.partition(":")
     place = (rest.partition(":")[2] if kind == "cri" else rest) if kind in PLACED else ""
     why = str(error.get("message") or error.get("kind") or "no reason given").removeprefix(f"{place}: ")
@@ -56,10 +56,12 @@ def failed(qid: str, error: Mapping[str, Any]) -> QueryFailed:
 
 @dc.dataclass(frozen=True)
 class File:
-    """One path. `content` is what the node shows of it, and `sha256` the keyed digest of the original bytes.
+    """A path on the host. `content` is the part that the node shows, and `sha256` the keyed digest of the original bytes.
 
-    keep: the list of what may travel, by which `content` was made. fault: why nothing was shown, by code and line. withheld: what stands
-    at listed places in another form. foreign_bytes: the first line of the original that is not UTF-8.
+    keep: the list of what may travel, which `content` was made by.
+    fault: the reason why nothing was shown, by code and line.
+    withheld: what stands at listed places in another form.
+    foreign_bytes: the first line of the original that is not UTF-8.
     """
 
     path: str
@@ -84,7 +86,7 @@ class File:
 
     @property
     def trouble(self) -> str:
-        """Why there is no content, as a person says it."""
+        """The reason why there is no content, in words for people."""
         kinds = {"dir": "a directory", "link": "a link to nothing", "fifo": "a named pipe", "socket": "a socket", "char": "a device",
                  "block": "a device"}  # fmt: skip
         if self.error:
@@ -94,14 +96,14 @@ class File:
 
     @property
     def text(self) -> str:
-        """What it says, "" where there is nothing. What could not be read is an error and not nothing."""
+        """The content; '' if there is none. Reading a file that could not be read raises QueryFailed."""
         if self.error:
             raise failed(f"file:{self.path}", {"message": self.error})
         return self.content or ""
 
     @property
     def is_link(self) -> bool:
-        """Of the file alone: a link among its directories, as /var/run is one on every host of today, is none of its own."""
+        """True if the file itself is a link. A link among its directories, such as /var/run on current hosts, does not count."""
         if not self.real or self.real == self.path:
             return False
         name = posixpath.basename(self.path)
@@ -109,7 +111,10 @@ class File:
 
     @property
     def place(self) -> str:
-        """Where it is written, and its name in the journal: the same before and after it is there, whatever its directories are."""
+        """The path where the file is written, and its name in the journal.
+
+        It is the same before and after the file exists, whatever its directories are.
+        """
         return self.real if self.is_link else self.path
 
 
@@ -163,14 +168,14 @@ def _links(a: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 @dc.dataclass(frozen=True)
 class Observation:
-    """The answers of one or more looks at one host, merged by question id."""
+    """The answers of one or more looks at one host, merged by question ID."""
 
     host: Mapping[str, Any]
     answers: Mapping[str, Mapping[str, Any]]
 
     @functools.cached_property
     def _of_kind(self) -> Mapping[str, list[tuple[str, Mapping[str, Any]]]]:
-        """The answers with their ids, by their question's kind, which their id begins with."""
+        """The answers with their IDs, by the kind of question that the ID begins with."""
         found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
         for qid, a in self.answers.items():
             found.setdefault(qid.partition(":")[0], []).append((qid, a))
@@ -178,14 +183,17 @@ class Observation:
 
     @functools.cached_property
     def _files(self) -> dict[str, tuple[File, ...]]:
-        """Answers about files as values, by the id of the query, each made once: planners ask for the same many times."""
+        """The values made from answers about files, by the ID of the query.
+
+        Each is made once, since planners ask for the same many times.
+        """
         return {}
 
     @functools.cached_property
     def _listed(self) -> Mapping[str, Mapping[str, Any]]:
-        """What is known of files that some glob met without asking for them by name; the first answer counts.
+        """The answers about files that a glob met without a question by name; the first answer counts.
 
-        A list of `paths` is no such answer: it says where each path leads, and neither whether that exists nor what is in it.
+        A list of `paths` is no such answer: it shows where each path leads, and neither whether that exists nor what is in it.
         """
         found: dict[str, Mapping[str, Any]] = {}
         for _qid, a in self._of_kind.get("glob", ()):
@@ -198,27 +206,30 @@ class Observation:
         return {}
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
-        """What was made of these answers, made once: planners ask for the same many times. make: what fails is tried again."""
+        """Return what `make` makes of these answers, made once per key, since planners ask for the same many times.
+
+        If `make` raises, the next call tries again.
+        """
         if key not in self._made:
             self._made[key] = make()
         made: T = self._made[key]
         return made
 
     def raw(self, question: queries.Question) -> Mapping[str, Any]:
-        """The answer. An error is not an answer: what was not learned must never count as "nothing there"."""
+        """Return the answer. Raise QueryFailed for an error, so that a failed query never counts as "nothing there"."""
         answer = self.attempt(question)
         if "error" in answer:
             raise failed(question["id"], answer["error"])
         return answer
 
     def attempt(self, question: queries.Question) -> Mapping[str, Any]:
-        """The answer or the error, for who can do without the answer, and says why."""
+        """Return the answer or the error, for a caller that can do without the answer and reports why."""
         if question["id"] not in self.answers:
             raise NeedMore([question])
         return self.answers[question["id"]]
 
     def _require(self, kind: str, name: str = "") -> None:
-        """None of the queries of this kind (that ask for this name) may have failed."""
+        """Raise QueryFailed if a query of this kind failed; with a name, only queries that ask for that name count."""
         for qid, a in self._of_kind.get(kind, ()):
             if "error" in a and (not name or name in qid.partition(":")[2].split(",")):
                 raise failed(qid, a["error"])
@@ -227,7 +238,10 @@ class Observation:
         return question["id"] in self.answers
 
     def file(self, path: str, keep: Keep | None = None) -> File:
-        """A file asked for by path, or seen through a glob that was asked for. keep: with what it is asked for now, if it was not."""
+        """Return a file that was asked for by path, or met by a glob. Raise NeedMore if it was not asked for.
+
+        keep: the list of what may travel, for the question that NeedMore asks.
+        """
         qid = f"file:{path}"
         if qid not in self._files:
             answer = self.answers[qid] if qid in self.answers else self._listed.get(path)
@@ -240,7 +254,7 @@ class Observation:
         return self.file(path, keep).text
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything at this path, by whichever look has met it."""
+        """Tell whether there is anything at this path, by any look that has met it."""
         known = f"file:{path}" in self.answers or path in self._listed
         return self.file(path).exists if known else bool(self.raw(queries.file(path, content=False)).get("exists"))
 
@@ -254,7 +268,7 @@ class Observation:
         return self._files[qid]
 
     def listed(self, pattern: str) -> tuple[File, ...]:
-        """The same where what is there counts, and not what it says: each of them could be looked at."""
+        """Return the files of a pattern for a caller that needs no content. Raise QueryFailed if one of them could not be inspected."""
         found = self.glob(pattern)
         for file in found:
             if file.error:
@@ -265,14 +279,17 @@ class Observation:
         return tuple(self.raw(queries.directory(path)).get("entries") or ())
 
     def command(self, argv: list[str], process: Mapping[str, int] | str | None = None, keep: Keep | None = None) -> Command:
-        """What a command said that could be run and came to its end, with whatever exit status."""
+        """Return the output of a command that ran to its end, with any exit status.
+
+        Raise QueryFailed if it could not be run or timed out.
+        """
         said = self.try_command(argv, process, keep)
         if said.error:
             raise failed(queries.command(argv)["id"], {"message": said.error, "kind": said.kind})
         return said
 
     def try_command(self, argv: list[str], process: Mapping[str, int] | str | None = None, keep: Keep | None = None) -> Command:
-        """The same for who can do without it: one that could not be run has an error and no exit status."""
+        """Return the output of a command. One that could not be run has an error and no exit status."""
         a = self.attempt(queries.command(argv, process=process, keep=keep))
         if "error" in a:
             return Command(None, "", "", str(a["error"].get("message", "failed")), str(a["error"].get("kind", "")))
@@ -281,7 +298,7 @@ class Observation:
         return Command(a.get("rc"), a.get("stdout") or "", a.get("stderr") or "", answer=a)
 
     def unit(self, name: str) -> Mapping[str, str]:
-        """Properties of a unit from any look at units; {} when systemd does not know it or none was asked for."""
+        """Return the properties of a unit from any look at units; {} if systemd does not know it or no look asked for it."""
         for _qid, a in self._of_kind.get("units", ()):
             if name in (a.get("units") or {}):
                 props: Mapping[str, str] = a["units"][name]
@@ -290,9 +307,9 @@ class Observation:
         return {}
 
     def active_seconds(self, name: str) -> float | None:
-        """For how long a unit has been active, by the clock that systemd counts by, which stands still while a host is suspended.
+        """Return for how many seconds a unit has been active; None if that is not known.
 
-        None where that is not known.
+        The clock is the one that systemd counts by, which stands still while a host is suspended.
         """
         unit = self.unit(name)
         since = read_whole(unit.get("ActiveEnterTimestampMonotonic"))
@@ -302,22 +319,22 @@ class Observation:
         return float(now) - since / 1e6
 
     def unit_asked(self, name: str) -> bool:
-        """Whether an observation has reported on this unit, possibly its absence."""
+        """Tell whether an observation has reported on this unit, possibly its absence."""
         known = any(name in (a.get("units") or {}) for _qid, a in self._of_kind.get("units", ()))
         if not known:
             self._require("units", name)
         return known
 
     def processes(self) -> tuple[Mapping[str, Any], ...]:
-        """Verified processes seen by every processes question, without doubles: the only ones that are evidence of anything."""
+        """Return the verified processes of all processes questions, without duplicates. Only these are evidence."""
         return tuple(p for p in self._every_process if p.get("verified") is True)
 
     def unverified(self) -> tuple[Mapping[str, Any], ...]:
-        """Root's processes that break a rule: they are there, and what they say of themselves counts for nothing."""
+        """Return root's processes that break a rule. They are there, but nothing that they report of themselves counts."""
         return tuple(p for p in self._every_process if p.get("verified") is not True)
 
     def others(self) -> dict[str, int]:
-        """Other users' processes: how many of each name that was asked for."""
+        """Return how many processes other users have, by the names that were asked for."""
         return {name: number for _qid, a in self._of_kind.get("processes", ()) for name, number in (a.get("others") or {}).items()}
 
     @functools.cached_property
@@ -329,7 +346,7 @@ class Observation:
         return tuple(found[pid] for pid in sorted(found))
 
     def package(self, name: str) -> str | None:
-        """Installed version of a package, None when it is not installed or was not asked for."""
+        """Return the installed version of a package; None if it is not installed or was not asked for."""
         for _qid, a in self._of_kind.get("package", ()):
             if name in (a.get("installed") or {}):
                 version: str | None = a["installed"][name]
@@ -338,29 +355,35 @@ class Observation:
         return None
 
     def packages(self) -> dict[str, str | None]:
-        """Every package that was asked for, with its installed version. A plan that needs one of a query that failed is never made."""
+        """Return every package that was asked for, with its installed version.
+
+        A failed query is left out here; a plan that needs its answer is never made.
+        """
         asked = (a.get("installed") or {} for _qid, a in self._of_kind.get("package", ()))
         return {name: version for installed in asked for name, version in installed.items()}
 
     def programs(self) -> dict[str, str | None]:
-        """The engines' programs that were seen, and which file each of them was."""
+        """Return the engines' programs that were seen, with the identity of each file."""
         seen = (a.get("programs") or {} for kind in ("which", "processes") for _qid, a in self._of_kind.get(kind, ()))
         return {path: identity for programs in seen for path, identity in programs.items()}
 
     def located(self) -> frozenset[str]:
-        """List the paths at which a search for programs has found one."""
+        """Return the paths at which a search for programs has found one."""
         found = (a.get("found") or {} for _qid, a in self._of_kind.get("which", ()))
         return frozenset(path for paths in found for path in paths.values() if path)
 
     def said_by(self, question: queries.Question, pid: int) -> Mapping[str, Any]:
-        """An answer over a socket, or an error: also where it came neither from this process nor from systemd, who listens for it."""
+        """Return an answer over a socket, or an error.
+
+        An answer counts as an error if it came neither from this process nor from systemd, which may listen for it.
+        """
         a = self.attempt(question)
         if "error" in a or not pid or a.get("peer") in (None, 1, pid):
             return a
         return {"error": {"kind": "untrusted", "message": f"{question['socket']} is served by process {a.get('peer')}, not by {pid}"}}
 
     def cri(self, socket: str, method: str = "Status", pid: int = 0) -> Mapping[str, Any]:
-        """The engine's own word. pid: its process, where one was verified."""
+        """Return the engine's own answer over CRI. pid: its process, if one was verified. Raise QueryFailed for an error."""
         question = queries.cri(socket, method)
         a = self.said_by(question, pid)
         if "error" in a:
@@ -368,7 +391,7 @@ class Observation:
         return a
 
     def try_cri(self, socket: str, method: str = "Status", pid: int = 0) -> Mapping[str, Any]:
-        """The same for who can do without it; {} when the engine did not answer."""
+        """Return the engine's own answer over CRI; {} if the engine did not answer."""
         a = self.said_by(queries.cri(socket, method), pid)
         return {} if "error" in a else a
 

@@ -46,7 +46,10 @@ CREDENTIALS = re.compile(r"https?://[^/\s]*@")
 
 @dc.dataclass(frozen=True)
 class OptionRule:
-    """fits: whether a value is good; else `why` says what is wrong with it and `next` what to write."""
+    """A rule for a value of an option.
+
+    fits: tells whether a value is good. why: what is wrong with a value that does not fit. next: what to write instead.
+    """
 
     fits: Callable[[Any], bool]
     why: str
@@ -138,7 +141,7 @@ ITEMS: Mapping[str, OptionRule] = {
 
 
 def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
-    """Raise PlanError for the first value that no host could be given. An option that is empty or missing is not set.
+    """Raise PlanError for the first value that no host can accept. An option that is empty or missing is not set.
 
     docker: Docker is the only engine that the options are for.
     """
@@ -176,7 +179,7 @@ def _with_clean_binary(handler: Any) -> Any:
 
 
 def check_classes(options: Mapping[str, Any]) -> None:
-    """Raise PlanError where two kinds of devices would have one name, and so one file."""
+    """Raise PlanError if two kinds of devices would have one name, and so one file."""
     why = "a file defines one kind of devices"
     if options.get("cdi_model_class") and options["cdi_model_class"] == options.get("cdi_class"):
         raise PlanError("cdi_model_class is the same as cdi_class", why=why, next="Give the second kind another name")
@@ -187,7 +190,7 @@ def check_classes(options: Mapping[str, Any]) -> None:
 
 
 def _check_each(options: Mapping[str, Any]) -> None:
-    """Judge single values, by the rules of their options."""
+    """Raise PlanError for the first value that breaks its option's rule."""
     for name in sorted(HOST_PATHS & set(options)):
         for path in options[name] if isinstance(options[name], list) else [options[name]]:
             _check(name, path, LITERAL)
@@ -200,13 +203,13 @@ def _check_each(options: Mapping[str, Any]) -> None:
 
 
 def _without_kubernetes(engines: Iterable[str]) -> bool:
-    """Whether no handler of these engines is named by a RuntimeClass."""
+    """Tell whether none of these engines has handlers that a RuntimeClass names."""
     named = [traits.TRAITS.get(engine) for engine in engines]
     return bool(named) and all(engine is not None and engine.handlers and not engine.kubernetes for engine in named)
 
 
 def instead(name: str, value: Any) -> str:
-    """What to write instead of a value that is none of an option's choices, where that is plain; else ''."""
+    """Return what to write instead of a value that an option does not offer; '' if that is not obvious."""
     if name in SWITCHES and str(value).lower() in BOOLEANS:
         return f". Write {BOOLEANS[str(value).lower()]}"
     return ". Give a path as drop_in_path" if name == "drop_in" and str(value).startswith("/") else ""
@@ -220,7 +223,10 @@ def check_no_credentials(name: str, address: str) -> None:
 
 
 def check_name(name: str, docker: bool) -> None:
-    """Kubernetes asks for a handler by RuntimeClass; with Docker alone nothing but `docker run --runtime` names it."""
+    """Raise PlanError for a name that cannot name a handler.
+
+    Kubernetes requests a handler by RuntimeClass. With Docker alone, only `docker run --runtime` names it.
+    """
     why, step = "a RuntimeClass names it, so it has to be a DNS label", "use small letters, digits and - (at most 63)"
     if docker:
         why, step = "docker run --runtime names it", "use letters, digits, _, . and - (at most 63)"

@@ -23,7 +23,7 @@ UNKNOWN = "it is not known which part of it this collection wrote"
 
 @dc.dataclass(frozen=True)
 class Original:
-    """One file: its hashes before our first change, as we last wrote it, and now; None where there is (was) no file."""
+    """A file in the journal: its hashes before our first change, as we last wrote it, and now; None where there is (was) no file."""
 
     path: str
     existed: bool
@@ -35,7 +35,7 @@ class Original:
 
     @property
     def touched(self) -> bool:
-        """Whether someone else has written to it since."""
+        """True if another program or person has written to the file since."""
         return self.now not in (self.before, self.after)
 
     @property
@@ -62,13 +62,13 @@ def _original(path: str, answer: Mapping[str, Any]) -> Original:
 
 
 def drift(obs: Observation) -> list[dict[str, str]]:
-    """Files that are not any more as this collection wrote them: the journal against the host."""
+    """List the files that differ from what this collection wrote, with their state: the journal compared with the host."""
     found = [(o.path, drifted(o)) for o in kept(obs)]
     return [{"path": path, "state": state} for path, state in found if state]
 
 
 def drifted(one: Original) -> str:
-    """What became of one file since, '' where it is as it was written."""
+    """Return what happened to one file since; '' if it is as it was written."""
     if one.trouble:
         return f"not known: {one.trouble}"
     if one.now == one.after:
@@ -79,20 +79,23 @@ def drifted(one: Original) -> str:
 
 
 def require_sound(obs: Observation, covers: Covers = everything) -> None:
-    """A damaged copy must not be taken for none: what is there would then be judged as if we had never known how it was."""
+    """Raise PlanError for a damaged copy of a covered file.
+
+    A damaged copy must not count as no copy: the file would be judged as if its earlier content had never been known.
+    """
     broken = [d for d in obs.raw(owned_file.ORIGINALS).get("damaged") or () if covers(str(d.get("path")))]
     if broken:
         raise PlanError("; ".join(str(d.get("why")) for d in broken), next="Nothing was changed")
 
 
 def journal_is_there(obs: Observation) -> bool:
-    """Whether the journal knows of this collection's work here. Then what it has no copy of is not this collection's."""
+    """Tell whether the journal knows of this collection's work here. If so, a file that it has no copy of is not this collection's."""
     answer = obs.raw(owned_file.ORIGINALS)
     return bool(answer.get("known") or answer.get("originals"))
 
 
 def taken_back(obs: Observation, paths: Iterable[str], plan: Callable[[], Plan]) -> Plan:
-    """Of one resource, whose files are known by name."""
+    """Complete the plan of one resource, whose files are known by name, from the journal. Raise PlanError as `whole` does."""
     covers = frozenset(paths).__contains__
     require_sound(obs, covers)
     return whole(obs, plan(), covers=covers)
@@ -102,9 +105,10 @@ def whole(
     obs: Observation, plan: Plan, *, covers: Covers = everything, obstacle: Callable[[str], str] = lambda _path: "",
     reader: Callable[[str], Plan] = lambda _path: Plan(),
 ) -> Plan:  # fmt: skip
-    """The plan, and with it everything that it leaves of what the journal kept; PlanError where something cannot be given back.
+    """Return the plan, completed by all that it leaves of what the journal kept.
 
-    obstacle: why the resource that knows a path has not judged it. reader: what is left to do for who reads a path that is given back.
+    obstacle: returns why the resource that knows a path has not judged it. reader: returns what is left to do for programs that read a path
+    which is given back. Raise PlanError if something cannot be given back.
     """
     done = {str(change["path"]) for change in plan.changes} | set(plan.released)
     rest = [o for o in kept(obs) if covers(o.path) and o.path not in done]
@@ -122,7 +126,10 @@ def refuse(left: Iterable[str]) -> None:
 
 
 def _left(one: Original, obstacle: str) -> str:
-    """Why this one cannot be given back, with what to do; '' where it can, or where nothing of this collection is in it."""
+    """Return why this file cannot be given back, with what to do.
+
+    Return '' if it can be, or if it contains nothing of this collection.
+    """
     if one.trouble:
         return f"{one.trouble}. {one.by_hand}"
     if one.touched and not _removed(one):
@@ -135,7 +142,7 @@ def _removed(one: Original) -> bool:
 
 
 def _restored(obs: Observation, one: Original) -> Plan:
-    """The change, without any look at the content: the node has the bytes, and compares hashes."""
+    """Plan the change without a look at the content: the node has the bytes, and compares hashes."""
     answer = owned_file.originals(obs)[one.path]
     file = File(one.path, one.now is not None, "file", None, one.now)
     seen = obs.file(one.path) if f"file:{one.path}" in obs.answers else file

@@ -22,7 +22,7 @@ ORIGINALS = queries.originals(JOURNAL_DIR)
 
 
 def readable(file: File) -> File:
-    """The file, or the error that says why nothing can be planned about it."""
+    """Return the file. Raise PlanError with the reason if nothing can be planned about it."""
     if file.error:
         raise PlanError("this file could not be read", where=file.path, why=file.error, next="Make it readable for root, or remove it")
     if file.exists and file.type not in ("file", ""):
@@ -31,9 +31,9 @@ def readable(file: File) -> File:
 
 
 def write(file: File, text: str, *, why: str, key: str = "", before: Any = None, after: Any = None, mode: str = "0644") -> Plan:
-    """Callers compare first: by content where a file has one, so a re-ordered file is not a change.
+    """Plan to write a file. Callers compare first, by content if a file has one, so a re-ordered file is not a change.
 
-    before, after: what people read, where that is more than which content the file has.
+    before, after: the words for people, if they tell more than which content the file has.
     """
     file = readable(file)
     found = before if before is not None or not file.exists else content(file.content)
@@ -59,7 +59,10 @@ def content(text: str | None) -> str:
 
 
 def write_values(file: File, text: str, *, why: str, shows: Sequence[str] = (), mode: str = "0644") -> Plan:
-    """Write a JSON file of this collection's, and show its values: those that change, of a new file those at the top-level keys `shows`."""
+    """Plan to write a JSON file of this collection, and show the values that change.
+
+    For a new file, show the values at the top-level keys `shows`.
+    """
     whole = write(file, text, why=why, mode=mode)
     now, wanted = values(file.content), values(text)
     if not now:
@@ -71,7 +74,7 @@ def write_values(file: File, text: str, *, why: str, shows: Sequence[str] = (), 
 
 
 def values(text: str | None) -> dict[str, Any]:
-    """Give the values of a JSON text by their dotted places; {} of one that has none."""
+    """Return the values of a JSON text by their dotted places; {} if it has none."""
     try:
         data = json_bounds.loads(text or "{}")
     except ValueError:
@@ -96,7 +99,7 @@ def right_mode(file: File, mode: str = "0644") -> bool:
 
 
 def remove(file: File, *, why: str, cause: Cause | None = None) -> Plan:
-    """For a file that is known to be nobody's any more. cause: why it goes, which every plan that is carried out has to say."""
+    """Plan to remove a file that nothing needs any more. cause: why it goes, which a plan has to name before it is carried out."""
     file = readable(file)
     if not file.exists:
         return Plan()
@@ -108,9 +111,10 @@ def remove(file: File, *, why: str, cause: Cause | None = None) -> Plan:
 
 
 def give_back(obs: Observation, file: File, *, why: str, own: bool) -> Plan:
-    """The bytes from before where the journal has them and the file is still what we wrote; else our file goes, another's stays.
+    """Plan to restore the bytes from before, if the journal has them and the file is still what we wrote.
 
-    `own`: the content says that this collection wrote it, whatever the journal has. Of a file that cannot be read nobody can say so.
+    Otherwise our file goes, and another's stays.
+    own: the content shows that this collection wrote it, whatever the journal has. A file that cannot be read shows nothing.
     """
     original = originals(obs).get(file.path)
     if original or (file.error and not obs.raw(ORIGINALS).get("known")):  # a journal that knows no copy of it says that it is another's
@@ -131,21 +135,21 @@ def give_back(obs: Observation, file: File, *, why: str, own: bool) -> Plan:
 
 
 def changed_since(path: str, original: Mapping[str, Any]) -> str:
-    """The words for a file of this collection that somebody has changed, and that goes."""
+    """Return the words for a file of this collection that was changed by others, and that goes."""
     goes = "the file from before it is put back" if original.get("existed") else "it is removed"
     whole = f"{path} was changed after this collection had written it, but the whole file belongs to this collection"
     return f"{whole}: {goes} all the same, and the newest entry of the host's journal keeps its content"
 
 
 def forgotten(plan: Plan) -> Plan:
-    """What goes here is ours, so no copy of it is kept as if it had been there before us."""
+    """Return a plan that keeps no copy of the files it removes: they are ours, so no copy may look like a file from before us."""
     return dc.replace(plan, changes=tuple(transaction.forgetting(change) for change in plan.changes))
 
 
 def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool = False) -> Plan:
-    """One change that the executor carries out with the bytes that the journal keeps; what is shown of them serves the diff only.
+    """Plan one change that the executor carries out with the bytes in the journal; the content shown here serves the diff only.
 
-    changed: someone has written to the file since, which the executor would refuse otherwise.
+    changed: the file was changed by others since, which the executor would refuse otherwise.
     """
     change: transaction.Restore = {"path": file.path, "op": "restore", "expect": file.sha256 if file.exists else None}
     if changed:
@@ -158,21 +162,24 @@ def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool 
 
 
 def back(path: str, exists: bool, existed: bool, why: str, cause: Cause | None = None) -> Difference:
-    """What a file becomes that is given back whole, in the same words whosever it is."""
+    """Return the difference of a file that is given back whole, in the same words for every owner."""
     return Difference("file", path, "", "present" if exists else None, "the content from before" if existed else None, why, cause)
 
 
 def keys_out(path: str) -> Difference:
-    """What a file becomes that someone else has changed since, or of which there is no copy."""
+    """Return the difference of a file that was changed by others since, or that has no copy: only our keys go."""
     return Difference("file", path, "", "with this collection's keys", "without them", "removed key by key")
 
 
 def originals(obs: Observation) -> Mapping[str, Mapping[str, Any]]:
-    """Path -> what the journal says of the file from before our first change. That it cannot be read does not mean that it keeps none."""
+    """Return path -> the journal's record of the file from before our first change.
+
+    Raise QueryFailed if the journal cannot be read, since that does not mean that it keeps none.
+    """
     found: Mapping[str, Mapping[str, Any]] = obs.raw(ORIGINALS).get("originals") or {}
     return found
 
 
 def taken_away(original: Mapping[str, Any]) -> bool:
-    """Whether a file that was there before us went by our last change to it, whatever is there now."""
+    """Tell whether our last change to a file removed a file that was there before us, whatever is there now."""
     return bool(original.get("existed", True)) and original.get("sha256_after") is None

@@ -17,20 +17,20 @@ DECLARE = "or describe the engine by gpufleet_config_path, gpufleet_socket and g
 
 
 def program(process: Mapping[str, Any]) -> str:
-    """What a process is called: by its executable, never by the name that it was started with."""
+    """Return the name of a process by its executable, never by the name that it was started with."""
     return posixpath.basename(str(process.get("exe") or ""))
 
 
 def flag(argv: Iterable[object], *names: str) -> str:
-    """Read the value of a flag on a command line, '' where it is not given.
+    """Return the value of a flag on a command line; '' if it is not given.
 
-    Of one that is given twice the last counts: Go's flag package, and with it urfave/cli and pflag, set the value each time.
+    If a flag is given twice, the last value counts: Go's flag package, and with it urfave/cli and pflag, set the value each time.
     """
     return (flag_values(argv, *names) or ("",))[-1]
 
 
 def flag_values(argv: Iterable[object], *names: str) -> tuple[str, ...]:
-    """Read the values of a flag, as `--config F` or `--config=F`, each time that it is given."""
+    """Return the values of a flag, as `--config F` or `--config=F`, each time that it is given."""
     found: list[str] = []
     takes = False
     for word in map(str, argv):
@@ -45,17 +45,20 @@ def flag_values(argv: Iterable[object], *names: str) -> tuple[str, ...]:
 
 
 def declared(policy: Policy) -> bool:
-    """Whether the user has said where everything is, so no process needs to be believed."""
+    """Tell whether the options name every place, so no process has to be believed."""
     return bool(policy.config_path and policy.socket and policy.service)
 
 
 def called(obs: Observation, name: str) -> tuple[Mapping[str, Any], ...]:
-    """Root's processes of that name that break a rule: present, and no evidence of anything else."""
+    """Return root's processes of that name that break a rule: they are present, and evidence of nothing else."""
     return tuple(p for p in obs.unverified() if program(p) == name)
 
 
 def refusal(title: str, process: Mapping[str, Any]) -> Refusal:
-    """Which rule is broken, and what mends it. Without a process's number: the record of a host changes only when something does."""
+    """Return the refusal for an unverified process: the rule that it breaks, and what corrects it.
+
+    The process's number is left out, so that the record of a host changes only if the host does.
+    """
     row = process.get("unverified")
     place = process.get("place") if row == "unit" else process.get("exe")
     return Refusal(
@@ -67,14 +70,17 @@ def refusal(title: str, process: Mapping[str, Any]) -> Refusal:
 
 
 def instance(engine: str, title: str, process: Mapping[str, Any]) -> Instance:
-    """An engine that is here and not to be trusted. Nothing of what it says of itself is in it: no configuration, no socket, no unit."""
+    """Return an engine that is here but not trusted. It holds no configuration, socket or unit that the process reports of itself."""
     nothing = Cdi(False, False, (), "", Evidence("files", "not inspected: the process could not be verified"))
     program_ = str(process.get("exe") or "")
     return Instance(engine, "", program_, "", "", "", UNVERIFIED, True, nothing, cri=False, refusal=refusal(title, process))
 
 
 def others_advice(obs: Observation) -> tuple[str, ...]:
-    """Other users' processes with an engine's name: a rootless engine, or someone's joke. Their number is all that is known of them."""
+    """Return advice about other users' processes with an engine's name; () if there are none.
+
+    Such a process may be a rootless engine or anything else. Only their number is known.
+    """
     found = obs.others()
     if not found:
         return ()

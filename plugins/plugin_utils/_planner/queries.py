@@ -29,7 +29,7 @@ WATCHERS = ("nvidia-persistenced", "nv-fabricmanager", "nv-hostengine", "dcgm-ex
 
 
 def file(path: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 20) -> Question:
-    """keep: what of the content may travel."""
+    """Ask for a file. keep: what of the content may travel. Without content, only what is at the path is asked."""
     if not content:  # who wants the content must not be given an answer without one
         return {"id": f"stat:{path}", "kind": "file", "path": path, "content": False, "max": max}
     asked: Question = {"id": f"file:{path}", "kind": "file", "path": path, "content": True, "max": max, "keep": _listed(path, keep)}
@@ -38,7 +38,7 @@ def file(path: str, keep: Keep | None = None, *, content: bool = True, max: int 
 
 
 def together(questions: list[Question]) -> list[Question]:
-    """Ask each question once. Two with one id become one whose answer serves both, in whichever order they come."""
+    """Return each question once. Two questions with one ID become one whose answer serves both, in either order."""
     found: dict[str, Question] = {}
     for question in questions:
         first = found.get(question["id"])
@@ -47,7 +47,7 @@ def together(questions: list[Question]) -> list[Question]:
 
 
 def _serve_both(one: Question, other: Question) -> Question:
-    """Merge two questions with one id. A list of what may travel is never lost: all else would travel without it."""
+    """Merge two questions with one ID. A list of what may travel is never lost: all else would travel without it."""
     both: Question = {**one, **other}
     for key in ("timeout", "max"):
         both.update({key: max(q[key] for q in (one, other) if key in q)} if key in both else {})
@@ -64,9 +64,10 @@ def _serve_both(one: Question, other: Question) -> Question:
 
 
 def sent(questions: Sequence[Question]) -> dict[str, Any]:
-    """Questions as they travel: each by its place, whose number its answer comes back with (`named`), each list of what may travel once.
+    """Return questions in the form that travels: without IDs, usual values and repeated lists.
 
-    An id says in words what a question says in its keys, and would travel in both directions. What is usual is not said.
+    A question is known by its place, whose number its answer carries (`named`). Each list of what may travel is sent once. An ID repeats in
+    words what a question has in its keys, and would travel in both directions.
     """
     lists: list[Any] = []
 
@@ -87,12 +88,12 @@ def sent(questions: Sequence[Question]) -> dict[str, Any]:
 
 
 def named(answers: Mapping[str, Any], questions: Sequence[Question]) -> dict[str, Any]:
-    """The answers to questions that were sent, by their ids. What has another number answers none of them."""
+    """Return the answers to questions that were sent, by their IDs. An answer with an unknown number is dropped."""
     return {question["id"]: answers[str(at)] for at, question in enumerate(questions) if str(at) in answers}
 
 
 def note_lists(answers: Mapping[str, Any], questions: list[Question]) -> None:
-    """Put next to each file's content the list by which it was made: an edit of it is repeated by that list."""
+    """Put next to each file's content the list that it was made by, since an edit of the file repeats that list."""
     for question in questions:
         answer = answers.get(question["id"]) if question.get("keep") and question["kind"] in ("file", "glob") else None
         for entry in [answer, *(answer.get("files") or ())] if answer else ():
@@ -112,7 +113,7 @@ def _listed(path: str, keep: Keep | None) -> Keep:
 
 
 def certificates(name: str, paths: Sequence[str]) -> Question:
-    """Which certificates are in the first of these files that is there, as a digest that is the same on every host."""
+    """Ask which certificates are in the first of these files that exists, as a digest that is the same on every host."""
     return {"id": f"certificates:{name}", "kind": "certificates", "paths": list(paths)}
 
 
@@ -126,18 +127,21 @@ def glob(pattern: str, keep: Keep | None = None, *, content: bool = True, max: i
 
 
 def populated(name: str, patterns: list[str]) -> Question:
-    """Which of many control groups have a process, in themselves or below."""
+    """Ask which of many control groups have a process, in themselves or below."""
     return {**paths(name, patterns), "populated": True}
 
 
 def paths(name: str, patterns: list[str], base: str = "/") -> Question:
-    """What matches many patterns, listed and not read; `base` is the tree within the host in which they and their links are followed."""
+    """Ask for the paths that match many patterns, without their content.
+
+    base: the tree within the host in which patterns and their links are followed.
+    """
     q: Question = {"id": f"paths:{name}" + ("" if base == "/" else f" in {base}"), "kind": "paths", "patterns": patterns}
     return q if base == "/" else {**q, "base": base}
 
 
 def mentioned(pattern: str, find: tuple[str, ...], *, max: int = 1 << 20) -> Question:
-    """What the files of a glob point at: absolute paths by group 1 of `find`, and what is there. No content of them leaves the node."""
+    """Ask which absolute paths the files of a glob name, by group 1 of `find`, and what is there. No content of them leaves the node."""
     return {"id": f"mentioned:{pattern}", "kind": "mentioned", "pattern": pattern, "find": list(find), "max": max}
 
 
@@ -155,11 +159,11 @@ def command(
     process: Mapping[str, int] | str | None = None,
     keep: Keep | None = None,
 ) -> Question:
-    """shows: what of a line may travel, by regular expressions of which the first that matches speaks; else a banner with its version.
+    """Ask for the output of a command.
 
-    keep: what of the output may travel, where it is a configuration; then nothing of stderr does.
-
-    process: the one whose program is run, by number and beginning, or the first verified one of a name; else it is looked up.
+    shows: what of a line may travel, by regular expressions of which the first that matches counts; else a banner with its version.
+    keep: what of the output may travel if it is a configuration; then nothing of stderr does.
+    process: the process whose program is run, by number and beginning, or the first verified one of a name; else the program is looked up.
     """
     q: Question = {
         "id": "command:" + " ".join(argv), "kind": "command", "argv": argv, "timeout": timeout, "max": max, "shows": list(shows)
@@ -173,9 +177,9 @@ Moves = Sequence[tuple[Sequence[str], Sequence[str]]]
 
 
 def tags(path: str, prefixes: Places, keep: Keep, moves: Moves = (), *, max: int = 1 << 20) -> Question:
-    """How the keys of a TOML file that are not sent compare with those of another. prefixes: the tables below which they are compared.
+    """Ask how the keys of a TOML file that are not sent compare with those of another file.
 
-    moves: pairs of paths; a string at the first counts as the list of it at the second.
+    prefixes: the tables below which they are compared. moves: pairs of paths; a string at the first counts as the list of it at the second.
     """
     return {"id": f"tags:{path}", "kind": "tags", "path": path, "max": max, **_compared(prefixes, keep, moves)}
 
@@ -183,7 +187,7 @@ def tags(path: str, prefixes: Places, keep: Keep, moves: Moves = (), *, max: int
 def printed_tags(
     argv: list[str], prefixes: Places, keep: Keep, moves: Moves = (), process: Mapping[str, int] | None = None
 ) -> Question:  # fmt: skip
-    """The same of what a program prints."""
+    """Ask how the keys that a program prints as TOML, and that are not sent, compare with others. See `tags`."""
     q: Question = {"id": "tags:" + " ".join(argv), "kind": "tags", "argv": argv, "timeout": 10, **_compared(prefixes, keep, moves)}
     return {**q, "process": dict(process)} if process else q
 
@@ -203,15 +207,20 @@ def units(names: list[str]) -> Question:
 
 
 def processes(names: list[str], flags: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> Question:
-    """flags, environment: the ones whose values are needed, each with the shape of it. Of all others not even the name leaves the node."""
+    """Ask for the processes of these names.
+
+    flags, environment: the ones whose values are needed, each with the shape of its value. For all others, not even the name leaves the
+    node.
+    """
     q: Question = {"id": "processes:" + ",".join(names), "kind": "processes", "names": names, "flags": dict(flags or {})}
     return {**q, "environment": dict(environment)} if environment else q
 
 
 def holders(name: str, pattern: str, services: Sequence[str] = (), *, groups: bool = False) -> Question:
-    """The numbers of the processes that hold a device open whose path matches. services: programs that do not count as a service's own.
+    """Ask for the numbers of the processes that hold a device open whose path matches.
 
-    groups: which device, by the group `device` of the pattern, and in which control group.
+    services: programs that do not count as a service's own.
+    groups: ask also which device, by the group `device` of the pattern, and in which control group.
     """
     q: Question = {"id": f"holders:{name}", "kind": "holders", "pattern": pattern, "services": list(services)}
     return {**q, "groups": True} if groups else q
@@ -223,23 +232,29 @@ def cri(socket: str, method: str = "Status", *, timeout: int = 5) -> Question:
 
 
 def pods(socket: str, handlers: Sequence[str], annotation: str = "", *, timeout: int = 10) -> Question:
-    """Which pods were started with one of these handlers. annotation: where the runtime keeps it, if its list does not have it."""
+    """Ask which pods were started with one of these handlers.
+
+    annotation: the one that keeps the handler, if the runtime's list leaves it out.
+    """
     name = f"cri:ListPodSandbox:{','.join(handlers)}:{socket}"
     q: Question = {"id": name, "kind": "cri", "socket": socket, "method": "ListPodSandbox", "timeout": timeout}
     return {**q, "handlers": list(handlers), "annotation": annotation}
 
 
 def sandboxes(socket: str, handlers: Sequence[str], prefixes: Sequence[str] = (), annotation: str = "", *, timeout: int = 10) -> Question:
-    """How many pods, stopped ones too, use each of these handlers, and how many have a name that begins so; their names stay there."""
+    """Ask how many pods, including stopped ones, use each of these handlers, and how many use a handler with one of these prefixes.
+
+    Their names stay on the host.
+    """
     name = f"cri:ListPodSandbox:{socket} {','.join([*handlers, *prefixes])}"
     q: Question = {"id": name, "kind": "cri", "socket": socket, "method": "ListPodSandbox", "timeout": timeout, "count": True}
     return {**q, "handlers": list(handlers), "prefixes": list(prefixes), "annotation": annotation}
 
 
 def http(socket: str, path: str, keep: Keep | None = None, *, timeout: int = 5, daemon: str = "") -> Question:
-    """What is needed of the answer is listed by path; of one that is a configuration, by `keep`.
+    """Ask an engine over HTTP. The needed parts of the answer are listed by path; for a configuration, by `keep`.
 
-    daemon: the program that has to run, verified, before anybody connects. Where systemd listens, to connect starts a service.
+    daemon: the program that has to run, verified, before the node connects. If systemd listens, a connection starts the service.
     """
     q: Question = {"id": f"http:{socket}{path}", "kind": "http", "socket": socket, "path": path, "timeout": timeout}
     q = {**q, "daemon": daemon} if daemon else q
@@ -247,23 +262,23 @@ def http(socket: str, path: str, keep: Keep | None = None, *, timeout: int = 5, 
 
 
 def probe(name: str, source: str, args: Any, *, timeout: int = 20, loads: Sequence[str] = ()) -> Question:
-    """loads: files that it will load; it is not started where anybody but root may write to one of them."""
+    """Ask for the result of a program. loads: files that it loads. It does not start if users besides root may write to one of them."""
     q: Question = {"id": f"probe:{name}", "kind": "probe", "source": source, "args": args, "timeout": timeout}
     return {**q, "loads": list(loads)} if loads else q
 
 
 def program(name: str, args: Any, *, timeout: int = 20) -> Question:
-    """A probe of this collection by its name: whoever sends the question adds its source."""
+    """Ask for the result of a probe of this collection by its name. The sender of the question adds its source."""
     return {"id": f"probe:{name}", "kind": "probe", "program": name, "args": args, "timeout": timeout}
 
 
 def archive(file: str) -> Question:
-    """The manifest and the key of an archive of packages, which the controller itself reads and compares."""
+    """Ask for the manifest and the key of an archive of packages, which the controller itself reads and compares."""
     return {"id": f"archive:{file}", "kind": "archive", "file": file}
 
 
 def fetched(url: str) -> Question:
-    """Text from the network, as the controller sees it; no host is asked."""
+    """Ask for text from the network, as the controller sees it; no host is asked."""
     return {"id": f"fetch:{url}", "kind": "fetch", "url": url}
 
 

@@ -30,9 +30,9 @@ FOR_A_PERSON: tuple[RefusalKind, ...] = (*NOT_KNOWN, "unfit")
 
 
 def stopped(obs: Observation, title: str, unit: str) -> Refusal:
-    """Why an installed engine that does not run is left alone: it can neither report nor prove anything.
+    """Return the refusal of an installed engine that does not run: it can neither report nor prove anything.
 
-    title: the engine, as its project writes it. unit: its unit of systemd, '' where none is known.
+    title: the engine, as its project writes it. unit: its unit of systemd, '' if none is known.
     """
     known = obs.unit(unit) if unit else {}
     states = [known.get("ActiveState") or "not known to systemd"]
@@ -45,27 +45,27 @@ def stopped(obs: Observation, title: str, unit: str) -> Refusal:
 
 
 def chosen(policy: Policy, instance: Instance) -> bool:
-    """Tell whether `engines` asks for this one."""
+    """Tell whether the option `engines` asks for this engine."""
     return bool({"auto", instance.engine} & set(policy.engines))
 
 
 def read_by(policy: Policy, engine: str) -> Policy:
-    """The policy as one engine reads it: where `engines` asks for others alone, the options for places are theirs."""
+    """Return the policy as one engine reads it. If `engines` asks for others alone, the options for places are theirs."""
     if policy.single or {"auto", engine} & set(policy.engines):
         return policy
     return dc.replace(policy, config_path="", socket="", service="")
 
 
 def open_ones(policy: Policy, instances: Iterable[Instance]) -> list[Instance]:
-    """The engines of which nothing is known now, though the policy asks for them, the most telling first."""
+    """List the requested engines that nothing is known about now, the most telling first."""
     found = [i for i in instances if i.refusal and i.refusal.kind in NOT_KNOWN and chosen(policy, i)]
     return sorted(found, key=lambda i: NOT_KNOWN.index(i.refusal.kind))
 
 
 def require_engine(policy: Policy, instances: Iterable[Instance]) -> None:
-    """Refuse a host on which nothing can be configured by a cause that a person can end. Raises PlanError with that cause.
+    """Raise PlanError if nothing on a host can be configured, for a cause that a person can end.
 
-    A host whose engine someone else configures is no such host: it is reported, and not managed.
+    A host whose engine is configured by others is not refused: it is reported, and not managed.
     """
     found = tuple(instances)
     if not found:
@@ -84,17 +84,17 @@ def require_engine(policy: Policy, instances: Iterable[Instance]) -> None:
 
 
 def require_heard(policy: Policy, instances: Iterable[Instance]) -> None:
-    """Refuse to take anything away for a decision that an engine has no part in, though it is asked for. Raises PlanError with it."""
+    """Raise PlanError before anything is taken away by a decision that a requested engine has no part in."""
     for one in open_ones(policy, instances)[:1]:
         why = "this run would take away what serves it"
         raise PlanError(one.refusal.what, where=one.config_path or one.binary, why=why, next=one.refusal.next)
 
 
 def for_a_person(policy: Policy, instances: tuple[Instance, ...]) -> Instance | None:
-    """The engine for which a host without any that can be configured is refused, the most telling first; None for none.
+    """Return the engine for which a host is refused if none can be configured, the most telling first; None if there is none.
 
-    Beside a running engine that someone else configures, one that is stopped or unfit is most often what nobody uses. A containerd that
-    serves Docker alone is a part of Docker.
+    A stopped or unfit engine beside a running engine that others configure is most often unused. A containerd that serves Docker alone is a
+    part of Docker.
     """
     served = any(i.refusal and i.refusal.kind == "writer" and i.running and i.cri for i in instances)
     kinds = ("silent",) if served else FOR_A_PERSON
@@ -103,5 +103,8 @@ def for_a_person(policy: Policy, instances: tuple[Instance, ...]) -> Instance | 
 
 
 def left_alone(record: HostDecision) -> bool:
-    """Tell whether every engine of this host is someone else's to configure: it is not managed, which is not the same as being right."""
+    """Tell whether every engine of this host is configured by others.
+
+    The host is then not managed, which does not mean that it is right.
+    """
     return bool(record.refused) and not record.decisions and not record.skipped

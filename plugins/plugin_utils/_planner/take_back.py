@@ -26,23 +26,23 @@ JUDGED = (*(m.name for m in known.MANAGERS if m.taken_back), nvidia_ctk.TOOL, gp
 
 
 class Engine(Protocol):
-    """What taking back asks of an engine's module."""
+    """The functions that an engine's module provides for taking back."""
 
     def find(self, policy: Policy, obs: Observation) -> tuple[Instance, ...]: ...
 
     def plan_absent(self, policy: Policy, obs: Observation, instance: Instance) -> Plan: ...
 
     def remnant(self, policy: Policy, obs: Observation) -> Instance | None:
-        """Where no engine is found, its configuration as that of one that does not run; None where there is no configuration."""
+        """Return the configuration of an engine that was not found as an engine that does not run; None if there is no configuration."""
 
     def main(self, policy: Policy, obs: Observation) -> str:
-        """Its configuration's first file."""
+        """Return the first file of its configuration."""
 
     def marked(self, policy: Policy, obs: Observation) -> tuple[str, ...]:
-        """Files in the usual place that carry our mark."""
+        """List the files in the usual place that carry our mark."""
 
     def claims(self, policy: Policy, obs: Observation, path: str) -> bool:
-        """Whether a file is of this engine's configuration, as far as its path shows."""
+        """Tell whether a file belongs to this engine's configuration, as far as its path shows."""
 
 
 Engines = Mapping[str, Engine]
@@ -50,14 +50,14 @@ Engines = Mapping[str, Engine]
 
 @dc.dataclass(frozen=True)
 class Search:
-    """obstacles: engine -> why it could not be looked for, or its configuration not be judged."""
+    """The engines that were found. obstacles: engine -> why it could not be looked for, or its configuration could not be judged."""
 
     instances: tuple[Instance, ...] = ()
     obstacles: Mapping[str, str] = dc.field(default_factory=dict)
 
 
 def find(policy: Policy, obs: Observation, engines: Engines) -> Search:
-    """Every engine with its instances, whatever `engines` says: our file is taken back also where that option has changed since."""
+    """Find every engine with its instances, whatever `engines` lists: our file is taken back even if that option has changed since."""
     instances: list[Instance] = []
     obstacles: dict[str, str] = {}
     for name, engine in engines.items():
@@ -75,7 +75,7 @@ def find(policy: Policy, obs: Observation, engines: Engines) -> Search:
 def plan(
     policy: Policy, obs: Observation, engines: Engines, rooms: Iterable[Plan] = (), covers: originals.Covers = originals.everything
 ) -> Plan:  # fmt: skip
-    """All of it as one transaction."""
+    """Plan to take everything back in one transaction. Raise PlanError if something cannot be given back."""
     originals.require_sound(obs, covers)
     found = find(policy, obs, engines)
     plans, broken, refused = of_instances(policy, obs, engines, found)
@@ -88,7 +88,10 @@ def plan(
 
 
 def lost(policy: Policy, obs: Observation, done: Plan) -> tuple[str, ...]:
-    """Without a journal nothing of what stood there before can be given back. The record of a whole host knows the names of files."""
+    """Return advice for a host without a journal, from which no earlier file can be restored; () if there is a journal or no change.
+
+    The record of a whole host still knows the names of the files.
+    """
     if not done.changes or originals.journal_is_there(obs):
         return ()
     known = () if policy.single else decision_file.taken_over(obs)
@@ -101,7 +104,10 @@ def lost(policy: Policy, obs: Observation, done: Plan) -> tuple[str, ...]:
 def of_instances(
     policy: Policy, obs: Observation, engines: Engines, found: Search
 ) -> tuple[dict[str, Plan], dict[str, str], dict[str, str]]:
-    """What each instance takes back by itself; which engines could not judge, and which are another system's, with the reason."""
+    """Return the plan of each instance by its key; the engines that could not judge; and the engines that another system manages.
+
+    The last two come with the reason.
+    """
     plans: dict[str, Plan] = {}
     broken: dict[str, str] = {}
     refused: dict[str, str] = {}
@@ -119,7 +125,7 @@ def of_instances(
 
 
 def unknown(policy: Policy, instance: Instance, done: Plan, why: str) -> Plan:
-    """What is left to do where nobody could look for the engine: it may run with what is taken out now."""
+    """Return advice to restart an engine that could not be looked for: it may run with what is taken out now."""
     if not why or not done.changes or policy.root != "/":
         return Plan()
     advice = f"{instance.config_path} was restored, but it is not known whether {instance.engine} runs ({why}): restart it if it does"
@@ -127,14 +133,17 @@ def unknown(policy: Policy, instance: Instance, done: Plan, why: str) -> Plan:
 
 
 def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
-    """A single-resource module works on one instance, which has to be named where several have something of this collection."""
+    """Raise PlanError if several instances have something of this collection.
+
+    A single-resource module works on one instance, which has to be named.
+    """
     changing = sorted(key for key, one in plans.items() if one.changes)
     if policy.single and len(changing) > 1:
         raise PlanError(f"several instances: {', '.join(changing)}", next="Choose one by gpufleet_config_path")
 
 
 def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Plan, broken: Mapping[str, str]) -> None:
-    """What is marked as this collection's, or looks like it without a journal, and could not be judged."""
+    """Raise PlanError for files without a copy that could not be judged: they carry this collection's mark, or look like its own."""
     done = {str(change["path"]) for change in merged.changes} | set(merged.released) | set(owned_file.originals(obs))
     marked = [
         (name, path) for name, engine in engines.items() for path in engine.marked(refusals.read_by(policy, name), obs) if path not in done
@@ -147,7 +156,7 @@ def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Pla
 
 
 def suspected(policy: Policy, obs: Observation, path: str) -> bool:
-    """Whether a file that cannot be judged may hold our keys that no journal knows."""
+    """Tell whether a file that cannot be judged may contain keys of ours that no journal knows."""
     file = obs.file(path, file_places.NOTHING)
     if not file.exists or not may_be_own(policy, obs):
         return False
@@ -155,12 +164,18 @@ def suspected(policy: Policy, obs: Observation, path: str) -> bool:
 
 
 def may_be_own(policy: Policy, obs: Observation) -> bool:
-    """Whether keys that look like this collection's count as such without a copy: there is no journal, and this collection was here."""
+    """Tell whether keys that look like this collection's count as such without a copy.
+
+    They do if there is no journal and this collection was here.
+    """
     return not originals.journal_is_there(obs) and (policy.single or decision_file.was_here(obs))
 
 
 def other_name(name: str, program: str, where: str, line: int | None) -> PlanError:
-    """In a file that others have changed, our handlers are found by their names, and silence about one that is left would be untrue."""
+    """Return the error for a handler that is not among those named in the options.
+
+    In a file that others have changed, our handlers are found by their names, so a handler that stays has to be reported.
+    """
     return PlanError(
         f"the handler {name} with the program {program} did not exist before the first change of this collection, and is not one of "
         "those named in handlers",
@@ -172,7 +187,7 @@ def other_name(name: str, program: str, where: str, line: int | None) -> PlanErr
 
 @dc.dataclass(frozen=True)
 class Context:
-    """Who reads a path that no plan was made for."""
+    """The readers of a path that no plan was made for."""
 
     policy: Policy
     obs: Observation
@@ -186,7 +201,10 @@ class Context:
         return self.found.obstacles.get(self.engine(path), "")
 
     def left_to_do(self, path: str) -> Plan:
-        """Whoever runs with a file that is given back without a word of its engine goes on with it until it is restarted."""
+        """Return advice and pending restarts for an engine that could not be inspected, whose file is given back.
+
+        The engine runs with the file from before until it is restarted.
+        """
         name = self.engine(path)
         why = self.found.obstacles.get(name)
         if not why or self.policy.root != "/":

@@ -19,7 +19,7 @@ SERVES_WITHIN = 90
 
 @dc.dataclass(frozen=True)
 class OperatorVariables:
-    """What the GPU Operator's toolkit reads of its environment for an engine, and what it takes where nothing is set (operator v26.7)."""
+    """The environment variables that the GPU Operator's toolkit reads for an engine, and their defaults (operator v26.7)."""
 
     config: str
     default_config: str
@@ -30,7 +30,7 @@ class OperatorVariables:
 
 @dc.dataclass(frozen=True)
 class Traits:
-    """One engine. title: as its own project writes it. proof: what starts a container for a proof."""
+    """The properties of one engine. title: as its own project writes it. proof: what starts a container for a proof."""
 
     title: str
     kubernetes: bool  # serves CRI, so a kubelet can use it
@@ -82,16 +82,16 @@ def of(engine: str) -> Traits:
 
 
 def with_hooks() -> str:
-    """The engines that run OCI hook files, for a sentence."""
+    """Name the engines that run OCI hook files, for a sentence."""
     return " and ".join(t.title for t in TRAITS.values() if t.hooks)
 
 
 def field_releases() -> str:
-    """The first releases that take CDI devices from a kubelet, for a sentence."""
+    """Name the first releases that take CDI devices from a kubelet, for a sentence."""
     return " and ".join(f"{t.title} {t.first_field}" for t in TRAITS.values() if t.first_field)
 
 
 def cdi_releases() -> str:
-    """The first releases with CDI of engines with handlers, for a sentence."""
+    """Name the first releases with CDI of engines with handlers, for a sentence."""
     *most, last = [f"{t.title} {t.first_cdi}" for t in TRAITS.values() if t.handlers]
     return f"{', '.join(most)} or {last}"

@@ -33,7 +33,7 @@ class _Changing(_Path, total=False):
 
 
 class Reference(TypedDict):
-    """A value that is copied on the node, since nobody sends it: from `span` of `path` to `at` of the text."""
+    """A value that the node copies instead of receiving it: from `span` of `path` to `at` of the text."""
 
     at: int
     path: str
@@ -42,7 +42,7 @@ class Reference(TypedDict):
 
 
 class Line(TypedDict):
-    """Lines [start, end) become `text`."""
+    """An edit of lines: lines [start, end) become `text`."""
 
     start: int
     end: int
@@ -55,7 +55,7 @@ class _WriteKeys(_Changing):
 
 
 class Archived(TypedDict):
-    """Where a file's bytes are on the controller, which fills them in when it sends the request."""
+    """The place of a file's bytes on the controller, which fills them in when it sends the request."""
 
     file: str
     name: str
@@ -103,7 +103,7 @@ class _Argv(TypedDict):
 
 
 class Command(_Argv, total=False):
-    """What is done before files change, and what undoes it."""
+    """A command that runs before files change, and the command that undoes it."""
 
     timeout: float
     why: str
@@ -116,7 +116,7 @@ class Command(_Argv, total=False):
 
 
 class Words(TypedDict):
-    """In the place of a word: the arguments of a process, without some."""
+    """A placeholder for words of a command: the arguments of a process, without some."""
 
     process: int
     ticks: int
@@ -137,7 +137,7 @@ class _ValidatorKeys(TypedDict):
 
 
 class Validator(_ValidatorKeys, total=False):
-    """A program that reads the staged copies, and what of its output is a refusal."""
+    """A program that reads the staged copies, and the output of it that counts as a refusal."""
 
     baseline: Sequence[str | Words] | None  # the same for the present state
     timeout: float
@@ -162,7 +162,7 @@ class Staged(_StagedKeys, total=False):
 
 
 class Need(TypedDict, total=False):
-    """What a health check's answer must hold: a handler, or a value at a path."""
+    """A requirement on a health check's answer: a handler, or a value at a path."""
 
     handler: str
     path: Sequence[str]
@@ -208,7 +208,7 @@ class Unit:
 
 @dc.dataclass(frozen=True)
 class Expected:
-    """What the plan was made from: a host on which any of it differs by now is looked at again."""
+    """The state that the plan was made from. A host that differs from it is looked at again."""
 
     files: Mapping[str, str | None] = dc.field(default_factory=dict)
     units: Mapping[str, str] = dc.field(default_factory=dict)
@@ -224,7 +224,7 @@ class Stage:
 
 @dc.dataclass(frozen=True)
 class Request:
-    """One transaction. alone: the host finishes by itself what is begun, whatever becomes of the connection."""
+    """A transaction. alone: the host finishes what is begun by itself, even if the connection ends."""
 
     root: str
     journal_dir: str
@@ -247,13 +247,16 @@ class Request:
     id: str = dc.field(default_factory=lambda: uuid.uuid4().hex)
 
     def wire(self) -> dict[str, Any]:
-        """As it is sent."""
+        """Return the request in the form that is sent."""
         return {"schema": SCHEMA, **{name: plain(value) for name, value in vars(self).items()}}
 
 
 @dc.dataclass(frozen=True)
 class Acknowledgement:
-    """What this run has reported, and no transaction follows that would acknowledge it. ids: of transactions that were rolled back."""
+    """The rollbacks that this run has reported, if no transaction follows that would acknowledge them.
+
+    ids: the transactions that were rolled back.
+    """
 
     root: str
     journal_dir: str
@@ -265,7 +268,7 @@ class Acknowledgement:
 
 
 def plain(value: Any) -> Any:
-    """The same in what JSON has."""
+    """Return a value made of JSON's types only."""
     if dc.is_dataclass(value) and not isinstance(value, type):
         return {name: plain(inner) for name, inner in vars(value).items()}
     if isinstance(value, Mapping):
@@ -274,11 +277,11 @@ def plain(value: Any) -> Any:
 
 
 def admitted(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Changes with the groups that the node lets write beside root there."""
+    """Return the changes, each with the groups besides root that the node lets write at its path."""
     groups = [(change, admin_groups.of(change["path"])) for change in changes]
     return tuple(cast(Change, {**change, "groups": list(names)}) if names else change for change, names in groups)
 
 
 def forgetting(change: Change) -> Change:
-    """The same change, after which no original of the file is kept."""
+    """Return the change, after which no original of the file is kept."""
     return cast(Change, {**change, "forget": True})

@@ -35,7 +35,7 @@ WHY = "it names the same repository, which this collection's own source names fr
 
 
 def questions(url: str) -> list[queries.Question]:
-    """Asked in every look at a host whose repository the user names, so that a converged host takes one look."""
+    """Return the questions for every look at a host whose repository the user names, so that a converged host takes one look."""
     return [queries.glob(pattern, keep(url)) for pattern in PATTERNS]
 
 
@@ -55,13 +55,16 @@ def keep(url: str) -> Keep:
 
 
 def _lines(url: str) -> tuple[str, str]:
-    """What names this repository, in either form, where all of the line is known."""
+    """Return a pattern for each of the two forms of a line that names this repository and has only known parts."""
     same = _same(url)
     return rf"deb[ \t]+(?:\[[\w=/.,:+ \t-]*\][ \t]+)?{same}[ \t]+/", f"URIs: {same}"
 
 
 def _words(url: str) -> str:
-    """The address in a line of any other form: apt reads fields in any case, several addresses, lines that go on, options of all kinds."""
+    """Return a pattern for the address in a line of any other form.
+
+    apt reads fields in any case, several addresses, lines that go on, and options of all kinds.
+    """
     return rf"(?<=[\s\]:]){_same(url)}(?:[ \t]+/)?(?=\s|$)"
 
 
@@ -71,7 +74,10 @@ def _same(url: str) -> str:
 
 
 def others(obs: Observation, url: str, own: str, adopt: bool) -> Plan:
-    """The files that name the repository and nothing else go; the journal keeps them. own: the path of our source."""
+    """Plan to remove the files that name the repository and nothing else; the journal keeps them.
+
+    own: the path of our source. Raise PlanError for a file that names more, or that could not be read.
+    """
     files = [f for pattern in PATTERNS for f in obs.glob(pattern, keep(url)) if f.path != own]
     for file in files:
         _require_read(file)
@@ -83,7 +89,7 @@ def others(obs: Observation, url: str, own: str, adopt: bool) -> Plan:
 
 
 def require_lines(obs: Observation, url: str) -> None:
-    """Refuse to add a source where apt reads none at all: one line that it does not know ends each of its commands."""
+    """Raise PlanError if apt reads no source at all: one line that it does not know ends each of its commands."""
     for file in (f for pattern in PATTERNS for f in obs.glob(pattern, keep(url)) if not f.path.endswith(".sources")):
         for number, line in enumerate((file.content or "").splitlines(), 1):
             why = _stops_at(line)
@@ -98,7 +104,7 @@ def require_lines(obs: Observation, url: str) -> None:
 
 
 def _stops_at(line: str) -> str:
-    """Say why apt stops at a line, as far as it is shown; "" where it does not."""
+    """Return why apt stops at a line, as far as it is shown; '' if it does not."""
     first = re.match(r"\s*([^\s#\[]+|\[)", line)
     if first and first[1] not in TYPES:
         return f"it begins with {first[1]!r} and not with deb or deb-src"
@@ -107,7 +113,7 @@ def _stops_at(line: str) -> str:
 
 
 def _require_read(file: File) -> None:
-    """apt reads it all the same, and what it names there is not known."""
+    """Raise PlanError for a file that could not be read. apt reads it all the same, and it may name the same repository."""
     if file.error:
         raise PlanError(
             "a source of apt could not be read",
@@ -122,7 +128,10 @@ def _active(text: str) -> list[str]:
 
 
 def _names(file: File, url: str) -> bool:
-    """What is shown of an address is this one. In another suite than that of a flat repository it is another repository."""
+    """Tell whether a file names this repository, as far as its addresses are shown.
+
+    With another suite than that of a flat repository, it names another repository.
+    """
     content, same = file.content or "", _same(url)
     if not file.path.endswith(".sources"):
         return any(re.match(r"\s*deb(?![\w-])", line) and re.search(rf"{same}[ \t]+/", line) for line in _active(content))
@@ -149,7 +158,7 @@ def _require_alone(file: File, url: str, adopt: bool) -> None:
 
 
 def given_back(obs: Observation) -> Plan:
-    """What was taken over comes back with the repository's going."""
+    """Plan to restore the files that were taken over, for when the repository goes."""
     paths = [path for path, kept in owned_file.originals(obs).items() if path.startswith(FOLDER) and owned_file.taken_away(kept)]
     return merge([owned_file.give_back(obs, obs.file(path, SHOWN), why="state: absent", own=False) for path in paths])
 

@@ -52,7 +52,7 @@ WHY = "the driver's device nodes have to exist before containers start, with the
 
 @dc.dataclass(frozen=True)
 class DesiredNode:
-    """A node as it has to be. major: None where the module that gets it is not loaded yet."""
+    """A node as it has to be. major: None if the module that gets it is not loaded yet."""
 
     path: str
     major: int | None
@@ -69,7 +69,7 @@ class DesiredNode:
 
 
 def rules(policy: Policy) -> dict[str, Any]:
-    """Which nodes there have to be, and where their numbers stand: for us, and for the program on the host."""
+    """Return which nodes there have to be, and where their numbers stand, for the planner and for the program on the host."""
     p = gpu.paths(policy)
     capabilities = p.params.removesuffix("params") + "capabilities"
     gpus = {"each": p.information, "minor": "Device Minor", "unless": ["GPU Excluded", "Yes"], "drivers": list(GPU_DRIVERS)}
@@ -94,7 +94,7 @@ def rules(policy: Policy) -> dict[str, Any]:
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """What the everyday look at GPUs lacks for this; nothing where the nodes are not managed here."""
+    """Return what the everyday look at GPUs lacks for this; [] if the nodes are not managed here."""
     if policy.device_nodes != "present" and policy.state != "absent":
         return []
     globs = [queries.glob(rule["each"], max=1 << 12, keep=WHOLE) for rule in rules(policy)["nodes"] if "each" in rule]
@@ -103,7 +103,10 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def wanted(policy: Policy, obs: Observation) -> tuple[DesiredNode, ...]:
-    """Every node that there has to be. Those of modules that get loaded are wanted as well; their majors are the kernel's affair."""
+    """Return every node that there has to be.
+
+    The nodes of modules that get loaded are included; the kernel chooses their majors.
+    """
     known = gpu.majors(policy, obs)
     parameters = gpu.fields(gpu.text(obs.file(gpu.paths(policy).params)))
     coming = {device for _name, device in MODULES}
@@ -142,7 +145,7 @@ def setting_or(text: str | None, default: int) -> int:
 
 
 def differences(policy: Policy, obs: Observation) -> list[Difference]:
-    """Modules, nodes and links that are not as they have to be, each with its reason."""
+    """List the modules, nodes and links that are not as they have to be, each with its reason."""
     known = gpu.majors(policy, obs)
     files = {f.path: f for pattern in gpu.DEV_GLOBS for f in obs.listed(pattern) if f.exists}
     links = {str(entry["name"]): str(entry.get("target") or "") for entry in obs.directory(LINKS)}
@@ -185,7 +188,10 @@ def of_link(want: DesiredNode, links: Mapping[str, str]) -> list[Difference]:
 
 
 def plan(policy: Policy, obs: Observation, driver: Driver, program: str) -> Plan:
-    """Files that stay on the host, and one start of their unit where anything differs now."""
+    """Plan the files that stay on the host, and one start of their unit if anything differs now.
+
+    Raise PlanError if a single-resource module cannot create the nodes because of the driver.
+    """
     if policy.device_nodes != "present":
         return Plan()
     against = objection(policy, obs, driver)
@@ -204,7 +210,7 @@ def plan(policy: Policy, obs: Observation, driver: Driver, program: str) -> Plan
 
 
 def objection(policy: Policy, obs: Observation, driver: Driver) -> str:
-    """Why nothing is to be done here; '' where something is."""
+    """Return why nothing is to be done here; '' if something is."""
     marks = [path for path in CONTAINER_FILES if obs.raw(queries.file(path, content=False)).get("exists")]
     if marks and policy.root == "/" and policy.proc_root == "/proc":  # where proc_root is another, someone knows better
         return f"this is a container ({marks[0]}), which gets its nodes from its host"
@@ -221,12 +227,12 @@ def objection(policy: Policy, obs: Observation, driver: Driver) -> str:
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    """What stays on the host goes. The nodes themselves stay until the next boot: they are the driver's, and containers use them."""
+    """Remove what stays on the host. The nodes stay until the next boot: they are the driver's, and containers use them."""
     return host_service.plan_absent(policy, obs, NAME, (SERVICE,), "state: absent")
 
 
 def coming(policy: Policy, obs: Observation, driver: Driver) -> Observation:
-    """The host as it is after plan(): with all nodes. What is planned from the nodes in the same transaction looks at this one."""
+    """Return the host as it is after plan(), with all nodes, for what the same transaction plans from the nodes."""
     if policy.device_nodes != "present" or policy.root != "/" or driver.state != "ok" or objection(policy, obs, driver):
         return obs
     by_path = {want.path: want for want in wanted(policy, obs)}

@@ -21,7 +21,7 @@ MARK = queries.file(OSTREE, content=False)
 
 
 def require_installable(obs: Observation, names: Sequence[str]) -> None:
-    """Refuse to install packages into the image that runs."""
+    """Raise PlanError if packages would be installed into the image that runs."""
     wanted = " ".join(names)
     release = str((obs.host.get("os_release") or {}).get("ID") or "")
     if obs.raw(MARK).get("exists"):

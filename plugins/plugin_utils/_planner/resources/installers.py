@@ -26,8 +26,10 @@ VERSION = r"[\w.:+~^-]+"
 
 @dc.dataclass(frozen=True)
 class Installer:
-    """argv: of packages and whether a downgrade is meant. exact: a package in one version. remove: what takes packages away, alone.
+    """A package manager.
 
+    argv: builds the command from packages and whether a downgrade is meant. exact: names a package in one version.
+    remove: the command that removes packages and nothing else.
     accepts, gone: exit statuses of an installation or removal that is complete, besides 0.
     """
 
@@ -48,12 +50,18 @@ class Installer:
         return found
 
     def back(self, command: transaction.Command, versions: Mapping[str, str]) -> transaction.Command:
-        """The same, undone by the versions that the packages have now. Where an installation fails, a part of the set may have moved."""
+        """Return the command, undone by the versions that the packages have now.
+
+        If an installation fails, a part of the set may have moved.
+        """
         undo = self.argv([self.exact(name, version) for name, version in versions.items()], True)
         return {**command, "undo": undo, "undo_within": TIMEOUT}
 
     def away(self, command: transaction.Command, names: Sequence[str]) -> transaction.Command:
-        """The same, undone by taking away what was not there before. Configuration files stay, and dependencies that came with it."""
+        """Return the command, undone by removing what was not there before.
+
+        Configuration files stay, and so do dependencies that came with the packages.
+        """
         found: transaction.Command = {**command, "undo": [*self.remove, *names], "undo_within": TIMEOUT, "undo_leaves": True}
         return {**found, "undo_accepts": list(self.gone)} if self.gone else found
 
@@ -63,7 +71,7 @@ APT_LOCK = ("-o", f"DPkg::Lock::Timeout={LOCK_TIMEOUT}")
 
 
 def _apt(packages: Sequence[str], downgrade: bool) -> list[str]:
-    """Configuration files that were changed stay as they are; nothing is asked."""
+    """Build the command. Configuration files that were changed stay as they are, and apt asks nothing."""
     options = ["-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold", *APT_LOCK]
     return [*APT, "install", *options, *(["--allow-downgrades"] if downgrade else []), *packages]
 
@@ -73,12 +81,13 @@ def _apt_exact(name: str, version: str) -> str:
 
 
 def _dnf(packages: Sequence[str], downgrade: bool) -> list[str]:
-    """`install` of an older version downgrades by itself. Its lists may be two days old, which a new version is not in.
+    """Build the command. `install` of an older version downgrades by itself.
 
-    --refresh would ask every repository; `metadata_expire` asks those that set no time of their own, as distributions' do, and as
-    `--setopt=*nvidia*.` would ask some: with it dnf5 ends where no repository has such a name. One that is out of reach is passed over, as
-    Fedora's configuration has it and RHEL's has not: what it alone has is missed by name. It waits for another package manager as long as
-    that works. -y also says yes to the keys that `gpgkey=` of a repository names.
+    -y also accepts the keys that `gpgkey=` of a repository names. Its lists may be two days old and lack a new version. --refresh would ask
+    every repository; `metadata_expire` asks those that set no time of their own, as distributions' repositories do. `--setopt=*nvidia*.`
+    would ask only some, but dnf5 ends if no repository has such a name. A repository that is out of reach is passed over, as in Fedora's
+    configuration and unlike RHEL's; a package that it alone has is reported as missing by name. dnf waits for another package manager as
+    long as that works.
     """
     return [
         "dnf",
@@ -113,10 +122,10 @@ INSTALLERS: Mapping[str, Installer] = {
 
 
 def available(manager: str, name: str) -> queries.Question | None:
-    """What the host's repositories have of a package. apt says so in the look; the others may have to load their lists for it.
+    """Return the question which versions the host's repositories have of a package; None if the look has asked (apt).
 
-    dnf passes over a repository that it cannot read where its configuration says so (Fedora's does), which would look like one without
-    the package. dnf5 ends no line by itself.
+    The others may have to load their lists for it. dnf passes over a repository that it cannot read if its configuration allows that
+    (Fedora's does), which would look like a repository without the package. dnf5 ends no line by itself.
     """
     argv = {
         "dnf": _dnf_lists(name, "--setopt=skip_if_unavailable=False"),
@@ -126,10 +135,10 @@ def available(manager: str, name: str) -> queries.Question | None:
 
 
 def without(manager: str, name: str) -> tuple[queries.Question, ...]:
-    """What tells it where a repository cannot be read: what the others have, then what each had when it was read last.
+    """Return further questions for when a repository cannot be read: what the others have, then what each had when it was last read.
 
-    The first counts if it names a version, the second in any case: it fails where a repository was never read. zypper answers by the
-    lists that it has as it is.
+    The first answer counts if it names a version, the second in any case: it fails if a repository was never read. zypper needs none, since
+    it answers by the lists that it has.
     """
     if manager != "dnf":
         return ()
@@ -148,7 +157,7 @@ def _asked(argv: list[str], name: str) -> queries.Question:
 
 
 def versions(answer: Mapping[str, Any], name: str) -> list[str] | None:
-    """The versions in the answer, the newest first as both tools print them; None where the tool could not tell."""
+    """Return the versions in the answer, the newest first as both tools print them; None if the tool could not tell."""
     if "error" in answer or answer.get("timed_out") or answer.get("rc") not in (0, NO_MATCH, NO_REPOSITORIES, SKIPPED):
         return None
     lines = [line.replace("|", " ").split() for line in str(answer.get("stdout")).splitlines()]

@@ -55,7 +55,7 @@ def path_of(policy: Policy) -> str:
 
 
 def plan(policy: Policy, obs: Observation, record: HostDecision, driver: Driver, stale: Iterable[str], others: Plan) -> Plan:
-    """others: all else that this run does; stale: CDI specs that were found so."""
+    """Plan the file of metrics. others: all else that this run does; stale: CDI specs that were found stale."""
     wanted = bool(policy.metrics_dir and record.decisions)
     elsewhere = "gpufleet_metrics_dir names another directory, or none"
     moved = caused(withdraw(obs, elsewhere, but=path_of(policy) if wanted else ""), "policy")
@@ -92,9 +92,10 @@ def put(file: File, text: str) -> Plan:
 
 
 def after_rollback(policy: Policy, obs: Observation) -> Plan:
-    """What is written where the plan is rolled back, and this file with it: all as before, but for the time of the rollback.
+    """Plan the file for the case that the plan is rolled back, and this file with it: as before, but with the time of the rollback.
 
-    Nothing where it cannot be written. Whether that is an error the plan has said by then: it is none of `state: absent`, or without GPUs.
+    The plan is empty if the file cannot be written. Whether that is an error was decided when the plan was made: it is none for
+    `state: absent`, or on a host without GPUs.
     """
     if not policy.metrics_dir or left_out(policy, obs):
         return Plan()
@@ -113,21 +114,24 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 
 def withdraw(obs: Observation, why: str, *, but: str = "", asked: Sequence[str] = ()) -> Plan:
-    """Files of earlier runs, by the journal: metrics that nobody writes any more would be believed forever."""
+    """Plan to give back the files of earlier runs, by the journal: metrics that are not updated any more would be believed forever."""
     known = [o.path for o in originals.kept(obs) if posixpath.basename(o.path) == NAME and o.path != but]
     files = [obs.file(path, OWN_UNIT) for path in sorted({*known, *asked})]
     return merge([owned_file.give_back(obs, file, why=why, own=is_own(file)) for file in files])
 
 
 def left_out(policy: Policy, obs: Observation) -> str:
-    """Why nothing is written to a directory that others than root can change, '' where it is root's: no reason to leave a host as it is."""
+    """Return why nothing is written to a directory that users besides root can change; '' if only root can.
+
+    This is advice, and no reason to leave a host as it is.
+    """
     why = obs.raw(queries.file(policy.metrics_dir, content=False)).get("untrusted")
     step = "Name a directory that root alone can change, and have node_exporter read that one (--collector.textfile.directory)"
     return f"gpufleet_metrics_dir is not used: {policy.metrics_dir}: {why}, so no metrics are written. {step}" if why else ""
 
 
 def own(policy: Policy, obs: Observation) -> File:
-    """The file as it may be written, PlanError where it may not."""
+    """Return the file. Raise PlanError if it may not be written."""
     place = obs.raw(queries.file(policy.metrics_dir, content=False))
     if not place.get("exists") or place.get("type") != "dir":
         step = "Name the directory that node_exporter reads (--collector.textfile.directory), or make it"
@@ -145,7 +149,7 @@ def is_own(file: File) -> bool:
 
 
 def parsed(file: File) -> Mapping[str, int]:
-    """The values without labels, {} of a file that is not there."""
+    """Return the values without labels; {} for a file that does not exist."""
     return {name: int(value) for name, value in SAMPLE.findall(file.content or "")}
 
 
@@ -157,14 +161,14 @@ def decisions(record: HostDecision, driver: Driver) -> list[tuple[str, int]]:
 
 
 def pending(policy: Policy, obs: Observation, others: Plan) -> list[str]:
-    """The units whose restart is left to someone once this run is over."""
+    """List the units whose restart is left to a person once this run is over."""
     due = others.interrupts("auto") if policy.restart == "never" and policy.root == "/" else []
     left = {str(entry.get("unit")) for entry in journal.journal(obs).get("pending") or ()}
     return sorted((left - set(others.interrupts(policy.restart))) | set(others.pending) | set(due))
 
 
 def rolled_back(obs: Observation) -> int:
-    """The newest rollback that no run has reported yet, 0 where there is none."""
+    """Return the time of the newest rollback that no run has reported yet; 0 if there is none."""
     times = [str(entry.get("time") or "") for entry in journal.journal(obs).get("outcomes") or ()]
     return max((journal.seconds(time) for time in times), default=0)
 

@@ -44,7 +44,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def content(binary: str = HOOK_BINARY) -> dict[str, Any]:
-    """What NVIDIA's own tool writes, so either finds the other's file right (pkg/config/ocihook in nvidia-container-toolkit)."""
+    """Return what NVIDIA's own tool writes, so each tool accepts the other's file (pkg/config/ocihook in nvidia-container-toolkit)."""
     path = STANDARD_PATH if posixpath.dirname(binary) in STANDARD_PATH else (*STANDARD_PATH, posixpath.dirname(binary))
     return {
         "version": "1.0.0",
@@ -61,7 +61,7 @@ def text(binary: str = HOOK_BINARY) -> str:
 def directories(policy: Policy, obs: Observation, record: HostDecision) -> tuple[str, ...]:
     """Return the directories that CRI-O reads, as in force. It runs the hooks of all of them.
 
-    OpenShift's Machine Config Operator, for one, sets others than the usual one. Releases before 1.33 do not say it in their status.
+    OpenShift's Machine Config Operator, for one, sets others than the usual one. Releases before 1.33 leave them out of their status.
     """
     decision = next((d for d in record.decisions if d.engine == traits.CRIO), None)
     if decision is None:
@@ -73,7 +73,10 @@ def directories(policy: Policy, obs: Observation, record: HostDecision) -> tuple
 
 
 def written_in(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    """What is taken back is in a directory that a running CRI-O reads, or in the usual one; it may be gone, or not answer."""
+    """Return the directories in which a file to take back may be: those that a running CRI-O reads, or the usual one.
+
+    CRI-O may be gone, or not answer.
+    """
     if policy.root == "/" and crio_config.process(obs):
         said = crio_config.from_status(obs.try_cri(crio_config.places(policy, obs).socket, pid=crio_config.pid(obs)))
         if said and said.hooks_dirs:
@@ -82,7 +85,7 @@ def written_in(policy: Policy, obs: Observation) -> tuple[str, ...]:
 
 
 def plan(policy: Policy, obs: Observation, record: HostDecision, decided: Decided = by_policy) -> Plan:
-    """The host's hook file by the host's decision."""
+    """Plan the host's hook file by the host's decision. Raise PlanError if a hook is wanted and CRI-O reads no directory."""
     if record.skipped or not record.decisions:
         return Plan()
     wanted = any(d.hook for d in record.decisions)
@@ -105,7 +108,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision, decided: Decide
 def plan_file(
     policy: Policy, obs: Observation, path: str, *, wanted: bool, binary: str = HOOK_BINARY, decided: Decided = by_policy
 ) -> Plan:
-    """One hook file. CRI-O watches its directories, so nothing has to be restarted."""
+    """Plan one hook file. CRI-O watches its directories, so nothing has to be restarted."""
     file = owned_file.readable(obs.file(path, KEEP))
     if wanted:
         return plan_present(policy, obs, file, binary)
@@ -119,7 +122,7 @@ def plan_file(
 
 
 def plan_gone(policy: Policy, obs: Observation, file: File, decided: Decided) -> Plan:
-    """Ours goes, and what others left does where it may be taken over. An engine that says nothing may need either."""
+    """Plan to remove our file, or another tool's if it may be taken over. An engine that does not answer may need either."""
     own = file.path in owned_file.originals(obs)
     if not own and policy.adopt == "never":
         return Plan(leftovers=(hook_files.kept(file.path, earlier(file)),))
@@ -141,13 +144,13 @@ def plan_present(policy: Policy, obs: Observation, file: File, binary: str) -> P
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    """The bytes from before, if there were any."""
+    """Plan to restore the bytes from before, if there were any."""
     places = dict.fromkeys((*written_in(policy, obs), DIRECTORY, hook_files.ADMINS))
     return merge([absent_file(obs, f"{place}/{NAME}") for place in places])
 
 
 def absent_file(obs: Observation, path: str) -> Plan:
-    """A file that the journal does not know is someone else's, even with the same content."""
+    """Plan to give one file back. A file that the journal does not know belongs to others, even with the same content."""
     file = owned_file.readable(obs.file(path, KEEP))
     known = path in owned_file.originals(obs)
     if file.exists and not known and hooks(file):
@@ -168,19 +171,19 @@ def parsed(file: File) -> Any:
 
 
 def hooks(file: File) -> str:
-    """The program that a hook file of NVIDIA's shape runs, '' for any other file."""
+    """Return the program that a hook file of NVIDIA's shape runs; '' for any other file."""
     data = parsed(file)
     path = (data.get("hook") or {}).get("path") if isinstance(data, dict) and isinstance(data.get("hook"), dict) else None
     return path if isinstance(path, str) and data == content(path) else ""
 
 
 def earlier(file: File) -> str:
-    """The program that a hook file of NVIDIA's runs, in any of the forms that it ever had; '' for any other file."""
+    """Return the program that a hook file of NVIDIA's runs, in any form that such a file ever had; '' for any other file."""
     return hooks(file) or hook_files.program(parsed(file))
 
 
 def check_binary(policy: Policy, obs: Observation, binary: str) -> None:
-    """CRI-O skips a hook whose program is not there, silently: containers would run without GPUs."""
+    """Raise PlanError if the hook's program does not exist: CRI-O skips such a hook silently, and containers would run without GPUs."""
     brought = policy.packages == "present" and not policy.single and binary == HOOK_BINARY
     if brought or policy.root != "/" or obs.raw(queries.file(binary, content=False)).get("exists", True):
         return

@@ -46,7 +46,10 @@ class Seen:
 
 @dc.dataclass(frozen=True)
 class Setting:
-    """One key that may be wrong. wrong: what is said of it, or '' where it is right; condition: the same for any value, for the page."""
+    """A key that may be wrong.
+
+    wrong: returns what is wrong with its value, or '' if it is right; condition: the same for any value, for the page.
+    """
 
     key: Key
     shape: str
@@ -74,7 +77,7 @@ def _in_container(value: Any, seen: Seen) -> str:
 
 
 def _no_host_program(value: Any, seen: Seen) -> str:
-    """Look for both names of the program: the toolkit takes the one with .real at its end where there is one, and else the one without."""
+    """Look for both names of the program: the toolkit takes the one that ends in .real if it exists, else the one without."""
     if not isinstance(value, str) or not value.startswith("@/"):
         return ""
     plain = value[1:].removesuffix(".real")
@@ -88,7 +91,7 @@ def _not_there(value: Any, seen: Seen) -> str:
 
 
 def _cannot_be_run(value: Any, seen: Seen) -> str:
-    """Judge the path of a program that the hook looks for in PATH only where the value is empty."""
+    """Judge the path of a program that the hook looks for in PATH only if the value is empty."""
     if isinstance(value, str) and value and not value.startswith("/"):
         return f"is {value}, which is not a full path"
     return _not_there(value, seen)
@@ -190,14 +193,14 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 def possible_modes(policy: Policy) -> frozenset[str]:
-    """Give the modes of NVIDIA's runtime that this policy can lead to, as far as they need more of the file than every mode."""
+    """Return the modes of NVIDIA's runtime that this policy can lead to, if they need more of the file than every mode."""
     if policy.cdi == "disabled" or policy.injection in (LEGACY, "oci-hook"):
         return HOOK
     return frozenset((policy.injection,)) & SPEC
 
 
 def places(modes: Iterable[str]) -> file_places.Places:
-    """Give what is asked of the file for hosts of these modes, and what may count on any host."""
+    """Return what is asked of the file for hosts of these modes, and what may count on any host."""
     read = {*modes, "cdi", BY_ENGINE}
     wanted = {setting.key: setting.shape for setting in SETTINGS if setting.modes & read}
     return {**wanted, FROM_CONTAINER: "bool"}
@@ -208,7 +211,10 @@ def questions(modes: Iterable[str]) -> list[queries.Question]:
 
 
 def advice(policy: Policy, obs: Observation, document: toml.TomlDocument, modes: Iterable[str]) -> tuple[str, ...]:
-    """Name each setting that is wrong for a host of these modes. Raises NeedMore for paths that the look did not ask for, all at once."""
+    """Name each setting that is wrong for a host of these modes.
+
+    Raise one NeedMore for all paths that the look did not ask for.
+    """
     nested = functools.cache(lambda: outer_host.kind(policy, obs))
     cgroups = toml.lookup(document.data, NO_CGROUPS) is not True
     read, seen = frozenset(modes), Seen(document.data, functools.partial(_exists, obs))
@@ -233,6 +239,6 @@ def _sentence(document: toml.TomlDocument, setting: Setting, wrong: str) -> list
 
 
 def _exists(obs: Observation, path: str) -> bool:
-    """Tell whether it is there. What could not be looked at counts as there: this is advice, and no cause to refuse a plan."""
+    """Tell whether a path exists. A path that could not be looked at counts as existing: this is advice, and no cause to refuse a plan."""
     answer = obs.attempt(queries.file(path, content=False))
     return "error" in answer or bool(answer.get("exists"))

@@ -47,21 +47,24 @@ QUESTION: queries.Question = {**queries.package(list(FAMILY)), "candidates": "fi
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """Who installs nothing needs not know what there is to install."""
+    """Return the questions about packages. A host that gets no packages is not asked what could be installed."""
     plain = {key: value for key, value in QUESTION.items() if key != "candidates"}
     return [*([plain] if policy.packages == "ignore" else [QUESTION, image_hosts.MARK]), queries.file(RUNTIME_BINARY, content=False)]
 
 
 @dc.dataclass(frozen=True)
 class Program:
-    """The toolkit's program where no package has brought it. version: '' where it did not say one."""
+    """The toolkit's program if no package has brought it. version: '' if the program reported none."""
 
     there: bool
     version: str = ""
 
 
 def program(obs: Observation) -> Program:
-    """Nobody is asked again for it: a look that did not ask says only whether the runtime is there."""
+    """Return the toolkit's program by the look.
+
+    It is not asked again: a look that did not ask shows only whether the runtime exists.
+    """
     said = (obs.attempt(QUESTION).get("program") or {}) if obs.asked(QUESTION) else {}
     failed, runtime = said.get("error"), queries.file(RUNTIME_BINARY, content=False)
     there = failed["kind"] != "not-found" if failed else bool(said)
@@ -70,18 +73,21 @@ def program(obs: Observation) -> Program:
 
 
 def installed(obs: Observation) -> str:
-    """The toolkit's version on the host, '' where none is installed."""
+    """Return the toolkit's version on the host; '' if none is installed."""
     found = obs.packages()
     return next((str(found[name]) for name in FAMILY if found.get(name)), "") or program(obs).version
 
 
 def brings(policy: Policy, obs: Observation, record: HostDecision) -> bool:
-    """Tell whether this run installs packages. Where none is missing, nothing more is asked of the host: the advice of a plan asks more."""
+    """Tell whether this run installs packages.
+
+    If none is missing, nothing more is asked of the host, since the advice of a plan asks more.
+    """
     return bool(missing(policy, obs, record)) and bool(plan(policy, obs, record).commands)
 
 
 def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
-    """Install what is missing, in the version that the rest has; never more than the decision needs."""
+    """Plan to install what is missing, in the version that the rest has, and never more than the decision needs."""
     wrong = missing(policy, obs, record)
     if not wrong:
         return Plan(advice=(*gone_advice(policy, obs), *mixed_advice(policy, obs, record)))
@@ -115,14 +121,17 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
 
 
 def lowered(now: str | None, version: str) -> Cause | None:
-    """The cause of an older release: nothing but a version that the policy names leads to one."""
+    """Return the cause of an older release, which only a version in the policy leads to; None if the release is not older."""
     return "policy" if now and version and older(now, version) else None
 
 
 def installation(
     installer: installers.Installer, now: Mapping[str, str], version: str, downgrade: bool, why: str
 ) -> tuple[transaction.Command, ...]:
-    """What leaves all of these in one version, and is undone whole: what moved goes back, and what is new goes away. now: '' = missing."""
+    """Return the commands that bring all of these to one version, and that are undone as a whole. now: '' = missing.
+
+    Undoing moves packages back to their version and removes the new ones.
+    """
     there, new = {n: v for n, v in now.items() if v}, [n for n, v in now.items() if not v]
     moves = any(not base_package.fits(found, version) for found in there.values())
     if new and moves:  # undone by two commands, so there are two
@@ -135,7 +144,10 @@ def installation(
 
 
 def missing(policy: Policy, obs: Observation, record: HostDecision) -> list[str]:
-    """What the decision needs and the host lacks, or has in another version than was asked for. The rest of the family moves with it."""
+    """List the packages that the decision needs and the host lacks, or has in another version than was asked for.
+
+    The rest of the family moves with them.
+    """
     if record.skipped or not record.packages:
         return []
     there = {name: obs.package(name) for name in (*record.packages, *FAMILY)}
@@ -144,9 +156,9 @@ def missing(policy: Policy, obs: Observation, record: HostDecision) -> list[str]
 
 
 def offered(obs: Observation, names: list[str]) -> bool:
-    """Whether a configured repository has these packages, as far as the host's package lists know.
+    """Tell whether a configured repository has these packages, as far as the host's package lists know.
 
-    apt says so in the look; dnf and zypper are asked where it matters.
+    apt reports it in the look; dnf and zypper are asked if it matters. Raise PlanError if it is not known.
     """
     question = installers.available(base_package.manager(obs), BASE)
     if question is None:
@@ -165,12 +177,15 @@ def offered(obs: Observation, names: list[str]) -> bool:
 
 
 def asks(obs: Observation) -> bool:
-    """Whether a package manager is started to tell what is offered."""
+    """Tell whether a package manager has to be started to find what is offered."""
     return installers.available(base_package.manager(obs), BASE) is not None
 
 
 def require_known(obs: Observation, names: list[str]) -> None:
-    """A package list that could not be asked is not one without the packages: NVIDIA's repository would be added next to a mirror."""
+    """Raise PlanError if the package lists could not be asked about a package.
+
+    If that counted as a list without it, NVIDIA's repository would be added next to a mirror.
+    """
     failed = [str(a["candidates_error"]) for q, a in obs.answers.items() if q.startswith("package:") and a.get("candidates_error")]
     unknown = [name for name in names if name not in candidates(obs)]
     if failed and unknown:
@@ -187,7 +202,7 @@ def not_known(command: str, why: str) -> PlanError:
 
 
 def pin(policy: Policy, obs: Observation) -> str:
-    """One version for all: the user's, else that of what is installed, else what the repository offers; '' when nothing names one."""
+    """Return one version for all packages: the user's, else the installed one, else the repository's; '' if none of these names one."""
     installed = [v for v in (obs.package(name) for name in FAMILY) if v]
     offered = candidates(obs).get(BASE) or ""
     asked = policy.toolkit_version
@@ -197,9 +212,9 @@ def pin(policy: Policy, obs: Observation) -> str:
 
 
 def newest(obs: Observation) -> str:
-    """What dnf or zypper would install, where a source of the packages is configured; '' where that is not known.
+    """Return the version that dnf or zypper would install, if a source of the packages is configured; '' if that is not known.
 
-    They are started for it, so they are not asked on a host whose repository is yet to come.
+    The answer takes a start of the package manager, so a host whose repository is added later is not asked.
     """
     question = installers.available(base_package.manager(obs), BASE)
     if question is None or not (obs.asked(question) or repository.configured(obs)):
@@ -216,7 +231,10 @@ def candidates(obs: Observation) -> dict[str, str | None]:
 
 
 def known(obs: Observation, names: list[str]) -> dict[str, str | None]:
-    """What could be installed; of the packages that are missing it is asked now, where the look has not."""
+    """Return package -> the version that could be installed.
+
+    It asks now about missing packages that the look did not ask about.
+    """
     lacking = [name for name in names if not obs.package(name) and name not in candidates(obs)]
     if base_package.manager(obs) == "apt" and obs.package(BASE) and lacking:
         obs.raw(queries.package(lacking, candidates=True))
@@ -224,14 +242,17 @@ def known(obs: Observation, names: list[str]) -> dict[str, str | None]:
 
 
 def refresh(name: str, unknown: list[str]) -> tuple[transaction.Command, ...]:
-    """apt knows what its lists say, and a repository that was added a moment ago is in no list yet; dnf and zypper look by themselves."""
+    """Return the command that updates apt's lists, which lack a repository that was just added.
+
+    dnf and zypper update their lists by themselves.
+    """
     if name != "apt" or not unknown:
         return ()
     return ({"argv": ["apt-get", "update"], "timeout": installers.TIMEOUT, "why": "the lists on the host do not have the packages yet"},)
 
 
 def missing_advice(policy: Policy, obs: Observation, wrong: list[str]) -> tuple[str, ...]:
-    """What is not installed here is worth a word, unless the runtime came another way (by hand, by an image)."""
+    """Return advice about packages that stay missing; () if the runtime came in another way (by hand, by an image)."""
     absent = [name for name in wrong if not obs.package(name)]
     if not absent or obs.attempt(queries.file(RUNTIME_BINARY, content=False)).get("exists", True):
         return ()
@@ -240,14 +261,20 @@ def missing_advice(policy: Policy, obs: Observation, wrong: list[str]) -> tuple[
 
 
 def gone_advice(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    """Say that a package is there without its program: the package manager would not install it once more."""
+    """Return advice about an installed package whose program is gone; () if there is none.
+
+    The package manager would not install such a package again.
+    """
     there = policy.root != "/" or obs.attempt(queries.file(RUNTIME_BINARY, content=False)).get("exists", True)
     step = "" if there else base_package.reinstall(obs)
     return (step,) if step else ()
 
 
 def mixed_advice(policy: Policy, obs: Observation, record: HostDecision) -> tuple[str, ...]:
-    """Packages of several releases, which a held one or two repositories leave behind: they are built and tested as one."""
+    """Return advice about packages of several releases, which are built and tested as one; () if they have one release.
+
+    A held package or two repositories lead to such a mix.
+    """
     there = {name: version for name in FAMILY if (version := obs.package(name))}
     if len({version.partition("-")[0] for version in there.values()}) < 2:
         return ()
@@ -258,7 +285,10 @@ def mixed_advice(policy: Policy, obs: Observation, record: HostDecision) -> tupl
 
 
 def reload_advice(obs: Observation) -> tuple[str, ...]:
-    """The packages' scripts reload systemd, which then takes away devices that it never knew of (nvidia-container-toolkit issue 48)."""
+    """Return advice that the packages' scripts reload systemd; () if no package is installed.
+
+    systemd then takes devices that it never knew away from containers (nvidia-container-toolkit issue 48).
+    """
     if not any(obs.package(name) for name in FAMILY):
         return ()
     lost = "running containers that got GPUs by the legacy hook lose them (Failed to initialize NVML: Unknown Error)"
@@ -273,5 +303,5 @@ def unknown_advice(version: str) -> tuple[str, ...]:
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    """Packages stay: running containers and other tools may have come to need them."""
+    """Return an empty plan. Packages stay, since running containers and other tools may need them."""
     return Plan()

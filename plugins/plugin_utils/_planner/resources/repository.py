@@ -50,12 +50,12 @@ WHY = "the toolkit's packages come from this repository"
 
 
 class NoSource(PlanError):
-    """A source of packages that is out of reach now. Whatever else differs on the host can be planned without it."""
+    """A source of packages that is out of reach now. Everything else that differs on the host can be planned without it."""
 
 
 @dc.dataclass(frozen=True)
 class Family:
-    """Where one package manager wants its files. {url}, {key} are filled in."""
+    """The places and form of one package manager's files. {url} and {key} are filled in."""
 
     manager: str
     key_path: str
@@ -116,10 +116,10 @@ def family(os_release: Mapping[str, str]) -> Family:
 
 
 def fingerprint(key: str) -> str:
-    """SHA-1 fingerprint (RFC 4880, 12.2) of the one primary key that the text holds, upper case hex.
+    """Return the SHA-1 fingerprint (RFC 4880, 12.2) of the one primary key in the text, in upper case hex.
 
-    The whole text becomes the package manager's keyring, so it may hold nothing else: a second key, in the same block or in another, would
-    be trusted as the first is, though nobody has compared its fingerprint.
+    The whole text becomes the package manager's keyring, so it may contain nothing else. A second key, in the same block or in another,
+    would be trusted like the first, although its fingerprint was never compared. Raise PlanError for such a text, or one that cannot be read.
     """
     if not key.partition(BEGIN)[2].partition(END)[0].strip():
         raise PlanError("the repository key is not an armored OpenPGP public key", why=f"no {BEGIN}", next="Pass the text of the .asc file")
@@ -133,7 +133,7 @@ def fingerprint(key: str) -> str:
 
 
 def packets(key: str) -> list[tuple[int, bytes]]:
-    """(type, body) of each packet of a key whose fingerprint was taken."""
+    """Return (type, body) of each packet of a key whose fingerprint was taken."""
     data, at, found = dearmored(key), 0, []
     while at < len(data):
         kind, body, at = _packet(data, at)
@@ -146,7 +146,10 @@ def _more(what: str) -> PlanError:
 
 
 def _require_lines(key: str, lines: list[str]) -> None:
-    """Tell a key that was cut off, or whose lines YAML has changed, from one that holds more than a key."""
+    """Raise ValueError for a key that was cut off, and PlanError for a key whose lines YAML has changed.
+
+    This tells both from a text that contains more than a key.
+    """
     if END not in key:
         raise ValueError(f"no {END}")
     if len(lines) == 1 or lines[-1] != END == lines[-1].strip():
@@ -154,7 +157,10 @@ def _require_lines(key: str, lines: list[str]) -> None:
 
 
 def dearmored(key: str) -> bytes:
-    """The bytes of the one armored block. Strict, lest a package manager's parser find more in it than this one."""
+    """Return the bytes of the one armored block.
+
+    It is strict, so that a package manager's parser cannot find more in the block than this one.
+    """
     lines = [line.rstrip() for line in key.replace("\r\n", "\n").strip().split("\n")]
     _require_lines(key, lines)
     if lines[0] != BEGIN or lines[-1] != END:
@@ -172,7 +178,7 @@ def dearmored(key: str) -> bytes:
 
 
 def _primary(data: bytes) -> bytes:
-    """The body of the one primary key among the packets, each of which has to be one that a public key consists of."""
+    """Return the body of the one primary key. Each packet has to be of a type that a public key consists of."""
     found: list[bytes] = []
     at = 0
     while at < len(data) or not found:
@@ -191,7 +197,7 @@ def _primary(data: bytes) -> bytes:
 
 
 def _packet(data: bytes, at: int) -> tuple[int, bytes, int]:
-    """(type, body, where the next one begins) of the packet at this place (RFC 4880, 4.2)."""
+    """Return (type, body, place of the next packet) for the packet at this place (RFC 4880, 4.2)."""
     tag = data[at]
     if not tag & 0x80:
         raise ValueError("it contains bytes that are not a packet")
@@ -209,7 +215,7 @@ def _packet(data: bytes, at: int) -> tuple[int, bytes, int]:
 
 
 def _new_length(data: bytes, at: int) -> tuple[int, int]:
-    """(length, where the body begins) of a packet in the new format."""
+    """Return (length, place of the body) for a packet in the new format."""
     first = data[at + 1]
     if first < 192:
         return first, at + 2
@@ -221,20 +227,26 @@ def _new_length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def host_questions(policy: Policy) -> list[queries.Question]:
-    """A repository that the user names is part of every look; NVIDIA's is looked at where it is needed."""
+    """Return the questions about a repository that the user names, for every look. NVIDIA's is looked at only if it is needed."""
     named = wanted(policy) and policy.toolkit_repository != NVIDIA
     return questions(url=policy.toolkit_repository if named else "") if policy.state == "absent" or named else []
 
 
 def questions(families: tuple[Family, ...] = tuple(FAMILIES.values()), url: str = "") -> list[queries.Question]:
-    """url: the address that is to stand there, which is no news to who asks."""
+    """Return the questions about the files of a repository.
+
+    url: the address to be written there. The asker knows it, so it may travel.
+    """
     files = [queries.file(path, keep) for f in families for path, keep in ((f.key_path, KEY), (f.list_path, kept(f, url)))]
     others = apt_sources.questions(url) if url and FAMILIES["debian"] in families else []
     return [owned_file.ORIGINALS, *files, *others, *(rpm_sources.questions(url, tuple(f.manager for f in families)) if url else ())]
 
 
 def kept(where: Family, url: str) -> Keep:
-    """Of a list what we write may travel, and another address than the configured one only without a user's name, a password or a token."""
+    """Return which lines of a list may travel: those that we write.
+
+    An address other than the configured one may travel only without a user's name, a password or a token.
+    """
     lines = [re.escape(line) for line in where.text.replace("{key}", where.key_path).splitlines() if "{url}" not in line]
     address = re.escape(next(line for line in where.text.splitlines() if "{url}" in line)).replace(re.escape("{url}"), "{url}")
     urls = [address.replace("{url}", PLAIN_URL), *([address.replace("{url}", re.escape(url))] if url else [])]
@@ -242,16 +254,16 @@ def kept(where: Family, url: str) -> Keep:
 
 
 def wanted(policy: Policy) -> bool:
-    """Whether a repository may be of any use here."""
+    """Tell whether a repository may be of any use here."""
     return bool(policy.toolkit_repository) and policy.root == "/" and policy.packages == "present"
 
 
 def needed(policy: Policy, obs: Observation, *, missing: bool, offered: Callable[[], bool], slow: bool = False) -> Plan:
-    """The repository as a transaction of its own. missing: packages have to be installed; offered: a configured repository has them.
+    """Plan the repository as a transaction of its own.
 
-    slow: to answer that a package manager is started, and one that never read a repository cannot tell what is in it. So it goes last.
-
-    One that the user names is there from now on; NVIDIA's only comes where it has to.
+    A repository that the user names is added in any case; NVIDIA's only if it is needed.
+    missing: packages have to be installed. offered: tells whether a configured repository has them.
+    slow: `offered` starts a package manager, so it is asked last. One that never read a repository cannot tell what is in it.
     """
     default = policy.toolkit_repository == NVIDIA
     source = functools.partial(configured, obs)
@@ -276,7 +288,7 @@ def needed(policy: Policy, obs: Observation, *, missing: bool, offered: Callable
 
 
 def trusting(policy: Policy, obs: Observation, source: Plan) -> tuple[transaction.Command, ...]:
-    """What has rpm trust our key before zypper installs: zypper believes the keys in rpm's database alone."""
+    """Return the command by which rpm trusts our key before zypper installs: zypper trusts only the keys in rpm's database."""
     where = FAMILIES["suse"]
     if not (_zypper(obs) and (wanted(policy) or policy.bundle_file)):
         return ()
@@ -290,7 +302,7 @@ def trusting(policy: Policy, obs: Observation, source: Plan) -> tuple[transactio
 
 
 def distrusting(obs: Observation) -> Plan:
-    """rpm's trust in our key goes with the repository, unless another source of NVIDIA's packages may need it."""
+    """Plan that rpm's trust in our key ends with the repository, unless another source of NVIDIA's packages may need it."""
     where = FAMILIES["suse"]
     key = obs.file(where.key_path) if _zypper(obs) else None
     if key is None or not key.exists or any(f["path"] != where.list_path for f in obs.raw(SOURCES).get("files") or ()):
@@ -307,7 +319,7 @@ def distrusting(obs: Observation) -> Plan:
 
 
 def rpm_name(found: str) -> str:
-    """The package by which rpm's database has a key: gpg-pubkey and the last eight digits of its fingerprint."""
+    """Return the package by which rpm's database has a key: gpg-pubkey and the last eight digits of its fingerprint."""
     return f"gpg-pubkey-{found[-8:].lower()}"
 
 
@@ -320,7 +332,10 @@ def _rpm_has(obs: Observation, package: str) -> bool:
 
 
 def _imported_since(obs: Observation, package: str, key: File) -> bool:
-    """Whether rpm has the key from a time when our file was there: a person's own import is older, and other repositories may need it."""
+    """Tell whether rpm imported the key while our file existed.
+
+    A person's own import is older, and other repositories may need it.
+    """
     argv = ["rpm", "--query", "--queryformat", "%{INSTALLTIME}\n", package]
     answer = obs.raw(queries.command(argv, timeout=30, shows=(r"^\d+$",)))
     times = [time for line in str(answer.get("stdout") or "").split() if (time := read_whole(line)) is not None]
@@ -334,7 +349,7 @@ def _zypper(obs: Observation) -> bool:
 
 
 def configured(obs: Observation) -> bool:
-    """Whether a source of NVIDIA's packages is there already: package lists may be older than it is."""
+    """Tell whether a source of NVIDIA's packages exists already: package lists may be older than it is."""
     return any(f.get("type") == "file" for f in obs.raw(SOURCES).get("files") or ())
 
 
@@ -343,7 +358,10 @@ def address(url: str, where: Family) -> str:
 
 
 def require_reachable(obs: Observation, url: str) -> None:
-    """Asked of the host before anything is touched. Where the package manager has a proxy of its own, only it knows."""
+    """Raise NoSource if the host cannot reach the repository, before any change.
+
+    If the package manager has a proxy of its own, only the package manager can tell, and nothing is raised.
+    """
     machine = str(obs.host.get("machine") or "")
     plain = url.replace("$(ARCH)", DEBIAN_NAMES.get(machine, machine)).replace("$basearch", machine)
     answer = obs.attempt(queries.program("reach", {"url": plain, "proxies": PROXY_FILES}))
@@ -355,7 +373,7 @@ def require_reachable(obs: Observation, url: str) -> None:
 
 
 def nvidias_key(obs: Observation) -> str:
-    """As the controller fetched it; its fingerprint shows what it is worth."""
+    """Return NVIDIA's key as the controller fetched it; its fingerprint is compared later. Raise NoSource if it could not be fetched."""
     answer = obs.attempt(queries.fetched(KEY_URL))
     if "error" in answer:
         raise NoSource(
@@ -368,7 +386,10 @@ def nvidias_key(obs: Observation) -> str:
 
 
 def plan(obs: Observation, *, url: str, key: str, expected: str, state: str, adopt: bool = True) -> Plan:
-    """Two whole files. The key's fingerprint is compared before anything is written. adopt: take over sources of the same repository."""
+    """Plan the two whole files. adopt: take over sources of the same repository.
+
+    The key's fingerprint is compared before a file is written. Raise PlanError if it is not the expected one.
+    """
     if url != NVIDIA and not url.startswith(("http://", "https://", "file://")):
         raise PlanError(f"{url!r} is not the address of a repository", next="Give an http, https or file address")
     where = family(obs.host.get("os_release") or {})
@@ -399,12 +420,12 @@ def plan(obs: Observation, *, url: str, key: str, expected: str, state: str, ado
 
 
 def plain(fingerprint: str) -> str:
-    """As it is compared, however a person has copied it."""
+    """Return a fingerprint in the form that is compared, without spaces and in upper case."""
     return fingerprint.replace(" ", "").upper()
 
 
 def require_expected(found: str, expected: str, where: str = "") -> None:
-    """The key's fingerprint against the one that was given, if one was. where: the archive that the key came in."""
+    """Raise PlanError if the key's fingerprint differs from the expected one, if one was given. where: the archive that the key came in."""
     awaited = plain(expected)
     if awaited and not FINGERPRINTS.fullmatch(awaited):
         raise PlanError(
@@ -430,12 +451,12 @@ def _file(now: File, text: str, what: str, after: str) -> Plan:
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    """The files of every family, where they exist or the journal has what stood there before."""
+    """Plan to give back the files of every family, if they exist or the journal has what stood there before."""
     return merge([distrusting(obs), _taken_back(obs, sorted(PATHS, key=lambda path: path.startswith(KEY_PLACES)))])
 
 
 def _taken_back(obs: Observation, paths: Iterable[str]) -> Plan:
-    """What stood there before comes back. The names are this collection's own, so the files go, even if changed since."""
+    """Plan to restore what stood there before. The names are this collection's own, so the files go even if they were changed since."""
     files = [owned_file.readable(obs.file(path)) for path in paths]
     plans = [owned_file.give_back(obs, f, why="state: absent", own=f.exists) for f in files]
     changed = {c["path"] for p in plans for c in p.changes}

@@ -20,14 +20,20 @@ EXPIRED: transaction.Sign = {
 
 
 def checked(manager: str, sources: str, key: str) -> dict[str, Any]:
-    """How the two files are tried before they are put in place: the package manager reads the repository, in a state of its own."""
+    """Return the part of a plan that tries the two files before they are put in place.
+
+    The package manager reads the repository in a state of its own.
+    """
     return {"apt": _checked_by_apt, "dnf": _checked_by_dnf, "zypper": _checked_by_zypper}[manager](sources, key)
 
 
 def _staged(
     where: tuple[str, str], names: tuple[str, str], argvs: Iterable[list[str]], refuse: Iterable[transaction.Sign] = ()
 ) -> dict[str, Any]:
-    """where: the source and its key on the host; names: those of the copies beneath the directory of the check."""
+    """Return the staged copies and the commands that check them.
+
+    where: the source and its key on the host; names: those of the copies beneath the directory of the check.
+    """
     why = "the package manager reads the repository before it is put in place"
     return {
         "stage_files": tuple({"name": name, "source": path} for name, path in zip(names, where, strict=True)),
@@ -37,7 +43,10 @@ def _staged(
 
 
 def _checked_by_dnf(sources: str, key: str) -> dict[str, Any]:
-    """-y takes the staged key into the state of its own. Plugins would add repositories of theirs, or want to know who this host is."""
+    """Check with dnf. -y takes the staged key into the state of its own.
+
+    Plugins are off: they would add repositories of theirs, or ask which host this is.
+    """
     own = {"reposdir": "", "cachedir": "/cache", "persistdir": "/state", "logdir": "/log"}
     state = [f"--setopt={name}={{stage}}{path}" for name, path in own.items()]
     argv = ["dnf", "-q", "-y", "--noplugins", *state, "--setopt=skip_if_unavailable=False", "makecache"]
@@ -45,9 +54,9 @@ def _checked_by_dnf(sources: str, key: str) -> dict[str, Any]:
 
 
 def _checked_by_zypper(sources: str, key: str) -> dict[str, Any]:
-    """In a root of its own, whose rpm trusts the staged key: zypper knows no other place for keys.
+    """Check in a root of its own, whose rpm trusts the staged key: zypper knows no other place for keys.
 
-    With --gpg-auto-import-keys it would also take a key that lies beside the repository's metadata, which is whoever's answers there.
+    With --gpg-auto-import-keys it would also accept a key beside the repository's metadata, which any server that answers there can supply.
     """
     keys = ["rpmkeys", "--root", "{stage}", "--import", f"{{stage}}/{KEY}"]
     argv = ["zypper", "--non-interactive", "--root", "{stage}", "refresh"]

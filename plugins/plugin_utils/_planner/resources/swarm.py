@@ -92,7 +92,7 @@ def loses_assignment(offered: Offered | None, record: HostDecision) -> bool | No
 
 
 def advise(policy: Policy, obs: Observation, instances: Sequence[Instance], record: HostDecision, driver: Driver) -> tuple[str, ...]:
-    """Say which names of Swarm lead to no GPU, and what a new mode means for its services."""
+    """Return advice about Swarm's names that lead to no GPU, and about what a new mode means for its services."""
     offered = read_offered(policy, obs, instances)
     if offered is None:
         return ()
@@ -100,7 +100,10 @@ def advise(policy: Policy, obs: Observation, instances: Sequence[Instance], reco
 
 
 def _advise_names(policy: Policy, offered: Offered, record: HostDecision, driver: Driver) -> tuple[str, ...]:
-    """Judge the names that look like UUIDs. The beginning of one was enough for early releases of the toolkit."""
+    """Return advice about names that look like UUIDs and are not the UUID of a GPU of this host, or are not in the CDI spec.
+
+    Early releases of the toolkit accepted the beginning of a UUID.
+    """
     known = {gpu.uuid.lower() for gpu in driver.gpus if gpu.uuid}
     like = [gpu for gpu in dict.fromkeys(offered.gpus) if _LIKE_UUID.match(gpu)]
     wrong = [gpu for gpu in like if not _UUID.fullmatch(gpu) or (known and gpu[:3].upper() == "GPU" and gpu.lower() not in known)]
@@ -115,7 +118,7 @@ def _advise_names(policy: Policy, offered: Offered, record: HostDecision, driver
 
 
 def _advise_mode(obs: Observation, offered: Offered, record: HostDecision) -> tuple[str, ...]:
-    """Say what a new mode means. The table of known-bad combinations judges the toolkit's release where it is known."""
+    """Return advice about a new mode. The table of known-bad combinations judges the toolkit's release if it is known."""
     now = toolkit_config.read_setting(obs, (*toolkit_config.RUNTIME, "mode"))
     if loses_assignment(offered, record) is False or now == record.runtime_mode:
         return ()

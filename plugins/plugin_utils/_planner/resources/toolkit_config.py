@@ -80,14 +80,14 @@ KEEP = file_places.keep("toml", {**READ, **owners_settings.places(())})
 
 
 def questions(policy: Policy, mode: str = "") -> list[queries.Question]:
-    """mode: the one that is asked for by name; else those count that the policy can lead to."""
+    """Return the questions about the file. mode: the one that is asked for by name; else all modes count that the policy can lead to."""
     modes = frozenset((mode,)) if mode else owners_settings.possible_modes(policy)
     keep = file_places.keep("toml", {**READ, **owners_settings.places(modes)}) if modes else KEEP
     return [queries.file(PATH, keep), *owners_settings.questions(modes), *outer_host.questions(policy)]
 
 
 def keys(policy: Policy, record: HostDecision) -> dict[tuple[str, ...], Any]:
-    """Our keys with the values that the decision asks for."""
+    """Return our keys with the values that the decision asks for."""
     mode, isolation, prefixes = record.runtime_mode, record.isolation, record.annotation_prefixes
     by_mounts = MOUNTS in record.plugin_strategies
     found = wanted(mode, isolation, prefixes, record.low_level_runtimes, policy.cdi_spec_dirs, by_mounts=by_mounts)
@@ -105,10 +105,10 @@ def wanted(
     *,
     by_mounts: bool = False,
 ) -> dict[tuple[str, ...], Any]:
-    """Our keys, each with its value. by_mounts: a device plugin asks for its pods by mounts.
+    """Return our keys with their values. by_mounts: a device plugin asks for its pods by mounts.
 
-    Without mounts the runtime takes their directory for the name of a device, and refuses every such pod. Where they are
-    accepted, the plugin's own option for IMEX asks by them as well, and so channels cannot be ignored.
+    Without mounts the runtime takes their directory for the name of a device, and refuses every such pod. If mounts are accepted, the
+    plugin's own option for IMEX asks by them as well, and so channels cannot be ignored.
     """
     strict = isolation == "strict"
     found: dict[tuple[str, ...], Any] = {
@@ -127,12 +127,12 @@ def wanted(
 
 
 def concerns(record: HostDecision) -> bool:
-    """Tell whether something on the host runs NVIDIA's runtime or hook by this collection's configuration."""
+    """Tell whether the host runs NVIDIA's runtime or hook by this collection's configuration."""
     return not record.skipped and any(d.handler or d.hook for d in record.decisions)
 
 
 def plan(policy: Policy, obs: Observation, record: HostDecision, *, installing: bool = False) -> Plan:
-    """The host's file by the host's decision; a host where nothing runs NVIDIA's runtime or hook has no use for one.
+    """Plan the host's file by the host's decision. A host that runs neither NVIDIA's runtime nor its hook needs no file.
 
     installing: packages come first, with programs that the file may name, and the host is planned once more after them.
     """
@@ -155,7 +155,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision, *, installing: 
 
 
 def calls_hook(obs: Observation, decision: Decision) -> bool:
-    """Tell whether this engine calls the prestart hook by itself: a release before it takes CDI for that, where the hook is there."""
+    """Tell whether this engine calls the prestart hook by itself: the hook exists, and this release does not use CDI instead yet."""
     engine, version = traits.of(decision.engine), versions.parse(decision.engine_version)
     first = versions.parse(engine.variable_by_cdi)
     hook = queries.file(HOOK_BINARY, content=False)
@@ -164,13 +164,16 @@ def calls_hook(obs: Observation, decision: Decision) -> bool:
 
 
 def read_document(obs: Observation) -> toml.TomlDocument:
-    """Read the file, without a key where there is none. PlanError if it is broken."""
+    """Read the file; a document without keys if there is no file. Raise PlanError if the file is broken."""
     file = owned_file.readable(obs.file(PATH, KEEP))
     return toml_file.read(file) if file.exists else toml.parse("", PATH)
 
 
 def read_setting(obs: Observation, key: tuple[str, ...]) -> Any:
-    """Read one value of the file for advice, None if it is not there. A file that is broken has none: the plan for it says so."""
+    """Read one value of the file for advice; None if it is not there.
+
+    For a broken file it is None too: the plan for the file reports the error.
+    """
     if not obs.asked(queries.file(PATH, KEEP)):
         return None
     try:
@@ -180,19 +183,22 @@ def read_setting(obs: Observation, key: tuple[str, ...]) -> Any:
 
 
 def advice(policy: Policy, obs: Observation, modes: Iterable[str]) -> tuple[str, ...]:
-    """Say what the owner's settings in this file break in these modes of the runtime."""
+    """Return advice about the owner's settings in this file that break something in these modes of the runtime."""
     return owners_settings.advice(policy, obs, read_document(obs), modes)
 
 
 def as_spelled(obs: Observation, wanted: dict[tuple[str, ...], Any]) -> dict[tuple[str, ...], Any]:
-    """Keep the file's spelling of directories that are the wanted ones: the runtime reads them by the CDI library, which cleans them."""
+    """Return the wanted keys with the file's spelling of directories, if they are the wanted ones.
+
+    The runtime reads them by the CDI library, which cleans them.
+    """
     there = toml.lookup(read_document(obs).data, SPEC_DIRS) if SPEC_DIRS in wanted else None
     same = isinstance(there, list) and list(host_paths.clean_directories(map(str, there))) == wanted[SPEC_DIRS]
     return {**wanted, SPEC_DIRS: there} if same else wanted
 
 
 def directories(policy: Policy, obs: Observation, record: HostDecision) -> dict[tuple[str, ...], Any]:
-    """Return the key for the directories of CDI specs, where engines' own settings lead to one that the runtime does not look into."""
+    """Return the key for the directories of CDI specs, if engines' own settings lead to one that the runtime does not search; else {}."""
     if policy.cdi_spec_dirs or not record.cdi_place or record.cdi_owner != "collection":
         return {}
     found = toml.lookup(read_document(obs).data, SPEC_DIRS)
@@ -201,7 +207,7 @@ def directories(policy: Policy, obs: Observation, record: HostDecision) -> dict[
 
 
 def with_earlier(obs: Observation, runtimes: list[str]) -> list[str]:
-    """The low-level runtimes, and after them those of earlier runs: the NVIDIA runtime takes the first that is there.
+    """Return the low-level runtimes, followed by those of earlier runs: the NVIDIA runtime takes the first that exists.
 
     A program that is not seen now may be back with the next update, and without it containers of an engine would not start.
     """
@@ -210,7 +216,7 @@ def with_earlier(obs: Observation, runtimes: list[str]) -> list[str]:
 
 
 def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
-    """Set these keys in this file, and leave the rest of it as it is. None takes a key out."""
+    """Plan to set these keys in this file, and leave the rest of it as it is. None takes a key out."""
     file = owned_file.readable(obs.file(path, KEEP))
     document = toml_file.read(file) if file.exists else toml.parse("", path)
     wrong = {key: value for key, value in wanted.items() if toml.lookup(document.data, key) != value}
@@ -229,7 +235,7 @@ def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
 
 
 def difference(path: str, key: tuple[str, ...], before: Any, after: Any) -> Difference:
-    """Return the difference for one key. What containers lose has a cause of its own; lowering.py finds the causes of the rest."""
+    """Return the difference for one key. A key by which containers lose something has a cause here; lowering.py finds the other causes."""
     why = NO_MOUNTS if (key, before, after) == (BY_MOUNT, True, False) else WHY.get(key, "")
     return Difference("file", path, toml.dotted(key), before, after, why, "safety" if why in (NO_MOUNTS, WHY[IGNORE_CHANNELS]) else None)
 
@@ -247,7 +253,10 @@ def change(file: File, document: toml.TomlDocument) -> transaction.Change:
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    """The bytes from before. Where someone else changed the file since, only our own keys go: the runtime's defaults hold again."""
+    """Plan to restore the bytes from before.
+
+    If the file was changed by others since, only our own keys go, and the runtime's defaults hold again.
+    """
     file = owned_file.readable(obs.file(PATH, KEEP))
     original = owned_file.originals(obs).get(PATH)
     if not file.exists:

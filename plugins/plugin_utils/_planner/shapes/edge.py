@@ -19,7 +19,7 @@ _UNKNOWN = Table({"value": Tree()})  # of a probe that is none of this collectio
 
 
 def row(question: Asked) -> str:
-    """The name of the row for a query."""
+    """Return the name of the row for a query."""
     kind = str(question.get("kind"))
     if kind == "probe":
         return f"probe {str(question['id']).partition(':')[2]}"
@@ -29,7 +29,7 @@ def row(question: Asked) -> str:
 
 
 def answer(question: Asked, given: Any) -> dict[str, Any]:
-    """One answer of the observer in its shape. An error is an answer to every query."""
+    """Return one answer of the observer in its shape. An error is an answer to every query. Raise Broken for another shape."""
     name = row(question)
     shape: Shape = observer.ROWS.get(name, _UNKNOWN)
     if is_exactly(given, dict) and "error" in given and name != "file":
@@ -42,7 +42,7 @@ def answer(question: Asked, given: Any) -> dict[str, Any]:
 
 
 def look(given: Any, asked: Sequence[Asked]) -> dict[str, Any]:
-    """The answer to a look, each query's by its id. asked: the queries as they were sent, in their order."""
+    """Return the answer to a look, each query's by its ID. asked: the queries as they were sent, in their order."""
     try:
         whole = Table({"schema": programs.SCHEMA, "host": observer.HOST}).read(given, {})
         answers = given.get("answers")
@@ -59,7 +59,7 @@ def look(given: Any, asked: Sequence[Asked]) -> dict[str, Any]:
 
 
 def program(name: str, request: Asked, given: Any) -> dict[str, Any]:
-    """The answer of a program other than the observer. request: as it was sent."""
+    """Return the answer of a program other than the observer. request: as it was sent."""
     try:
         found: dict[str, Any] = programs.ROWS[name].read(given, request)
     except Broken as broken:

@@ -62,7 +62,7 @@ _FILE: Mapping[str, Shape] = {
 
 
 def _content(fields: Mapping[str, Shape], needs: tuple[str, ...] = ()) -> Shape:
-    """Give a table that may carry a content, as text or, where that is not UTF-8, as base64."""
+    """Return a table that may carry a content, as text or, if that is not UTF-8, as base64."""
     coded, plain = (Table({**fields, **content}, needs) for content in (common.CODED, common.PLAIN))
     return When("encoding", {"base64": coded, "": plain})
 

@@ -34,19 +34,19 @@ def is_exactly(value: Any, kind: type[T]) -> TypeGuard[T]:
 
 
 class Broken(Exception):
-    """A value that has not its shape: the rule, and the place from the outermost name inwards."""
+    """A value that does not have its shape: the rule, and the place from the outermost name inwards."""
 
     def __init__(self, rule: str, place: tuple[str, ...] = ()) -> None:
         super().__init__(": ".join((*place, rule)))
         self.rule, self.place = rule, place
 
     def below(self, name: str) -> Broken:
-        """Give the same at a place within `name`."""
+        """Return this error at a place within `name`."""
         return Broken(self.rule, (name, *self.place))
 
 
 class Shape(Protocol):
-    """What a value has to be. asked: the query that it answers."""
+    """A requirement on a value. asked: the query that the value answers."""
 
     @property
     def rule(self) -> str: ...
@@ -56,9 +56,9 @@ class Shape(Protocol):
 
 @dc.dataclass(frozen=True)
 class Text:
-    """Text of at most `most` characters. pattern: a regular expression for all of it; `called` says both in words.
+    """A text of at most `most` characters. pattern: a regular expression for all of it; `called` describes both in words.
 
-    bytes: whether bytes that are not UTF-8 may stand in it, as names of files have them.
+    bytes: whether the text may contain bytes that are not UTF-8, as names of files do.
     """
 
     most: int
@@ -133,7 +133,7 @@ class Real:
 
 @dc.dataclass(frozen=True)
 class Flag:
-    """true or false."""
+    """The value true or false."""
 
     @property
     def rule(self) -> str:
@@ -147,7 +147,7 @@ class Flag:
 
 @dc.dataclass(frozen=True)
 class Choice:
-    """One of a few words."""
+    """A word out of a few."""
 
     words: tuple[str, ...]
 
@@ -163,7 +163,7 @@ class Choice:
 
 @dc.dataclass(frozen=True)
 class Maybe:
-    """Null or what `inner` says."""
+    """A value that is null or has the shape `inner`."""
 
     inner: Shape
 
@@ -301,7 +301,7 @@ class Named:
 
 @dc.dataclass(frozen=True)
 class Listed:
-    """What a query lists by its places (`keep`), each value with the shape that it has there."""
+    """The values that a query lists by their places (`keep`), each with the shape that it has there."""
 
     @property
     def rule(self) -> str:
@@ -316,7 +316,7 @@ class Listed:
 
 @dc.dataclass(frozen=True)
 class Tree:
-    """Any value of JSON within bounds: of depth, of the length of a text, of the size of a number."""
+    """A value of JSON within bounds: of depth, of the length of a text, of the size of a number."""
 
     most: int = 4096
 
@@ -361,7 +361,7 @@ class Base64:
 
 @dc.dataclass(frozen=True)
 class When:
-    """One of several shapes, chosen by the word at a key of the table; the one of "" where it has another word, or none."""
+    """A shape chosen by the word at a key of the table; the one of '' if the key has another word, or is missing."""
 
     key: str
     shapes: Mapping[str, Shape]
@@ -379,7 +379,7 @@ class When:
 
 @dc.dataclass(frozen=True)
 class Has:
-    """One of two shapes: `then` where the table has the key, else `other`."""
+    """A choice of two shapes: `then` if the table has the key, else `other`."""
 
     key: str
     then: Shape

@@ -27,7 +27,7 @@ WAYS = "Give such GPUs nodes of their own (gpufleet_sharing per group of hosts),
 
 @dc.dataclass(frozen=True)
 class Replicas:
-    """So many pods get each GPU of a node. fail: a container that wants more than one is refused; None: as the plugin has it.
+    """The number of pods that get each GPU of a node. fail: a container that wants more than one is refused; None: as the plugin has it.
 
     With MPS the plugin has true, which it takes from its file from v0.20.0 on (api/config/v1/config.go).
     """
@@ -39,7 +39,7 @@ class Replicas:
 
 
 class NamesGpus(Protocol):
-    """One entry of the option (wanted.GpuEntry, which reads this module)."""
+    """An entry of the option (wanted.GpuEntry, whose module imports this one)."""
 
     @property
     def key(self) -> str: ...
@@ -49,12 +49,12 @@ class NamesGpus(Protocol):
 
 
 def meant(settings: Mapping[str, Any]) -> bool:
-    """Whether an entry is for the plugin: it alone makes replicas."""
+    """Tell whether an entry is for the plugin, since only the plugin makes replicas."""
     return any(isinstance(settings.get(policy), Mapping) and NUMBER in settings[policy] for policy in POLICIES)
 
 
 def parsed(where: str, settings: Mapping[str, Any]) -> Replicas:
-    """The entry, or PlanError for what the plugin would refuse or read over."""
+    """Return the entry. Raise PlanError for settings that the plugin would refuse or ignore."""
     if len(settings) != 1:
         said = " and ".join(str(name) for name in settings)
         raise PlanError(f"{where} has {said}", why="the device plugin has one policy for a node", next=f"Keep one of {', '.join(POLICIES)}")
@@ -76,7 +76,7 @@ def parsed(where: str, settings: Mapping[str, Any]) -> Replicas:
 
 
 def of_all(option: str, entries: Sequence[NamesGpus]) -> Replicas | None:
-    """What all entries say, as they are of one node; None where none is for the plugin."""
+    """Return the policy that all entries share, as they are of one node; None if none is for the plugin. Raise PlanError if they differ."""
     of_plugin = [entry for entry in entries if entry.replicas]
     for entry in entries if of_plugin else ():
         if entry.replicas != of_plugin[0].replicas:
@@ -86,7 +86,10 @@ def of_all(option: str, entries: Sequence[NamesGpus]) -> Replicas | None:
 
 
 def require_all(option: str, entries: Sequence[NamesGpus], gpus: Sequence[Gpu]) -> None:
-    """The plugin shares each whole GPU of a node, named or not. gpus: none are known of a directory tree."""
+    """Raise PlanError if the entries leave out a whole GPU, name a divided one or name none: the plugin shares each whole GPU of a node.
+
+    gpus: empty for a directory tree, whose GPUs are not known.
+    """
     for gpu in gpus:
         named = any(entry.names(gpu.uuid, gpu.bus_id, gpu.model, gpu.index) for entry in entries)
         if named and gpu.migs:
@@ -102,7 +105,7 @@ def require_all(option: str, entries: Sequence[NamesGpus], gpus: Sequence[Gpu]) 
 
 
 def require_mig(option: str, replicas: Replicas, gpus: Sequence[Gpu], strategy: str) -> None:
-    """MPS goes with no MIG at all; time slices go where whole GPUs have a resource of their own."""
+    """Raise PlanError for a combination with MIG that fails: MPS goes with none, time slices only if whole GPUs have their own resource."""
     divided = [gpu.bus_id for gpu in gpus if gpu.migs]
     if replicas.policy == "mps" and (divided or strategy == "mixed"):
         said = f"GPU {divided[0]} is divided into MIG devices" if divided else "gpufleet_kubernetes_mig_strategy is mixed"

@@ -24,7 +24,7 @@ MOST, LONGEST = 5, 120  # of what stands in a sentence; a result has all
 
 
 def by_group(answer: Mapping[str, Any], minor: str, without: re.Pattern[str] | None = None) -> dict[str, list[int]]:
-    """Control group -> the processes in it that have this GPU's node open. without: groups that do not count."""
+    """Return control group -> the processes in it that have this GPU's node open. without: groups that do not count."""
     groups: dict[str, list[int]] = {}
     for row in answer.get("held") or ():
         pid, devices, group = row if isinstance(row, list) and len(row) == 3 else (None, None, None)
@@ -42,7 +42,7 @@ def name(group: str) -> str:
 
 
 def some(groups: Mapping[str, list[int]]) -> str:
-    """As it stands in a sentence: the processes with whose they are. Anybody may have many, in groups with long names."""
+    """Return the processes and their owners for a sentence, shortened: a user may have many, in groups with long names."""
     return few([f"{name(group)} ({processes(pids)})" for group, pids in groups.items()])
 
 
@@ -51,7 +51,10 @@ def processes(pids: Sequence[int]) -> str:
 
 
 def unknown(answer: Mapping[str, Any]) -> str:
-    """Why the holders are not all known: the look failed, the kernel lets nobody look, or users have more open than a look may read."""
+    """Return why some holders are not known; '' if all are known.
+
+    The look failed, the kernel refuses access, or users have more files open than a look may read.
+    """
     if "error" in answer:
         return f"the look at open files failed: {answer['error'].get('message') or 'for a reason that it does not tell'}"
     closed, left = answer.get("closed") or 0, answer.get("partial") or {}

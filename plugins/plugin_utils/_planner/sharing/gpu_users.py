@@ -22,12 +22,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.w
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """GPUs that a device plugin shares have as many users as it lets in."""
+    """Return the question for the holders; [] if no GPU is shared on the host itself.
+
+    A device plugin decides itself how many users its GPUs have.
+    """
     return [HOLDERS] if wanted.on_host(policy.sharing) and policy.root == "/" and policy.state != "absent" else []
 
 
 def as_result(policy: Policy, obs: Observation, driver: Driver) -> list[dict[str, Any]]:
-    """Each GPU of the option with its policy, who uses it, and what of that the policy does not allow; null where that is not known."""
+    """Return a row for each GPU of the option: its policy, its users, and what the policy does not allow; None if that is not known."""
     if not questions(policy) or driver.state != "ok":
         return []
     try:
@@ -50,7 +53,7 @@ def as_result(policy: Policy, obs: Observation, driver: Driver) -> list[dict[str
 
 
 def resolved(entries: tuple[GpuEntry, ...], gpus: tuple[Modes, ...]) -> list[tuple[Modes, GpuEntry]]:
-    """Entry by entry: one that names no GPU, which is the result's `problem`, takes no word from the others."""
+    """Return the GPUs with their entries, entry by entry. An entry that names no GPU, the result's `problem`, does not hide the others."""
     found: dict[str, tuple[Modes, GpuEntry]] = {}
     for entry in entries:
         with contextlib.suppress(PlanError):
@@ -59,7 +62,7 @@ def resolved(entries: tuple[GpuEntry, ...], gpus: tuple[Modes, ...]) -> list[tup
 
 
 def violations(gpu: Modes, entry: GpuEntry, users: list[str], state: str) -> list[str]:
-    """What the policy does not allow. A GPU that somebody has closed is left alone."""
+    """List what the policy does not allow. A GPU that a person has closed is left alone."""
     found = []
     if entry.policy == "dedicated" and len(users) > 1:
         found.append(f"{len(users)} users on a dedicated GPU: {gpu_holders.few(users)}")
@@ -74,5 +77,5 @@ def violations(gpu: Modes, entry: GpuEntry, users: list[str], state: str) -> lis
 
 
 def daemon(obs: Observation, unit: str) -> str:
-    """The state of its unit; '' where it was not asked for, since the plan was refused before."""
+    """Return the state of a unit; '' if it was not asked for, since the plan was refused before."""
     return obs.unit(unit).get("ActiveState", "not there") if obs.unit_asked(unit) else ""

@@ -37,7 +37,7 @@ TIME_SLICES = queries.command(SLICES, timeout=SECONDS, shows=(SLICE,))
 
 @dc.dataclass(frozen=True)
 class Modes:
-    """One GPU as it is now. interval: '' where it is not known. mig: MIG is switched on."""
+    """A GPU as it is now. interval: '' if it is not known. mig: MIG is switched on."""
 
     index: int
     uuid: str
@@ -53,7 +53,10 @@ class Modes:
 
 
 def read(obs: Observation, gpus: tuple[Gpu, ...], *, slices: bool) -> tuple[Modes, ...]:
-    """Every GPU that serves, or PlanError: what is not known is not changed. slices: whether time slices count as well."""
+    """Return every GPU that serves. Raise PlanError if modes are not known: what is not known is not changed.
+
+    slices: time slices count as well.
+    """
     said = obs.command(QUERY)
     require(said, QUERY)
     rows = [(line, ROW.fullmatch(line.strip())) for line in said.stdout.splitlines() if line.strip()]
@@ -80,7 +83,7 @@ def require(said: Command, argv: list[str]) -> None:
 
 
 def mode_of(text: str) -> str:
-    """Exclusive_Process, as reports have it, is EXCLUSIVE_PROCESS where it is set."""
+    """Return a compute mode in the form that sets it: EXCLUSIVE_PROCESS for Exclusive_Process in reports."""
     return text.strip().upper().replace(" ", "_")
 
 
@@ -98,7 +101,10 @@ def require_known(gpu: Modes) -> None:
 
 
 def resolve(entries: tuple[GpuEntry, ...], gpus: tuple[Modes, ...]) -> tuple[tuple[tuple[Modes, GpuEntry], ...], tuple[str, ...]]:
-    """Which GPU has which entry, and the warnings; PlanError where an entry names none, two name one, or MIG is on."""
+    """Return each named GPU with its entry, and the warnings.
+
+    Raise PlanError if an entry names none, if two name one, or if MIG is on.
+    """
     found: dict[str, tuple[Modes, GpuEntry]] = {}
     advice = []
     for entry in entries:

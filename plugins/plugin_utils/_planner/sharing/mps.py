@@ -88,7 +88,10 @@ def needs_memory(every: Iterable[GpuEntry]) -> bool:
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """What an earlier run has left, and what daemons need where some are wanted. The unit of a GPU is asked for by its UUID."""
+    """Return the questions about what an earlier run has left, and about what daemons need if some are wanted.
+
+    The unit of a GPU is asked for by its UUID.
+    """
     every = entries(policy) if policy.state != "absent" else ()
     units = [service(entry.key) for entry in every if entry.kind == "uuid"]
     asked = [FOUND, DAEMONS] if every else []
@@ -102,7 +105,10 @@ def own_files() -> list[queries.Question]:
 
 
 def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, GpuEntry]], minors: Mapping[str, int], program: str) -> Plan:
-    """Daemons that are lacking or have other limits, and the end of those that nobody wants any more. minors: of each GPU, by UUID."""
+    """Plan daemons that are missing or have other limits, and the end of those that are not wanted any more.
+
+    minors: the number of each GPU's device node, by UUID.
+    """
     before = kept(obs)
     closed = {gpu.uuid for gpu, _entry in resolved if gpu.compute_mode == PROHIBITED}  # left alone, with the daemon that it may have
     daemons = {gpu.uuid: entry.limits for gpu, entry in resolved if entry.limits and (gpu.uuid not in closed or gpu.uuid in before)}
@@ -132,7 +138,7 @@ def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, GpuEn
 
 
 def making(gpus: Iterable[str]) -> Plan:
-    """The directories of daemons that are new, so that a transaction that is taken back removes them, with what is mounted there by then.
+    """Plan the directories of new daemons, so that a rollback of the transaction removes them with what is mounted there at that time.
 
     The program that removes them at other times comes with the same transaction, and is gone before its commands are undone.
     """
@@ -147,7 +153,7 @@ def making(gpus: Iterable[str]) -> Plan:
 
 
 def made(places: Iterable[str], undo: list[str], *good: int) -> transaction.Command:
-    """good: exit statuses of `undo` that are no failure, besides 0."""
+    """Return the command that makes directories. good: exit statuses of `undo` that are no failure, besides 0."""
     return {"argv": [*MAKE, *places], "timeout": QUICK, "why": STAYS, "undo": undo, "undo_within": QUICK, "undo_accepts": list(good)}
 
 
@@ -156,7 +162,7 @@ def running(obs: Observation, gpu: str) -> bool:
 
 
 def state(obs: Observation, unit: str) -> str:
-    """As systemctl is-active has it, which does not tell a unit that has ended from one that was never there."""
+    """Return a unit's state as systemctl is-active has it, which does not tell a unit that has ended from one that was never there."""
     return obs.unit(unit).get("ActiveState", "inactive")
 
 
@@ -171,7 +177,10 @@ def require_program(obs: Observation) -> None:
 
 
 def require_alone(obs: Observation) -> None:
-    """Another daemon may have the same GPUs, and whose server is first on one is the one that its driver lets in."""
+    """Raise PlanError if another MPS daemon runs.
+
+    It may have the same GPUs, and the driver lets in only the server that is first on a GPU.
+    """
     every = [p for p in (*obs.processes(), *obs.unverified()) if str(p.get("exe", "")).rpartition("/")[2] == CONTROL]
     strange = [p for p in every if not OWN_GROUP.match(str(p.get("cgroup", "")))]
     if strange:
@@ -182,7 +191,10 @@ def require_alone(obs: Observation) -> None:
 
 
 def others_advice(obs: Observation) -> tuple[str, ...]:
-    """Of processes of other users only their name is known, which anybody may choose: it keeps no run from going on."""
+    """Return advice about processes of other users with the daemon's name; () if there are none.
+
+    Only the name is known, and any user can choose it, so the run goes on.
+    """
     number = obs.others().get(CONTROL, 0)
     step = "where that is an MPS daemon of these GPUs, its clients and those of the daemon here keep each other out"
     called = f"{names.counted(number, 'process', 'processes')} of other users {'is' if number == 1 else 'are'} called {CONTROL}"
@@ -190,14 +202,17 @@ def others_advice(obs: Observation) -> tuple[str, ...]:
 
 
 def unit_advice(obs: Observation) -> tuple[str, ...]:
-    """Of a unit that runs now the process is refused."""
+    """Return advice about enabled units of another MPS daemon. For a unit that runs now, its process is refused instead."""
     found = [unit for unit in OTHER_UNITS if obs.unit_asked(unit) and obs.unit(unit).get("UnitFileState") == "enabled"]
     why = "after the next boot its MPS daemon and those of this collection keep each other's clients out"
     return tuple(f"{unit} is enabled: {why}. Run `systemctl disable {unit}`" for unit in found)
 
 
 def require_loaded(obs: Observation, gpus: Iterable[str]) -> None:
-    """systemd goes on with a unit whose file has gone, and takes no other one for it as long as it runs."""
+    """Raise PlanError for a daemon that runs without a loaded unit.
+
+    systemd goes on with a unit whose file is gone, and loads no other file for it while it runs.
+    """
     runs = own_daemons(obs)
     for unit in (service(gpu) for gpu in gpus if gpu in runs):
         if obs.unit(unit).get("LoadState") != "loaded":
@@ -207,7 +222,7 @@ def require_loaded(obs: Observation, gpus: Iterable[str]) -> None:
 
 
 def memory(obs: Observation) -> dict[str, int]:
-    """UUID -> MiB; PlanError where the parts of a GPU's memory cannot be known."""
+    """Return UUID -> MiB. Raise PlanError if the memory of the GPUs is not known."""
     said = obs.command(MEMORY["argv"])
     found = {match.group(1): int(match.group(2)) for match in re.finditer(str(MEMORY["shows"][0]), said.stdout)}
     if said.rc != 0 or not found:
@@ -221,10 +236,11 @@ def memory(obs: Observation) -> dict[str, int]:
 
 
 def unit_texts() -> dict[str, str]:
-    """The same for every GPU. Its places are made by a unit of its own: what a unit mounts that is fenced in, nobody else sees.
+    """Return the texts of the two units, which are the same for every GPU.
 
-    The daemon starts servers with the user ids of their clients, and works with the driver's nodes, so it stays root and has these. It has
-    no others: root of a container can put a link to a disk where the daemon writes.
+    A unit of its own makes the places: a mount that a fenced unit makes is invisible to others. The daemon starts servers with the user ids
+    of their clients, and works with the driver's nodes, so it stays root and may open these nodes. It may open no others: root of a container
+    can put a link to a disk where the daemon writes.
     """
 
     def run(verb: str) -> str:
@@ -253,7 +269,7 @@ def unit_texts() -> dict[str, str]:
 
 
 def daemon(limits: Limits) -> dict[str, Any]:
-    """The limits of one daemon. How it prints a limit of memory is documented nowhere, so that is asked for and not compared."""
+    """Return the limits of one daemon. How it prints a limit of memory is not documented, so that is asked for and not compared."""
     found: list[dict[str, Any]] = []
     if limits.threads:
         threads = "default_active_thread_percentage"
@@ -287,7 +303,7 @@ def settings_text(daemons: Mapping[str, Any]) -> str:
 
 
 def kept(obs: Observation) -> dict[str, Any]:
-    """UUID -> the limits that an earlier run gave its daemon; PlanError where the file does not say which daemons run."""
+    """Return UUID -> the limits that an earlier run gave its daemon. Raise PlanError if the file does not name the daemons that run."""
     file = owned_file.readable(obs.file(SETTINGS, WHOLE))
     if not file.exists:
         return {}
@@ -301,7 +317,7 @@ def kept(obs: Observation) -> dict[str, Any]:
 
 
 def unrecorded(obs: Observation) -> dict[str, Any]:
-    """Daemons that run although somebody has removed the record of them, by their control groups."""
+    """Return the daemons that run although their record was removed, by their control groups."""
     if not obs.file(f"{host_service.UNITS}/{TEMPLATE}").exists:
         return {}
     if not obs.asked(DAEMONS):
@@ -310,7 +326,7 @@ def unrecorded(obs: Observation) -> dict[str, Any]:
 
 
 def own_daemons(obs: Observation) -> list[str]:
-    """The GPUs whose daemons run, by the control groups of services of the host's systemd."""
+    """List the GPUs whose daemons run, by the control groups of services of the host's systemd."""
     groups = (OWN_GROUP.match(str(p.get("cgroup", ""))) for p in obs.processes())
     return [found.group(1) for found in groups if found and wanted.UUID.fullmatch(found.group(1))]
 
@@ -319,7 +335,10 @@ def own_daemons(obs: Observation) -> list[str]:
 
 
 def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: Mapping[str, int]) -> None:
-    """PlanError where a daemon that has to end, or to begin again, has clients. `restart: force` is for who knows that."""
+    """Raise PlanError if a daemon that has to end, or to begin again, has clients.
+
+    `restart: force` skips the check, for a user who accepts that clients end.
+    """
     ends = {str(minors[gpu]): gpu for gpu in gpus if gpu in minors}
     if not ends or policy.restart == "force":
         return
@@ -338,7 +357,7 @@ def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: 
 
 
 def ending(obs: Observation, gpus: Iterable[str], here: Container[str] = ()) -> Plan:
-    """The commands that end daemons and remove what they have made, as far as the program that an earlier run has left is there.
+    """Plan the commands that end daemons and remove what they made, if the program that an earlier run left exists.
 
     here: the GPUs of this host, whose daemons end by the policy; those of others end since their GPU is gone.
     """
@@ -356,7 +375,7 @@ def ending(obs: Observation, gpus: Iterable[str], here: Container[str] = ()) -> 
 
 
 def plan_absent(policy: Policy, obs: Observation, minors: Callable[[], Mapping[str, int]], why: str) -> Plan:
-    """Each daemon ends, once it has no clients, and the files go."""
+    """Plan the end of each daemon, once it has no clients, and the removal of the files."""
     if not all(obs.asked(q) for q in own_files() if q["kind"] == "file"):
         raise NeedMore(own_files())
     here = policy.root == "/"

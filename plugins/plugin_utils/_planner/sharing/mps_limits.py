@@ -19,7 +19,10 @@ SIZE = re.compile(r"([1-9]\d{0,6})(G|M)(?:i|iB)?")
 
 @dc.dataclass(frozen=True)
 class Limits:
-    """clients: for how many processes the GPU is divided, 0: not said. memory: MiB for one of them. threads: percent. 0: no limit."""
+    """The limits of an MPS client.
+
+    clients: the number of processes that the GPU is divided for, 0: not set. memory: MiB for one of them. threads: percent. 0: no limit.
+    """
 
     clients: int = 0
     memory: int = 0
@@ -27,7 +30,7 @@ class Limits:
 
     @property
     def text(self) -> str:
-        """As tables show it."""
+        """The limits as tables show them."""
         parts = (
             (self.clients, f"{self.clients} clients"),
             (self.memory, f"{self.memory} MiB"),
@@ -36,9 +39,9 @@ class Limits:
         return ", ".join(text for value, text in parts if value)
 
     def of(self, total: int) -> Limits:
-        """With what follows from the number of clients where no limit is said: equal parts, as NVIDIA's device plugin gives its replicas.
+        """Return the limits, completed by equal parts if only the number of clients is set, as NVIDIA's device plugin gives its replicas.
 
-        total: the memory of the GPU in MiB, 0 where it is not known.
+        total: the memory of the GPU in MiB, 0 if it is not known.
         """
         if not self.clients:
             return self
@@ -46,7 +49,7 @@ class Limits:
 
 
 def parsed(where: str, more: object) -> Limits:
-    """The settings of one entry, or PlanError for what the program would not take."""
+    """Return the settings of one entry. Raise PlanError for values that the program would not take."""
     if more is None or more is True:
         return Limits()
     if not isinstance(more, Mapping):

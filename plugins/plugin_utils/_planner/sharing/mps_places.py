@@ -22,5 +22,5 @@ def of(gpu: str, kind: str) -> str:
 
 
 def environment(gpu: str) -> dict[str, str]:
-    """The same for a daemon and its clients, as NVIDIA's documentation of MPS has it."""
+    """Return the variables for a daemon and its clients, which are the same, as NVIDIA's documentation of MPS has it."""
     return {"CUDA_MPS_PIPE_DIRECTORY": of(gpu, "pipe"), "CUDA_MPS_LOG_DIRECTORY": of(gpu, "log")}

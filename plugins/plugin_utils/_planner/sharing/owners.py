@@ -25,7 +25,10 @@ def questions() -> list[queries.Question]:
 
 
 def refuse(obs: Observation, kubelet: Kubelet, replicas: Replicas | None) -> None:
-    """PlanError where Slurm or a device plugin shares the GPUs of this host. replicas: how a plugin is to, which has to be here then."""
+    """Raise PlanError if Slurm or a device plugin shares the GPUs of this host.
+
+    replicas: the policy of a device plugin, which takes a kubelet on this host.
+    """
     for path in SLURM_FILES:
         found = SHARED_BY_SLURM.search(obs.text(path, KEEP))
         if found:

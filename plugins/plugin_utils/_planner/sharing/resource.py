@@ -67,7 +67,7 @@ INSTEAD = "the modes of a driver that was just loaded then count as those from b
 
 @dc.dataclass(frozen=True)
 class Setting:
-    """One mode of one GPU: as it is, and as it has to be."""
+    """A mode of one GPU: as it is, and as it has to be."""
 
     gpu: str
     what: str  # MODE | SLICE
@@ -81,7 +81,7 @@ class Setting:
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """Nothing where the option is not set; what an earlier run has left where all is taken back."""
+    """Return the questions; [] if the option is not set. For state: absent, ask for what an earlier run has left."""
     if policy.state == "absent":
         return [*own_files(), *mps.questions(policy)]
     if policy.sharing is None or policy.root != "/":
@@ -97,7 +97,10 @@ def own_files() -> list[queries.Question]:
 
 
 def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, program: str, mps_program: str = "") -> Plan:
-    """Modes that differ, by commands that can be undone; files that set them again; one start of their unit, which reads modes back."""
+    """Plan the modes that differ, the files that set them again, and one start of their unit, which reads modes back.
+
+    The commands that set modes can be undone.
+    """
     if policy.sharing is None or policy.root != "/":
         return Plan()
     if not policy.sharing:
@@ -136,13 +139,13 @@ def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, pro
 
 
 def minors_of(gpus: Iterable[Modes], driver: Driver) -> dict[str, int]:
-    """UUID -> number of the device node."""
+    """Return UUID -> number of the device node."""
     minors = {gpu.bus_id: gpu.minor for gpu in driver.gpus}
     return {gpu.uuid: minors[gpu.bus] for gpu in gpus if gpu.bus in minors}
 
 
 def minors_known(policy: Policy, obs: Observation) -> dict[str, int]:
-    """The same without a GPU being used."""
+    """Return UUID -> number of the device node, without using a GPU."""
     return {gpu.uuid: gpu.minor for gpu in driver_gpus.parse(policy, obs).gpus if gpu.uuid}
 
 
@@ -151,7 +154,7 @@ def unit() -> str:
 
 
 def asks(entry: GpuEntry) -> str:
-    """The compute mode that an entry asks for. A GPU that is dedicated by agreement alone keeps its own."""
+    """Return the compute mode that an entry asks for; '' for a GPU that is dedicated by agreement alone, which keeps its own."""
     return "EXCLUSIVE_PROCESS" if entry.exclusive or entry.limits else "DEFAULT" if entry.policy == "time_slicing" else ""
 
 
@@ -165,9 +168,9 @@ def desired(gpu: Modes, entry: GpuEntry) -> Iterable[Setting]:
 
 
 def given_up(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str], still: set[tuple[str, str]]) -> list[Setting]:
-    """What this collection has set on a GPU that is here, and is to have no longer. One that somebody has closed since stays closed.
+    """List the settings that this collection made on a GPU of this host and that go. A GPU that a person has closed since stays closed.
 
-    With MIG on a GPU has no compute mode that could be set.
+    With MIG on, a GPU has no compute mode that could be set.
     """
     here = {gpu.uuid: gpu for gpu in gpus if gpu.compute_mode != modes.PROHIBITED and not gpu.mig}
     now = {(uuid, what): gpu.compute_mode if what == MODE else gpu.interval for uuid, gpu in here.items() for what in (MODE, SLICE)}
@@ -177,9 +180,10 @@ def given_up(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str], still
 def first_found(
     settings: Iterable[Setting], left: Iterable[Setting], kept: Mapping[tuple[str, str], str], gone: bool
 ) -> dict[tuple[str, str], str]:
-    """What each mode was before this collection set it. gone: who has set a mode that is as it has to be was known, and is not any more.
+    """Return what each mode was before this collection set it.
 
-    Of a GPU that is not there, is closed or has MIG on, it stays known until it is given back.
+    gone: the record of that was lost, so a mode that already is as it has to be counts as a freshly loaded driver's. For a GPU that is not
+    there, is closed or has MIG on, the earlier mode stays known until it is given back.
     """
     returned = {setting.key for setting in left}
     now = {s.key: FORGOTTEN[s.what] if gone and s.now == s.after else s.now for s in settings}
@@ -187,7 +191,10 @@ def first_found(
 
 
 def in_use(obs: Observation, settings: Iterable[Setting], minors: Mapping[str, int]) -> list[str]:
-    """Who has a GPU by now that becomes exclusive. The driver leaves them there, and lets in neither others nor an MPS server's clients."""
+    """List the users of GPUs that become exclusive, as sentences.
+
+    The driver leaves them there, and lets in neither others nor an MPS server's clients.
+    """
     become = [s.gpu for s in settings if s.what == MODE and s.after == "EXCLUSIVE_PROCESS" != s.now and s.gpu in minors]
     if not become:
         return []
@@ -200,7 +207,10 @@ def in_use(obs: Observation, settings: Iterable[Setting], minors: Mapping[str, i
 
 
 def closed(gpus: Iterable[Modes], before: Mapping[str, str]) -> list[str]:
-    """before: the compute mode of each from before this collection set it, where nobody else remembers it."""
+    """List the GPUs that a person has closed, as sentences.
+
+    before: the compute mode of each from before this collection set it, if it is known only here.
+    """
     return [
         f"GPU {gpu.name} is in compute mode {modes.PROHIBITED}, which somebody has set to keep it out of use: {OPTION} changes nothing of "
         f"it. Run `{modes.PROGRAM} -i {gpu.uuid} -c {before.get(gpu.uuid, 'DEFAULT')}` on the host when it may be used again"
@@ -210,7 +220,7 @@ def closed(gpus: Iterable[Modes], before: Mapping[str, str]) -> list[str]:
 
 
 def not_returned(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str]) -> list[str]:
-    """Of what was set once and is taken back now: where that cannot be done."""
+    """List, as sentences, the modes that cannot be set back now."""
     here = {gpu.uuid: gpu for gpu in gpus}
     lost = [
         f"GPU {gpu} is not there, so its {what} is not set back to {was}" for (gpu, what), was in sorted(kept.items()) if gpu not in here
@@ -225,7 +235,7 @@ def not_returned(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str]) -
 
 
 def changing(settings: list[Setting]) -> Plan:
-    """The commands, each with the one that undoes it. Nothing for a mode that is right."""
+    """Plan the commands that change modes, each with the one that undoes it. A mode that is right gets none."""
     differing = [s for s in settings if s.now != s.after]
     commands: list[transaction.Command] = [
         {"argv": setter(s, s.after), "timeout": modes.SECONDS, "why": s.why, "accepts": list(modes.GOOD), "undo": setter(s, s.now)}
@@ -238,21 +248,21 @@ def changing(settings: list[Setting]) -> Plan:
 
 
 def setter(setting: Setting, value: str) -> list[str]:
-    """NVIDIA's DRA driver sets both by the same calls (cmd/gpu-kubelet-plugin/nvlib.go)."""
+    """Return the command that sets a mode. NVIDIA's DRA driver sets both by the same calls (cmd/gpu-kubelet-plugin/nvlib.go)."""
     if setting.what == MODE:
         return [modes.PROGRAM, "-i", setting.gpu, "-c", value]
     return [modes.PROGRAM, "compute-policy", "-i", setting.gpu, "--set-timeslice", str(INTERVALS.index(value))]
 
 
 def reader(setting: Setting) -> tuple[list[str], str]:
-    """How the program on the host reads a mode back, and the pattern of its value."""
+    """Return the command by which the program on the host reads a mode back, and the pattern of its value."""
     if setting.what == MODE:
         return [modes.PROGRAM, "-i", setting.gpu, "--query-gpu=compute_mode", "--format=csv,noheader"], r"^(\w+)$"
     return [modes.PROGRAM, "compute-policy", "-i", setting.gpu, "--list"], modes.VALUE
 
 
 def text(settings: list[Setting], before: Mapping[tuple[str, str], str], resolved: Iterable[tuple[Modes, GpuEntry]]) -> str:
-    """What the program on the host obeys, and what is given back one day."""
+    """Return the settings that the program on the host follows, with the modes that are given back later."""
     rows = []
     for setting in settings:
         argv, pattern = reader(setting)
@@ -279,7 +289,10 @@ def text(settings: list[Setting], before: Mapping[tuple[str, str], str], resolve
 
 
 def kept_settings(obs: Observation) -> Mapping[str, Any]:
-    """Our own file on the host; {} where there is none. Of one that somebody has broken nobody knows what was there before us."""
+    """Return our own file on the host; {} if there is none.
+
+    Raise PlanError for a broken one, since the modes from before are then not known.
+    """
     file = owned_file.readable(obs.file(SETTINGS, WHOLE))
     if not file.exists:
         return {}
@@ -301,13 +314,13 @@ def broken(why: str) -> PlanError:
 
 
 def lost(obs: Observation) -> bool:
-    """Whether somebody has removed our settings from the files that are written and go together."""
+    """Tell whether our settings were removed from the files that are written together."""
     there = {path for path in PATHS if obs.file(path).exists}
     return bool(there) and SETTINGS not in there
 
 
 def originals(obs: Observation) -> dict[tuple[str, str], str]:
-    """(GPU, what) -> the mode from before this collection set it."""
+    """Return (GPU, what) -> the mode from before this collection set it."""
     kept = kept_settings(obs)
     rows = kept.get("before") if kept else []
     if not isinstance(rows, list) or not all(is_mode(row) for row in rows):
@@ -323,7 +336,7 @@ def is_mode(row: object) -> bool:
 
 
 def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") -> Plan:
-    """The files go, and the modes are again what they were. A driver that is gone has forgotten them."""
+    """Plan to remove the files and set the modes back. A driver that is gone has forgotten them."""
     if not all(obs.asked(q) for q in own_files() if q["kind"] == "file"):
         raise NeedMore(own_files())
     file = owned_file.give_back(obs, obs.file(RULES, OWN_UNIT), why=why, own=True)

@@ -28,7 +28,8 @@ KEYS = "Write a GPU's UUID, its PCI address (0000:17:00.0), its product name or 
 
 @dc.dataclass(frozen=True)
 class GpuEntry:
-    """One entry of the option. kind: what its key is. exclusive: a second process on the GPU is refused. interval: '' leaves it as it is.
+    """An entry of the option. kind: what its key is. exclusive: a second process on the GPU is refused. interval: '' leaves it as it is.
+
     replicas: a device plugin shares the GPU, and nothing is set on the host. limits: what each MPS client of the host's own daemon may use.
     """
 
@@ -41,7 +42,7 @@ class GpuEntry:
     limits: Limits | None = None
 
     def names(self, uuid: str, bus: str, model: str, index: int) -> bool:
-        """Whether the entry is about this GPU. bus: as sysfs writes it."""
+        """Tell whether the entry names this GPU. bus: as sysfs writes it."""
         return {
             "uuid": self.key.lower() == uuid.lower(),
             "bus": bus_id(self.key) == bus,
@@ -59,17 +60,17 @@ class GpuEntry:
 
 
 def parse(given: Mapping[str, Any]) -> tuple[GpuEntry, ...]:
-    """Every entry of the option, or PlanError for the first that no host could be given."""
+    """Return every entry of the option. Raise PlanError for the first that no host can accept."""
     return tuple(_entry(str(key), value) for key, value in given.items())
 
 
 def on_host(given: Mapping[str, Any] | None) -> tuple[GpuEntry, ...]:
-    """The entries that are set on the host itself."""
+    """Return the entries that are set on the host itself."""
     return tuple(entry for entry in parse(given or {}) if not entry.replicas)
 
 
 def check(given: object, root: str, driver_root: str) -> None:
-    """The option with the two others that it cannot go together with. None: it is not set."""
+    """Raise PlanError if the option is wrong, or set together with one of the two others that exclude it. None: it is not set."""
     if given is None:
         return
     if not isinstance(given, Mapping):
@@ -168,6 +169,6 @@ def _settings(where: str, policy: str, more: object, known: str) -> Mapping[str,
 
 
 def bus_id(text: str) -> str:
-    """A PCI address as sysfs writes it; nvidia-smi gives the domain eight digits."""
+    """Return a PCI address as sysfs writes it; '' for another text. nvidia-smi gives the domain eight digits."""
     found = BUS.fullmatch(text.strip().lower())
     return f"{(found.group(1) or '0000')[-4:]}:{found.group(2)}" if found else ""

@@ -113,7 +113,7 @@ def _first(entries: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> Ma
 
 
 def _drop_ins(entries: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> tuple[str, ...]:
-    """Sort drop-ins by the names of their files; of one name the first folder has it. A link to nothing or to a device says nothing."""
+    """Sort drop-ins by the names of their files; for each name the first folder counts. A link to nothing or to a device sets nothing."""
     folders = dict.fromkeys(folder for name in names for folder in _own_folders(name))
     kinds = dict.fromkeys(f"{folder}/{_kind(name)}.d" for name in names for folder in FOLDERS)
     inside: dict[str, list[str]] = {}
@@ -133,7 +133,7 @@ def _drop_in_folders(unit: str) -> list[str]:
 
 
 def _own_folders(unit: str) -> list[str]:
-    """List the folders for drop-ins of a unit but those of its kind, as they outrank one another."""
+    """List the folders for drop-ins of a unit, without those of its kind, in the order of their rank."""
     return [f"{folder}/{name}.d" for folder in FOLDERS for name in (unit, *_templates(unit), *_prefixes(unit))]
 
 
@@ -142,13 +142,13 @@ def _kind(unit: str) -> str:
 
 
 def _templates(unit: str) -> tuple[str, ...]:
-    """`name@.service` for `name@instance.service`."""
+    """Return `name@.service` for `name@instance.service`; () for other names."""
     name, at, instance = unit.rpartition(".")[0].partition("@")
     return (f"{name}@.{_kind(unit)}",) if at and instance else ()
 
 
 def _prefixes(unit: str) -> list[str]:
-    """`a-b-.service` and `a-.service` for `a-b-c.service`, the longest first."""
+    """Return `a-b-.service` and `a-.service` for `a-b-c.service`, the longest first."""
     name, at, _instance = unit.rpartition(".")[0].partition("@")
     parts = name.split("-")
     shorter = ["-".join(parts[:count]) + "-" for count in range(len(parts) - 1, 0, -1)]

@@ -30,7 +30,7 @@ LONGEST, MOST = 1 << 18, 64
 
 @dc.dataclass(frozen=True)
 class Start:
-    """The command line of a program as its unit has it. argv: as of a process, with HIDDEN for what did not travel or is not known."""
+    """The command line of a program in its unit. argv: as of a process, with HIDDEN for a part that did not travel or is not known."""
 
     argv: tuple[str, ...] = ()
     where: str = ""
@@ -42,7 +42,7 @@ class Start:
 
 
 def questions(root: str, unit: str) -> list[queries.Question]:
-    """Ask where the unit's files are, if no systemd can be asked."""
+    """Ask for the places of the unit's files, if no systemd can be asked."""
     return [] if root == "/" else [search.ask_for(unit)]
 
 
@@ -52,7 +52,7 @@ def read_start(
     """Read how a unit starts a program; no argument if it starts another one.
 
     flags: name -> the shape of its value, as for a process. variables: those of the environment that the program reads itself, each with
-    the flag that says the same and outranks it.
+    the flag that sets the same and outranks it.
     """
     if root != "/":
         return _read(obs, search.find_files(obs, unit), program, flags, variables or {})
@@ -87,7 +87,7 @@ def _read(obs: Observation, found: search.UnitFiles, program: str, flags: Mappin
 
 
 def _require_short(texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Refuse files that are longer together than is read of one unit, whatever the host sends."""
+    """Raise PlanError if the files together exceed what is read of one unit, whatever the host sends."""
     found, length = [], 0
     for path, text in texts:
         length += len(text)
@@ -117,7 +117,7 @@ def _find_loaded(obs: Observation, unit: str) -> search.UnitFiles:
 
 
 def _read_files(obs: Observation, paths: Iterable[str], keep: Keep) -> list[File]:
-    """Ask for all of them in one look."""
+    """Return the files, all asked for in one look."""
     asked = [queries.file(path, keep, max=LONGEST) for path in paths]
     missing = [question for question in asked if not obs.asked(question)]
     if missing:
@@ -156,7 +156,7 @@ def _variables(
 
 
 def _shapes(given: list[str], flags: Mapping[str, str]) -> dict[str, str]:
-    """Find the variables that are referred to, with the shape of the flag whose whole value one is; '' for one that may hold flags."""
+    """Find the variables in the arguments, each with the shape of the flag whose whole value it is; '' if it may hold flags."""
     shapes = dict.fromkeys(sorted(words.name_variables(given)), "")
     before = ""
     for word in given:
@@ -175,19 +175,19 @@ def _ask(pattern: str, unit: str, keep: Keep) -> queries.Question:
 
 
 def _texts(obs: Observation, question: queries.Question) -> list[tuple[str, str]]:
-    """Read the files of a pattern. One that is not there sets nothing: either it may be missing, or the unit does not start."""
+    """Read the files of a pattern. A missing file sets nothing: either it may be missing, or the unit does not start."""
     listed = obs.raw(question).get("files") or ()
     found = [Observation({}, {f"file:{entry['path']}": entry}).file(str(entry["path"])) for entry in listed]
     return [(file.path, file.text) for file in found if file.exists]
 
 
 def known_path(value: str) -> str:
-    """Give the path that a flag of a unit names; '' if it is not known."""
+    """Return the path that a flag of a unit names; '' if it is not known."""
     return value if value.startswith("/") and selection.HIDDEN not in value else ""
 
 
 def require_known(start: Start, value: str, flag: str) -> None:
-    """Refuse a value of a flag that is needed and not known."""
+    """Raise PlanError if the value of a flag is needed and not known."""
     if selection.HIDDEN in value:
         raise PlanError(
             f"the value of {flag} is not known",

@@ -34,7 +34,7 @@ class Assignment:
 
 @dc.dataclass(frozen=True)
 class Command:
-    """One command of ExecStart. verbatim: its prefix `:` keeps variables as they are written."""
+    """A command of ExecStart. verbatim: its prefix `:` keeps variables as they are written."""
 
     words: tuple[str, ...]
     path: str
@@ -44,7 +44,7 @@ class Command:
 
 @dc.dataclass(frozen=True)
 class Service:
-    """What the files of a unit add up to. assignments: the words of Environment=; files: the values of EnvironmentFile=."""
+    """The combined settings of a unit's files. assignments: the words of Environment=; files: the values of EnvironmentFile=."""
 
     commands: tuple[Command, ...] = ()
     assignments: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Service:
 def read_service(texts: Iterable[tuple[str, str]], unit: str, *, alias: bool = False) -> Service:
     """Read the unit's file and then its drop-ins. texts: (path, text) of each. An empty value forgets what came before.
 
-    alias: the unit has other names, by one of which systemd may read its own file, so that this name is not known there.
+    alias: the unit has other names, and systemd may read its own file by one of them, so this name is not known there.
     """
     commands: list[Command] = []
     assignments: list[str] = []
@@ -132,7 +132,7 @@ def read_commands(value: str, unit: str, path: str, line: int) -> list[Command]:
 
 
 def _make_command(found: list[str], prefixes: str, path: str, line: int) -> Command:
-    """Make a command. With the prefix `@` the word after the program is the name that it is started with, and not an argument."""
+    """Make a command. With the prefix `@`, the word after the program is the name that it is started with, and not an argument."""
     given = [found[0], *found[2:]] if "@" in prefixes else found
     return Command(tuple(given), path, line, ":" in prefixes)
 
@@ -163,7 +163,7 @@ class _Environment:
         return found is not None
 
     def _skip_line(self) -> None:
-        """Skip a comment. A backslash at its end continues it no more since systemd 254."""
+        """Skip a comment. Since systemd 254, a backslash at its end does not continue it."""
         self.at = (self.text.find("\n", self.at) + 1) or len(self.text)
 
     def _read_name(self) -> str | None:
@@ -195,7 +195,10 @@ class _Environment:
         return value + bare.rstrip(words.WHITESPACE)
 
     def _unescape(self, char: str, quote: str) -> str:
-        """Read a character within quotes. Only double quotes know a backslash, before a few characters and at the end of a line."""
+        """Read a character within quotes.
+
+        Only in double quotes is a backslash special, before a few characters and at the end of a line.
+        """
         if char != "\\" or quote == "'":
             return char
         following = self._take()

@@ -24,7 +24,7 @@ _WHOLE_WORD = re.compile(r"\$[^{$]")
 
 
 class TooLong(ValueError):
-    """A command with its variables that is longer than what is read of one."""
+    """A command that is longer, with its variables, than what is read of one."""
 
 
 class Unbalanced(ValueError):
@@ -57,7 +57,7 @@ def _skip_whitespace(value: str, at: int) -> int:
 
 
 def _read_word(value: str, at: int, *, escapes: bool) -> tuple[int, str]:
-    """Read one word from a place: the place behind it, and its text."""
+    """Read one word from a place. Return the place behind it, and its text."""
     text, quote = "", ""
     while at < len(value) and (quote or value[at] not in WHITESPACE):
         char = value[at]
@@ -77,7 +77,10 @@ def _read_word(value: str, at: int, *, escapes: bool) -> tuple[int, str]:
 
 
 def _read_escape(value: str, at: int) -> tuple[int, str]:
-    """Read what follows a backslash: how many characters it has, and which one it means. An unknown sequence stays as it is written."""
+    """Read what follows a backslash. Return how many characters it has, and which one it means.
+
+    An unknown sequence stays as it is written.
+    """
     if value[at : at + 1] in _SIMPLE:
         return 1, _SIMPLE[value[at]]
     found = _NUMBERED.match(value, at)
@@ -89,7 +92,7 @@ def _read_escape(value: str, at: int) -> tuple[int, str]:
 
 
 def fill_specifiers(text: str, unit: str) -> str:
-    """Fill in the specifiers that the unit's name gives. Another one depends on the host, so its value is not known.
+    """Fill in the specifiers that the unit's name gives. Any other depends on the host, so its value is not known.
 
     unit: '' if its name is not known.
     """
@@ -103,7 +106,7 @@ def fill_specifiers(text: str, unit: str) -> str:
 def fill_variables(words: list[str], variables: Mapping[str, str], most: int) -> list[str]:
     """Replace `$NAME` that is a whole word by the words of the variable, and `${NAME}` by its value; `$$` is a dollar sign.
 
-    most: characters of the result, a blank behind each word included. TooLong if it has more, before it is made.
+    most: characters of the result, a blank behind each word included. Raise TooLong if it has more, before it is made.
     """
     filled: list[str] = []
     divided: dict[str, list[str]] = {}

@@ -43,7 +43,7 @@ WHY_MIG = "a container that requests one MIG device gets the device nodes of its
 
 @dc.dataclass(frozen=True)
 class Ask:
-    """What a container asks for, before it is known by which path."""
+    """A request of a container for devices, before the way of asking is chosen."""
 
     name: str
     minors: tuple[int, ...]
@@ -53,7 +53,10 @@ class Ask:
 
 
 def asks(gpus: tuple[Gpu, ...]) -> tuple[Ask, ...]:
-    """The three requests of a workload: one GPU, all of them, none."""
+    """Return the requests of a workload: one GPU, all of them if there are several, and none.
+
+    On a host without GPUs, return only the request for none.
+    """
     none = Ask("none", (), "", "a container that requests no GPU gets none")
     if not gpus:
         return (none,)
@@ -75,9 +78,12 @@ def cases(
     fabric: tuple[str, ...] = (),
     more: tuple[Ask, ...] = (),
 ) -> list[dict[str, Any]]:
-    """Every case of a host, engine by engine. `statuses`: CRI status by socket, for the cgroup driver in force; `fabric`: nodes of
-    NVSwitches and IMEX channels, which a container gets only if it asks for them; `more`: what is asked besides of an engine that
-    resolves devices itself."""
+    """Return every case of a host, engine by engine.
+
+    statuses: CRI status by socket, for the cgroup driver in force.
+    fabric: nodes of NVSwitches and IMEX channels, which a container gets only if it asks for them.
+    more: further requests to an engine that resolves devices itself.
+    """
     by_key = {i.key: i for i in instances}
     found = []
     engines = [d.engine for d in host.decisions]
@@ -93,7 +99,10 @@ def cases(
 
 
 def _way(host: HostDecision) -> Way:
-    """How an unprivileged container asks the NVIDIA runtime on this host; where it cannot, one asks that counts as privileged."""
+    """Return how an unprivileged container asks the NVIDIA runtime on this host.
+
+    If it cannot, return the way of a container that counts as privileged.
+    """
     if host.isolation == "compatible":
         return "variable"
     return "mounts" if toolkit_config.MOUNTS in host.plugin_strategies else "privileged"
@@ -114,7 +123,7 @@ def _by_row(host: HostDecision, decision: Decision, instance: Instance, gpus: tu
 
 
 def _native(ask: Ask, instance: Instance, gpus: tuple[Gpu, ...]) -> dict[str, Any]:
-    """The engine resolves the device itself: by the CRI field, or by annotation where the engine is older than the field."""
+    """Return a case that the engine resolves itself: by the CRI field, or by annotation if the engine is older than the field."""
     names = [f"{ask.kind}={ask.ids}"] if ask.ids else []
     case = {"name": ask.name, "why": ask.why, "handler": "", "nodes": _nodes(ask.minors, gpus)}
     if instance.cdi.cri_field:
@@ -123,7 +132,7 @@ def _native(ask: Ask, instance: Instance, gpus: tuple[Gpu, ...]) -> dict[str, An
 
 
 def _by_runtime(ask: Ask, handler: str, gpus: tuple[Gpu, ...], *, way: Way, record: str) -> dict[str, Any]:
-    """The NVIDIA runtime or its hook answers the variable, or mounts where a device plugin asks by them."""
+    """Return a case in which the NVIDIA runtime or its hook answers the variable, or mounts if a device plugin asks by them."""
     case: dict[str, Any] = {"name": ask.name, "why": ask.why, "handler": handler, "nodes": _nodes(ask.minors, gpus, recorded=bool(record))}
     if ask.ids and way == "mounts":
         case["mounts"] = [["/dev/null", f"{VOLUME_MOUNTS}/{ask.ids}"]]
@@ -138,7 +147,7 @@ def _by_runtime(ask: Ask, handler: str, gpus: tuple[Gpu, ...], *, way: Way, reco
 
 
 def _management(decision: Decision, gpus: tuple[Gpu, ...], strict: bool) -> dict[str, Any]:
-    """What a device plugin or monitoring agent does: all GPUs through the handler, by RuntimeClass."""
+    """Return the case of a device plugin or monitoring agent: all GPUs through the handler, by RuntimeClass."""
     case: dict[str, Any] = {
         "name": "management",
         "why": f"a management container gets all GPUs through the handler {decision.handler}",
@@ -150,15 +159,15 @@ def _management(decision: Decision, gpus: tuple[Gpu, ...], strict: bool) -> dict
 
 
 def _by_option(gpus: tuple[Gpu, ...], handler: str, way: Way) -> dict[str, Any]:
-    """Docker's other way, `docker run --runtime nvidia`."""
+    """Return the case for Docker's other way, `docker run --runtime nvidia`."""
     all_gpus = Ask("runtime", tuple(g.minor for g in gpus), "all", f"a container that uses the runtime {handler} gets all GPUs")
     return _by_runtime(all_gpus, handler, gpus, way=way, record="")
 
 
 def _as_plugin(host: HostDecision, decision: Decision, gpus: tuple[Gpu, ...]) -> list[dict[str, Any]]:
-    """What a pod gets from a device plugin that does not ask by CDI: one GPU by the handler, in the plugin's own words.
+    """Return the case of a pod that gets one GPU by the handler from a device plugin that does not use CDI; [] if there is no such plugin.
 
-    Its default names GPUs by UUID; a GPU with MIG devices is given away by those only.
+    The plugin's default names GPUs by UUID. A GPU with MIG devices is given away only by those.
     """
     assumed = host.plugin_source == "default" and host.isolation == "strict"  # forced by someone who knows the plugin better
     if assumed or not host.plugin_strategies or any(name in device_plugin.BY_CDI for name in host.plugin_strategies):
@@ -187,7 +196,7 @@ def _without_fabric(case: dict[str, Any], fabric: tuple[str, ...]) -> dict[str, 
 
 
 def _nodes(minors: tuple[int, ...], gpus: tuple[Gpu, ...], *, recorded: bool = False) -> list[dict[str, Any]]:
-    """Every NVIDIA node of the host with what is expected of it. `recorded`: a record stands for the nodes, which may be missing."""
+    """Return every NVIDIA node of the host with what is expected of it. recorded: a record proves the case, so nodes may be missing."""
     given: Expect = "optional" if recorded else "allowed"
     mixed = any(g.migs for g in gpus) and len(minors) > 1
     # Next to GPUs with MIG devices one without may be in MIG mode as well, and then `all` is without it; only NVML knows.
@@ -220,7 +229,7 @@ def _finished(
 
 
 def by_engine(case: Mapping[str, Any], engine: str, binary: str) -> dict[str, Any]:
-    """How a case is carried out where that is not by CRI."""
+    """Return how a case is carried out if that is not by CRI; {} for CRI."""
     proof = traits.of(engine).proof
     if proof == "api":
         return {"create": create(case)}
@@ -228,14 +237,17 @@ def by_engine(case: Mapping[str, Any], engine: str, binary: str) -> dict[str, An
 
 
 def command(case: Mapping[str, Any], binary: str) -> dict[str, Any]:
-    """An engine without a daemon is its own client: one command, whose container is gone with it; image and shell are the node's part."""
+    """Return the command for an engine without a daemon, which is its own client. Its container is gone with it.
+
+    The node adds the image and the shell.
+    """
     devices = [f"--device={name}" for name in case.get("devices") or ()]
     fixed = ["--rm", "--pull=never", "--network=none", "--user=0", "--cap-add=MKNOD", "--entrypoint=", "--timeout=600"]
     return {"run": [binary, "run", *fixed, f"--label={LABEL}=1", *devices], "image_there": [binary, "image", "exists"]}
 
 
 def create(case: Mapping[str, Any]) -> dict[str, Any]:
-    """The same in the words of Docker's API (POST /containers/create); the image and the command are the node's part."""
+    """Return the case as a request of Docker's API (POST /containers/create). The node adds the image and the command."""
     devices = [{"Driver": "cdi", "DeviceIDs": case["devices"]}] if case.get("devices") else []
     host: dict[str, Any] = {"NetworkMode": "none", "CapAdd": ["MKNOD", *(case.get("capabilities") or ())], "DeviceRequests": devices}
     if case["handler"]:
@@ -354,7 +366,7 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
 
 
 def advice(engine: str, injection: str, text: str, manager: str = "") -> str:
-    """What to do next about one error or problem; '' when nothing is known."""
+    """Return what to do next about one error or problem; '' if nothing is known."""
     if re.search(r"image .* is not on this host", text):
         way = known.place(manager).load_image or traits.of(engine).load_image
         return f"load it: {way}; or set gpufleet_verify_image to another one"
@@ -365,7 +377,7 @@ def advice(engine: str, injection: str, text: str, manager: str = "") -> str:
 
 
 def nothing_to_prove(host: HostDecision, planned: list[dict[str, Any]]) -> str:
-    """Why a host has no cases; '' when it has some."""
+    """Return why a host has no cases; '' if it has some."""
     if planned:
         return ""
     refused = "; ".join(sentence for _key, sentence in host.refused)
@@ -373,13 +385,13 @@ def nothing_to_prove(host: HostDecision, planned: list[dict[str, Any]]) -> str:
 
 
 def unproven(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The cases as check mode shows them: what would be started and expected, without a verdict."""
+    """Return the cases as check mode shows them: what would be started and expected, without a verdict."""
     open_questions: dict[str, Any] = {"ok": None, "found": {}, "advice": ""}
     return [{**_asked(c), **open_questions, "expected": {n["path"]: n["expect"] for n in c["nodes"]}} for c in planned]
 
 
 def evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The node's answers, each with what was planned and with advice: the `checks` of a result."""
+    """Return the node's answers, each with its plan and advice: the `checks` of a result."""
     answers = {a["name"]: a for a in answer.get("cases") or ()}
     none = {"ok": False, "error": {"step": "run", "message": "the node returned no result"}}
     return [_with_advice(c, answers.get(c["name"]) or {"name": c["name"], **none}) for c in planned]
@@ -396,7 +408,7 @@ def _asked(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sentence(found: Mapping[str, Any]) -> str:
-    """What went wrong in one case, in one line; '' when nothing did."""
+    """Return what went wrong in one case, in one line; '' if nothing did."""
     error = found.get("error")
     if error:
         return f"{error['step']}: {error['message']}"
@@ -404,7 +416,7 @@ def sentence(found: Mapping[str, Any]) -> str:
 
 
 def verdict(checks: list[dict[str, Any]]) -> str:
-    """'' when every case is proven, else the message of the failure."""
+    """Return the message of a failure; '' if every case is proven."""
     failed = [c for c in checks if not c["ok"]]
     if not failed:
         return ""

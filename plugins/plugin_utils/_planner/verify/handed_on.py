@@ -34,7 +34,7 @@ FEW = 4  # of 2 048 channels, in each case of a proof
 
 @dc.dataclass(frozen=True)
 class Proof:
-    """What is to be shown on a host, of any image, and why it is nothing where it is."""
+    """The cases that have to be shown on a host, with any image, and the reason if there are none."""
 
     cases: list[dict[str, Any]]
     skipped_why: str
@@ -44,7 +44,7 @@ class Proof:
 def planned(
     policy: Policy, obs: Observation, record: HostDecision, instances: tuple[Instance, ...], driver: Driver, *, evidence_file: str
 ) -> Proof:
-    """From a look. NeedMore where an engine's status was not asked for."""
+    """Plan the proof from a look. Raise NeedMore if an engine's status was not asked for."""
     statuses = {i.socket: obs.try_cri(i.socket, pid=i.pid) for i in instances if i.running and i.cri and i.socket}
     nodes = gpus.nodes(obs, gpus.dev_root(policy))
     fabric = (*gpus.switches(nodes), *gpus.channels(nodes)[:FEW])
@@ -54,7 +54,10 @@ def planned(
 
 
 def of_mps(policy: Policy, record: HostDecision, driver: Driver) -> tuple[cases.Ask, ...]:
-    """The first GPU that is shared by MPS: without its daemon's directory a container that asks for it does not start."""
+    """Return a request for the first GPU that is shared by MPS; () if none is.
+
+    Without its daemon's directory a container that asks for it does not start.
+    """
     if record.cdi_owner != "collection" or policy.cdi_vendor or policy.cdi_layout != "gpu" or "index" not in policy.cdi_device_names:
         return ()
     entries = [entry for entry in wanted.on_host(policy.sharing) if entry.limits]
@@ -64,7 +67,7 @@ def of_mps(policy: Policy, record: HostDecision, driver: Driver) -> tuple[cases.
 
 
 def offer(policy: Policy, plan: Callable[[], Proof]) -> dict[str, Any] | None:
-    """What a result hands on: None where it takes one more look, or where a name would not be shown as it is."""
+    """Return what a result hands on; None if it takes one more look, or if a name would not be shown as it is."""
     if policy.root != "/" or policy.state == "absent":
         return None
     try:
@@ -78,7 +81,7 @@ def offer(policy: Policy, plan: Callable[[], Proof]) -> dict[str, Any] | None:
 
 
 def accepted(policy: Policy, result: Mapping[str, Any]) -> Proof | None:
-    """What a result of the module node hands on for this policy; None where the host has to be looked at."""
+    """Return the proof that a result of the module node hands on for this policy; None if the host has to be looked at."""
     handed_on, decision = result.get("proof"), result.get("decision")
     if not isinstance(handed_on, Mapping) or not isinstance(decision, Mapping) or handed_on.get("options") != digest(policy):
         return None
