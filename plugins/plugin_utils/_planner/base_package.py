@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The package that brings the NVIDIA runtime: whether a run installs it, and how a person has its files back."""
+"""The package that brings the NVIDIA runtime: whether a run installs it, and how a person brings its files back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 NAME = "nvidia-container-toolkit-base"
-# What brings the files of an installed package back. No package manager does that in the course of an installation.
+# The commands that bring the files of an installed package back. No package manager does that in the course of an installation.
 REINSTALL: Mapping[str, str] = {
     "apt": "apt-get install --reinstall",
     "dnf": "dnf reinstall",

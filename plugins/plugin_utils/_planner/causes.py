@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why engines, their validators and package managers fail, by the lines that they write: what is known of it, and how it is reported.
+"""Causes by which engines, their validators and package managers fail: the lines that reveal them, and how they are reported.
 
-The node looks for the patterns and reports the code with the named groups, each held to its shape; the text stays on the host, since
-engines quote values of their configuration. What is not known here is reported as an exit status with the command that shows the text.
+The node looks for the patterns and reports the code with the named groups, each held to its shape. The text stays on the host, since
+engines quote values of their configuration. An unknown cause is reported as an exit status with the command that shows the text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Cause:
 _LINE = {"line": "number"}
 _NAMED = {"name": "name"}
 
-# The first rows say most: of one output only the first few that match are reported.
+# The most telling rows come first: of one output only the first few that match are reported.
 CAUSES: tuple[Cause, ...] = (
     # --- configurations that cannot be read
     Cause("toml-line", r"(?i)(?:TOML|toml)[^(]*\((?P<line>\d+), \d+\)", "the TOML is invalid at line {line}", _LINE),
@@ -139,7 +139,7 @@ CAUSES: tuple[Cause, ...] = (
     Cause("gpu-late", r"(?P<gpu>GPU-[\w-]+): .*: no end within", "GPU {gpu} does not answer in time", {"gpu": "name"}),
     Cause("program-of-others", r" is not run: \S+ (?:belongs to user|may be written to by others)",
           "a program that it needs could be changed by others than root, and is not run"),
-    # --- what says little by itself comes last
+    # --- rows that tell little by themselves come last
     Cause("refused", r"(?i)permission denied|operation not permitted", "an operation was not permitted"),
     Cause("missing", r"(?i)no such file or directory", "a file or directory that it needs does not exist"),
     Cause("not-a-directory", r"(?i)not a directory", "a component of a path that it needs is not a directory"),

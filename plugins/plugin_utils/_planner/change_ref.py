@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""For which ticket a change is made, and who has started it: a few words for the journal, for marks on nodes and for reports."""
+"""The ticket of a change and the user who started it: a few words for the journal, for marks on nodes and for reports."""
 
 from __future__ import annotations
 

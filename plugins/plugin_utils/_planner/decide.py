@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How GPUs get into containers: the matrix, per instance, then arbitrated per host. A pure function of what was seen and what is wanted."""
+"""Decide how GPUs get into containers: by the matrix for each instance, then arbitrated per host.
+
+It is a pure function of what was seen and what is wanted.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,9 @@ ENGINE_PREFIX = "cdi.k8s.io/"
 MODES: Mapping[str, RuntimeMode] = {
     "native-cdi": "cdi",
     "nvidia-runtime": "cdi",
-    # `auto` means a spec made in memory since toolkit 1.18 (jit-cdi in its internal/info/auto.go), so "legacy" has to be said.
+    # `auto` means a spec made in memory since toolkit 1.18 (jit-cdi in its internal/info/auto.go), so "legacy" has to be written.
     "legacy": "legacy",
-    # The hook binary serves only where the mode is legacy (assertModeIsLegacy in cmd/nvidia-container-runtime-hook/hook_config.go).
+    # The hook binary serves only if the mode is legacy (assertModeIsLegacy in cmd/nvidia-container-runtime-hook/hook_config.go).
     "oci-hook": "legacy",
     "jit-cdi": "jit-cdi",
 }

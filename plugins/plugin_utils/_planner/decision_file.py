@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The decision as it stays on the host, for those who come after: a file, and the same as a local fact of Ansible.
+"""The decision as it stays on the host for later readers: a file, and the same as a local fact of Ansible.
 
-It holds what was decided and why. Evidence and reasons may read otherwise once the decision is in force, so they do not count as a change.
+It holds what was decided and why. Evidence and reasons may change once the decision is in force, so they do not count as a change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DECISION_PATH = f"{JOURNAL_DIR}/decision.json"
 FACT_PATH = "/etc/ansible/facts.d/gpufleet.fact"
 MODE = "0644"
 WRITER = "gpufleet.nvidia"
-# True of a host before and after the run alike; the rest says how it looked at the time.
+# Keys that describe how a host looked at the time of the decision; all others hold before and after a run alike.
 RECORDED_ONLY = ("reasons", "why")
 
 

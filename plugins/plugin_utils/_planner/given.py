@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge values as YAML hands them over, before they become options: dates, sets, binary data, and versions that are numbers by then."""
+"""Judge values as YAML returns them, before they become options: dates, sets, binary data, and versions that it has turned into numbers."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stays on a host and runs there by itself: a small program, the file with its instructions, and the units that start it.
+"""A service of this collection that stays on a host: a small program, the file with its instructions, and the units that start it.
 
-systemd never reloads, since that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48):
-it reads a unit that is new to it when that is first started, and reads all of them at boot. So a unit's file never changes, what may change
-is in the other file; and a unit is wanted by a drop-in of multi-user.target, a plain file that can be given back, instead of by a link.
+systemd never reloads, since that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48). It reads
+a new unit when the unit is first started, and reads all of them at boot. So a unit's file never changes; what may change is in the other
+file. A drop-in of multi-user.target wants the unit: unlike a link, it is a plain file that can be given back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 PROGRAMS = "/usr/local/libexec/gpufleet"
 SETTINGS = "/etc/gpufleet"
 UNITS = "/etc/systemd/system"
-# Whoever starts containers, or writes CDI specs from the nodes that are there.
+# The units that start containers, or write CDI specs from the nodes that exist.
 BEFORE = " ".join(
     (
         "containerd.service crio.service docker.service podman.service podman-restart.service kubelet.service nvidia-cdi-refresh.service",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The packages of a host and where they come from: what goes before everything else, for a whole host or alone."""
+"""The packages of a host and their source: what goes before everything else, for a whole host or alone."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The programs behind handlers: NVIDIA's runtime, the low-level runtimes that it hands over to, and those that are neither.
+"""The programs behind handlers: NVIDIA's runtime, the low-level runtimes that it hands over to, and programs that are neither.
 
 The NVIDIA runtime has one list of low-level runtimes for the whole host and takes the first that it finds
 (nvidia-container-toolkit, internal/oci/runtime_low_level.go). So engines with different ones cannot be served together.
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH, Instance, PlanError
 
-# Those that take the same arguments and the same bundle as runc.
+# The runtimes that take the same arguments and the same bundle as runc.
 KNOWN = ("runc", "crun", "youki")
 # Sandboxed runtimes: their options and annotations mean nothing to runc, and runc's nothing to them.
 SANDBOXED = frozenset(("runsc", "kata-runtime", "sysbox-runc", "crun-wasm"))

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a plan takes away from a host, and by which positive cause: the table of lowerings, and the rule that each of them has a cause.
+"""The things that a plan takes away from a host, each by a positive cause: the table of lowerings, and the rule that each has a cause.
 
-A component that is stopped, masked or silent, and a question that failed, are no causes. `model.Cause` lists those that are.
+A component that is stopped, masked or silent is not a cause, and neither is a question that failed. `model.Cause` lists the causes.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ Switch = Literal["auto", "enabled", "disabled"]
 # program and unit of a component are absent. hardware_gone: neither PCI nor a device node has it any more. adoption: this collection or
 # another tool takes it over. safety: a documented correction.
 Cause = Literal["policy", "uninstalled", "hardware_gone", "adoption", "safety"]
-# Why an engine is left alone. writer: someone else writes its configuration. unasked: the policy does not name it where it has to.
+# Why an engine is left alone. writer: others write its configuration. unasked: the policy has to name it and does not.
 # stopped, silent, unverified: nothing is known of what it works with. unfit: a person has to correct something first.
 RefusalKind = Literal["writer", "unasked", "stopped", "silent", "unverified", "unfit"]
 
@@ -42,10 +42,7 @@ def step(text: str) -> str:
 
 @dc.dataclass(frozen=True)
 class Refusal:
-    """The reason why an instance is left alone, and what to do instead.
-
-    An empty `what` means no refusal: this collection may manage the instance.
-    """
+    """The reason why an instance is left alone, and what to do instead. It is false if `what` is empty: the instance may be managed."""
 
     what: str = ""
     next: str = ""
@@ -100,7 +97,7 @@ class Policy:
     engine_version: str = ""
     config_path: str = ""
     drop_in: Literal["auto", "never"] = "auto"
-    drop_in_path: str = ""  # empty: where the engine's own files say
+    drop_in_path: str = ""  # empty: the place that the engine's own files name
     socket: str = ""
     service: str = ""
     restart: Literal["auto", "never", "force"] = "auto"
@@ -109,7 +106,7 @@ class Policy:
     adopt: Literal["auto", "never"] = "auto"  # whether what other tools left is taken over
     cdi: Switch = "auto"
     cdi_spec_dirs: tuple[str, ...] = ()  # empty: leave the engine's own
-    cdi_place: str = ""  # no option: the one of them that specs go to where engines have directories of their own (cdi/placement.py)
+    cdi_place: str = ""  # no option: the one of them for specs if engines have directories of their own (cdi/placement.py)
     annotation_prefixes: tuple[str, ...] = ()  # of single-resource modules; empty: the NVIDIA runtime's own
     injection: str = "auto"
     isolation: Literal["auto", "strict", "compatible"] = "auto"
@@ -121,10 +118,10 @@ class Policy:
     cdi_sockets: bool = False
     device_plugin_strategy: tuple[str, ...] = ()  # declared by the user: lets `auto` take the default away on a live cluster
     device_plugin_prefix: str = ""  # of the annotations that the plugin writes on all nodes alike; empty: each host has its own
-    operator_toolkit: Literal["auto", "gone"] = "auto"  # gone: the cluster says that the operator's toolkit does not come back here
-    dra: bool = False  # the host has to be ready for NVIDIA's DRA driver; it is looked at as well where that driver is seen
+    operator_toolkit: Literal["auto", "gone"] = "auto"  # gone: by the cluster, the operator's toolkit does not come back here
+    dra: bool = False  # the host has to be ready for NVIDIA's DRA driver; that is checked as well if the driver is seen
     packages: Literal["present", "ignore"] = "present"
-    toolkit_repository: str = "nvidia"  # nvidia: where nothing configured has the packages; an address: always; empty: never
+    toolkit_repository: str = "nvidia"  # nvidia: added if no configured one has the packages; an address: always; empty: never
     toolkit_key: str = ""  # of that repository, armored text; empty: NVIDIA's own is fetched by the controller
     toolkit_key_fingerprint: str = ""  # empty: NVIDIA's own is known
     bundle_file: str = ""  # an archive on the controller that has the packages; empty: they come from a repository
@@ -170,10 +167,7 @@ class Evidence:
 
 @dc.dataclass(frozen=True)
 class Cdi:
-    """The CDI support of an engine.
-
-    able: the engine knows CDI. enabled: CDI is switched on now. dirs: the directories in force, now or once CDI is on.
-    """
+    """The CDI support of an engine. able: it knows CDI. enabled: CDI is on now. dirs: the directories in force, now or once CDI is on."""
 
     able: bool
     enabled: bool
@@ -188,24 +182,24 @@ class Instance:
     """A running or installed engine. Its `key` identifies it everywhere, since a host may have several."""
 
     engine: str  # containerd | crio | docker | podman
-    version: str  # "1.7.24"; of the running daemon where one runs
+    version: str  # "1.7.24"; of the running daemon if one runs
     binary: str
     socket: str
     config_path: str
     unit: str
-    manager: str  # who renders its configuration: package | docker | k3s | rke2 | microk8s | k0s | eks | bottlerocket | ...
+    manager: str  # the writer of its configuration: package | docker | k3s | rke2 | microk8s | k0s | eks | bottlerocket | ...
     running: bool
     cdi: Cdi
     invocation_id: str = ""
-    schema: int = 0  # declared config version (containerd); 0 where the engine has none
+    schema: int = 0  # declared config version (containerd); 0 if the engine has none
     default_handler: str = ""
     handlers: Mapping[str, str] = dc.field(default_factory=dict)  # name -> binary as in force
     low_level: str = ""  # the program that runs its containers (runc, crun or youki, or a path of one); "" = another one, or not known
     cri: bool = True  # serves CRI (a Docker-only containerd does not)
     refusal: Refusal = Refusal()
-    detects: str = ""  # why its handlers are those that its manager finds at its start; '' where files of this collection are read
+    detects: str = ""  # why its handlers are the ones that its manager finds at its start; '' if it reads files of this collection
     used_by_kubelet: bool = False
-    pid: int = 0  # its process, and when that began, in the kernel's ticks; 0 where none was verified
+    pid: int = 0  # its process, and when that began, in the kernel's ticks; 0 if none was verified
     ticks: int = 0
     by_path: bool = False  # its program is run by `binary`, not as the file of the process: one file of several programs
 
@@ -245,16 +239,13 @@ class Driver:
     gpus: tuple[Gpu, ...]
     evidence: str
     platform: Literal["", "wsl", "tegra", "vfio", "vgpu"] = ""  # of a GPU that is there and that no spec is made for
-    remedy: str = ""  # what mends a driver that is broken or not loaded, where that is known
+    remedy: str = ""  # how to repair a driver that is broken or not loaded, if that is known
     notes: tuple[str, ...] = ()  # what a person should know of a driver that works
 
 
 @dc.dataclass(frozen=True)
 class Kubelet:
-    """The kubelet of a host.
-
-    present: a kubelet runs here. installed: its program is on the host, which may be an image that no node was started from yet.
-    """
+    """The kubelet of a host. present: it runs. installed: its program is there, maybe on an image that no node was started from yet."""
 
     present: bool = False
     version: str = ""
@@ -313,9 +304,9 @@ class HostDecision:
     cdi_version_cap: str
     reasons: tuple[Reason, ...]
     plugin_strategies: tuple[str, ...] = ()  # by which ways a device plugin gives pods GPUs here
-    plugin_source: str = ""  # declared | seen | default; "" where no kubelet is
-    cdi_dirs: tuple[str, ...] = ()  # where engines look for CDI specs, lowest priority first; () where all look into the usual directories
-    cdi_place: str = ""  # the one of these that the host's specs go to; "" where none is read by all
+    plugin_source: str = ""  # declared | seen | default; "" without a kubelet
+    cdi_dirs: tuple[str, ...] = ()  # where engines look for CDI specs, lowest priority first; () if all use the usual directories
+    cdi_place: str = ""  # the one of these that the host's specs go to; "" if none is read by all
 
 
 # How the `why` of a difference begins whose cause is `safety`: for people, and programs read the cause.
@@ -332,7 +323,7 @@ class Difference:
     before: Any
     after: Any
     why: str
-    cause: Cause | None = None  # of what is less afterwards (lowering.py); None where nothing is taken away
+    cause: Cause | None = None  # of what is less afterwards (lowering.py); None if nothing is taken away
 
 
 @dc.dataclass(frozen=True)
@@ -351,7 +342,7 @@ class Leftover:
     exact: bool
     fate: Literal["adopted", "kept", "live"]
     why: str
-    next: str = ""  # what ends it, where it is not adopted: a command or a setting
+    next: str = ""  # what ends it, if it is not adopted: a command or a setting
 
 
 @dc.dataclass(frozen=True)
@@ -377,15 +368,15 @@ class Plan:
     disable_units: tuple[str, ...] = ()
     restarts: tuple[Restart, ...] = ()
     health: tuple[transaction.Health, ...] = ()
-    pending: tuple[str, ...] = ()  # units that have to be restarted, which is left to someone
+    pending: tuple[str, ...] = ()  # units that have to be restarted, which is left to a person
     ends: tuple[str, ...] = ()  # containers that end by a restart which is planned, or which waits for them to end
     advice: tuple[str, ...] = ()
     beforehand: tuple[str, ...] = ()  # advice that is of no use any more once the plan has been carried out
     diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, as the host shows them
     leftovers: tuple[Leftover, ...] = ()
-    released: tuple[str, ...] = ()  # state: absent: files that were judged, and in which nothing of this collection is left
+    released: tuple[str, ...] = ()  # state: absent: files that were judged, and that have nothing of this collection any more
     first: tuple[Plan, ...] = ()  # transactions of their own before this one; then the host is looked at and planned again
-    # Path -> what an approval binds of a file instead of its content, where that has values of the moment (fleet/bound.py).
+    # Path -> what an approval binds of a file instead of its content, if that has values of the moment (fleet/bound.py).
     lasting: Mapping[str, str] = dc.field(default_factory=dict)
 
     @property
@@ -403,10 +394,7 @@ class Plan:
         return merge([*self.first, dc.replace(self, first=())]) if self.first else self
 
     def acts_on(self, restart: str) -> tuple[Restart, ...]:
-        """Return what is done to units.
-
-        `restart: never` is about engines that would stop serving, so a start or a reload still takes place.
-        """
+        """Return what is done to units. `restart: never` is about engines that would stop serving: a start or a reload takes place."""
         return tuple(r for r in self.restarts if restart != "never" or r.action in ("start", "reload", "wait"))
 
     def interrupts(self, restart: str) -> list[str]:

@@ -127,10 +127,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def see(policy: Policy, obs: Observation) -> Seen:
-    """Find the engines, the GPUs and the other writers, and decide.
-
-    With state: absent, a host that cannot be decided gets an empty record instead of PlanError, since taking back needs no decision.
-    """
+    """Find the engines, the GPUs and the other writers, and decide. With state: absent, an undecidable host gets an empty record."""
     try:
         return decided(policy, obs)
     except PlanError:
@@ -272,10 +269,7 @@ def summed(parts: list[Plan], decides: lowering.Decided) -> Plan:
 
 
 def decided_by(policy: Policy, obs: Observation, seen: Seen) -> Cause:
-    """Return the cause for what goes by the decision of this host.
-
-    Raise PlanError if the decision rests on a component that does not answer.
-    """
+    """Return the cause for what goes by the host's decision. Raise PlanError if it rests on a component that does not answer."""
     refusals.require_heard(policy, seen.instances)
     device_plugin.require_heard(obs, seen.record, decision_file.plugin_source(obs))
     return "uninstalled" if decision_file.engines(obs) - {i.engine for i in seen.instances} else "policy"
@@ -304,10 +298,7 @@ def together(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
 
 
 def taken_over(obs: Observation, parts: list[Plan]) -> list[str]:
-    """List the files of other tools that this run removes, by their names in the journal.
-
-    The list includes files that existed before a file of this collection which goes now.
-    """
+    """List the files of other tools that this run removes, or that preceded a file that goes now, by their names in the journal."""
     removed = {str(change["path"]) for part in parts for change in part.changes if change["op"] == "remove"}
     adopted = [left.path for part in parts for left in part.leftovers if left.fate == "adopted" and left.path in removed]
     before = [path for path, kept in owned_file.originals(obs).items() if path in removed and kept.get("existed")]
@@ -411,10 +402,7 @@ def info(policy: Policy, obs: Observation, seen: Seen, plan: Plan) -> dict[str, 
 
 
 def single_questions(engine: str) -> Callable[[Policy], list[queries.Question]]:
-    """Return a function that lists the questions of one engine's module, for one look.
-
-    The journal is asked since it knows which handlers came from a file that was taken over.
-    """
+    """Return a function that lists the questions of one engine's module. The journal knows which handlers came from a file taken over."""
     rooms = (ENGINES[engine], gpu_operator, programs)
     return lambda policy: [*(q for room in rooms for q in room.questions(policy)), owned_file.ORIGINALS]
 
@@ -427,10 +415,7 @@ def single_plan(policy: Policy, obs: Observation, engine: str) -> Plan:
 
 
 def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Decision]:
-    """Return the one instance that a single-resource module works on, with a decision that follows its options alone.
-
-    Raise PlanError if there is no such instance, or more than one.
-    """
+    """Return the instance that a single-resource module works on, and a decision by its options. Raise PlanError for none or several."""
     instances = ENGINES[engine].find(dc.replace(policy, engines=(engine,)), obs)
     instances = gpu_operator.leave_alone(policy, obs, instances)
     found = [i for i in instances if not i.refusal]

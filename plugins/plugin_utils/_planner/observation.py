@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the observer reported on one host, read by name. A question that was not asked raises NeedMore, so the action asks it."""
+"""The answers of the observer on one host, read by name. A question that was not asked raises NeedMore, so the action asks it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class File:
     fault: Mapping[str, Any] | None = None
     withheld: tuple[Mapping[str, Any], ...] = ()
     foreign_bytes: int | None = None
-    links: tuple[str, ...] | None = None  # those on the way to it; None where nobody reported any
+    links: tuple[str, ...] | None = None  # the links on the way to it; None if the node reported none
 
     @property
     def trouble(self) -> str:
@@ -193,7 +193,7 @@ class Observation:
     def _listed(self) -> Mapping[str, Mapping[str, Any]]:
         """The answers about files that a glob met without a question by name; the first answer counts.
 
-        A list of `paths` is no such answer: it shows where each path leads, and neither whether that exists nor what is in it.
+        A list of `paths` does not count: it shows where each path leads, but not whether that exists or what is in it.
         """
         found: dict[str, Mapping[str, Any]] = {}
         for _qid, a in self._of_kind.get("glob", ()):

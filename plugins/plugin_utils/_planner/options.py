@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an argument spec cannot say of an option's value. A wrong one ends the task before any connection is opened."""
+"""Rules for options' values that an argument spec cannot express. A wrong value ends the task before any connection is opened."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BOOLEANS = {"true": "enabled", "yes": "enabled", "on": "enabled", "false": "disa
 HOST_PATHS = frozenset(
     ("root", "config_path", "socket", "drop_in_path", "path", "cdi_spec_dirs", "cdi_driver_root", "cdi_dev_root", "metrics_dir")
 )
-# On the machine to which tasks of the cluster's API are delegated, where kubernetes.core expands it.
+# On the machine that tasks of the cluster's API are delegated to; kubernetes.core expands it there.
 DELEGATED_PATHS = frozenset(("kubeconfig",))
 NOT_OF_CONTROLLER = HOST_PATHS | DELEGATED_PATHS
 CREDENTIALS = re.compile(r"https?://[^/\s]*@")

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the journal keeps of files from before our first change; and that nothing of it is left behind when our changes are taken back.
+"""The files from before our first change, as the journal keeps them, and the rule that taking back leaves none of them behind.
 
-A plan that takes back is made by the resources, each for what it can judge. `whole` completes it from the journal, which needs no engine:
-a file that still is as we wrote it gets its bytes back; what cannot be given back is named, and then nothing is touched at all.
+The resources make a plan that takes back, each for what it can judge. `whole` completes it from the journal, which needs no engine. A
+file that still is as we wrote it gets its bytes back. What cannot be given back is named, and then nothing is changed at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNKNOWN = "it is not known which part of it this collection wrote"
 
 @dc.dataclass(frozen=True)
 class Original:
-    """A file in the journal: its hashes before our first change, as we last wrote it, and now; None where there is (was) no file."""
+    """A file in the journal: its hashes before our first change, as we last wrote it, and now; None if there is (was) no file."""
 
     path: str
     existed: bool
@@ -146,4 +146,4 @@ def _restored(obs: Observation, one: Original) -> Plan:
     answer = owned_file.originals(obs)[one.path]
     file = File(one.path, one.now is not None, "file", None, one.now)
     seen = obs.file(one.path) if f"file:{one.path}" in obs.answers else file
-    return owned_file.restore(file if seen.error else seen, answer, WHY)  # the executor says what is wrong with its place
+    return owned_file.restore(file if seen.error else seen, answer, WHY)  # the executor reports what is wrong with its place

@@ -117,7 +117,7 @@ def give_back(obs: Observation, file: File, *, why: str, own: bool) -> Plan:
     own: the content shows that this collection wrote it, whatever the journal has. A file that cannot be read shows nothing.
     """
     original = originals(obs).get(file.path)
-    if original or (file.error and not obs.raw(ORIGINALS).get("known")):  # a journal that knows no copy of it says that it is another's
+    if original or (file.error and not obs.raw(ORIGINALS).get("known")):  # if the journal is known and has no copy, the file is another's
         file = readable(file)
     if original and (file.sha256 if file.exists else None) == original.get("sha256_after"):
         return restore(file, original, why)

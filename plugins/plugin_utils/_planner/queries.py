@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Queries for the observer. The id is made from the question, so two components that ask the same thing share one answer."""
+"""Queries for the observer. The ID is made from the question, so two components that ask the same thing share one answer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 
 Question = dict[str, Any]
-USUAL = {"content": True, "max": 1 << 20}  # what the node takes where a question says nothing
-# Of files from before our first change, by how their names end: what is asked of them where they cannot be given back whole.
+USUAL = {"content": True, "max": 1 << 20}  # what the node takes if a question leaves it out
+# Of files from before our first change, by how their names end: what is asked of them if they cannot be given back whole.
 ORIGINALS = [
     {"ends": ".toml", "keep": containerd_places.keep()},
     {"ends": ".json", "keep": file_places.keep("json", file_places.DAEMON_JSON)},
@@ -23,14 +23,14 @@ ORIGINALS = [
 # A line such as `containerd github.com/containerd/containerd v1.7.24`, `crio version 1.34.0` or `Kubernetes v1.31.4`.
 BANNER = r"^[\w-]+ (?:version )?(?:[\w./-]+ )?v?\d+\.\d+[\w.+~-]*"
 
-# Programs that watch GPUs for as long as the host runs, which are no work where the host's systemd runs them as a service. Those of pods
-# count as work: what a pod calls its programs is its author's word.
+# Programs that watch GPUs for as long as the host runs. They do not count as work if the host's systemd runs them as a service. In pods
+# they count as work, since a pod's author chooses the names of its programs.
 WATCHERS = ("nvidia-persistenced", "nv-fabricmanager", "nv-hostengine", "dcgm-exporter", "nvidia-powerd")
 
 
 def file(path: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 20) -> Question:
     """Ask for a file. keep: what of the content may travel. Without content, only what is at the path is asked."""
-    if not content:  # who wants the content must not be given an answer without one
+    if not content:  # a caller that wants the content must not get an answer without one
         return {"id": f"stat:{path}", "kind": "file", "path": path, "content": False, "max": max}
     asked: Question = {"id": f"file:{path}", "kind": "file", "path": path, "content": True, "max": max, "keep": _listed(path, keep)}
     groups = admin_groups.of(path)
@@ -161,8 +161,8 @@ def command(
 ) -> Question:
     """Ask for the output of a command.
 
-    shows: what of a line may travel, by regular expressions of which the first that matches counts; else a banner with its version.
-    keep: what of the output may travel if it is a configuration; then nothing of stderr does.
+    shows: what of a line may travel, by regular expressions; the first that matches counts. The default shows a banner with its version.
+    keep: what of the output may travel if it is a configuration; then nothing from stderr travels.
     process: the process whose program is run, by number and beginning, or the first verified one of a name; else the program is looked up.
     """
     q: Question = {
@@ -282,7 +282,7 @@ def fetched(url: str) -> Question:
     return {"id": f"fetch:{url}", "kind": "fetch", "url": url}
 
 
-# Where the executor puts the new and the old file of a transaction: above the directories that we write to, or in them.
+# The places of a transaction's new and old files: above the directories that we write to, or in them.
 STRAY_GLOBS = (
     "/etc", "/etc/ansible", "/etc/apt", "/etc/containerd", "/etc/crio", "/etc/docker", "/etc/systemd", "/etc/systemd/system", "/etc/udev",
     "/run", "/run/cdi", "/usr/local", "/usr/local/libexec", "/usr/share/containers", "/usr/share/containers/oci", "/var/lib",

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Engines that are left alone, and what that means for their host: refused by a cause, not managed, or managed all the same.
+"""Engines that are left alone, and the result for their host: refused by a cause, not managed, or managed all the same.
 
-An engine that is stopped, silent or not verified is not an engine that is gone: nobody knows what it will need when it is back.
+An engine that is stopped, silent or not verified is not gone: it is unknown what it will need when it is back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 ELSEWHERE = "set gpufleet_config_path and gpufleet_socket if it is in another place"
 # The kinds of refusal by which nothing is known of an engine, the most telling first.
 NOT_KNOWN: tuple[RefusalKind, ...] = ("stopped", "silent", "unverified")
-# The kinds that a person ends. Where such an engine is all that a host has, the host is refused.
+# The kinds that a person ends. If such an engine is all that a host has, the host is refused.
 FOR_A_PERSON: tuple[RefusalKind, ...] = (*NOT_KNOWN, "unfit")
 
 

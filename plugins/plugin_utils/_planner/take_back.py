@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""state: absent, whatever has become of the engines since: stopped, removed, refused, broken, or next to another one.
+"""Take back with state: absent, in any state of the engines: stopped, removed, refused, broken, or next to another one.
 
-Each engine takes back what it can judge. What it cannot is given back from the journal, or named; then nothing is touched at all.
+Each engine takes back what it can judge. The rest is given back from the journal, or named; if it is named, nothing is changed at all.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
-# By this name the programs of all handlers begin that this collection has ever written by itself.
+# The programs of all handlers that this collection has ever written by itself begin with this name.
 PROGRAM = low_level.PROGRAM
-# In whose configuration our part can be separated from the rest. What other managers render is never edited.
+# The managers whose configuration lets our part be separated from the rest. What other managers render is never edited.
 JUDGED = (*(m.name for m in known.MANAGERS if m.taken_back), nvidia_ctk.TOOL, gpu_operator.TOOL)
 
 

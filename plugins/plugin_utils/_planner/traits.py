@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the planner asks of an engine without knowing which one it is: one row each, so a new engine is one more row."""
+"""The properties of engines that the planner asks for without knowing which engine it is. A new engine is one more row."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Traits:
     pod_note: str = ""  # the annotation in which it keeps a pod's handler, which its list of pods leaves empty
     load_image: str = ""
     checks_default: bool = False  # it does not start without the program of its default handler (CRI-O, ValidateRuntimes)
-    file_versions: bool = False  # its configuration files say versions, which may differ from one to the other
+    file_versions: bool = False  # its configuration files declare versions, which may differ from one to the other
     operator: OperatorVariables | None = None  # None: the operator's toolkit needs no setting for it, or does not configure it
 
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The request of a transaction, as the node reads it (schema 1). What each part may hold is said here, and checked where it is made.
+"""The request of a transaction, as the node reads it (schema 1). The types here define what each part may hold, and are checked.
 
-The parts that planners make are typed tables. The node judges of a request what names files, units and programs
+The parts that planners make are typed tables. The node checks the parts of a request that name files, units and programs
 (module_utils/_node/transaction/request.py), and takes the rest as it comes from here.
 """
 
@@ -27,7 +27,7 @@ class _Path(TypedDict):
 
 
 class _Changing(_Path, total=False):
-    expect: str | None  # the digest of the file as it was seen, None where it was not there
+    expect: str | None  # the digest of the file as it was seen, None if it was not there
     forget: bool  # keep no original of it any more
     groups: Sequence[str]  # whose members may write to its directories as well (admin_groups.py)
 
@@ -64,7 +64,7 @@ class Archived(TypedDict):
 
 class Write(_WriteKeys, total=False):
     mode: str
-    encoding: Literal["base64"]  # of the content, where it is no text
+    encoding: Literal["base64"]  # of the content, if it is not text
     archived: Archived
     linked: bool  # its other names (hard links) may keep the old content
     references: Sequence[Reference]
@@ -90,7 +90,7 @@ class _RestoreKeys(_Changing):
 
 
 class Restore(_RestoreKeys, total=False):
-    changed: bool  # also where someone has changed it since
+    changed: bool  # also if it was changed by others since
 
 
 Change = Write | Edit | Remove | Restore
@@ -111,7 +111,7 @@ class Command(_Argv, total=False):
     undo: list[str] | None
     undo_within: float  # seconds; what needs more than ten is not undone while the host boots
     accepts: list[int]  # exit statuses that are no failure, besides 0
-    undo_accepts: list[int]  # the same of `undo`, where they are others
+    undo_accepts: list[int]  # the same of `undo`, if they differ
     undo_leaves: bool  # whether a part of what the command brought may stay
 
 
@@ -241,9 +241,9 @@ class Request:
     health: Sequence[Health] = ()
     causes: Sequence[Mapping[str, Any]] = ()
     probation: float = 0
-    pending: Sequence[str] = ()  # units whose restart is left to someone
+    pending: Sequence[str] = ()  # units whose restart is left to a person
     acknowledged: Sequence[str] = ()  # transactions that were rolled back, which this run reports
-    strays: Sequence[str] = ()  # names next to files that nobody refers to
+    strays: Sequence[str] = ()  # names next to files that nothing refers to
     id: str = dc.field(default_factory=lambda: uuid.uuid4().hex)
 
     def wire(self) -> dict[str, Any]:

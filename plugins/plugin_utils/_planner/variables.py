@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables that users set: which names there are, which of them count for a whole run, and what to say about the rest."""
+"""The variables that users set: which names exist, which of them apply to a whole run, and the sentences about all others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREFIX = "gpufleet_"
 OWN = "gpufleet_own_variables"
 
 # Settings of the whole run. Ansible reads `hosts` and `serial` of a play before there is a host, so variables of hosts and groups are not
-# seen there; the others are read once per run, for whichever host comes first. So all of them come from the command line.
+# seen there; the others are read once per run, for the host that comes first. So all of them come from the command line.
 RUN: Mapping[str, str] = {
     "gpufleet_hosts": "gpu_nodes",
     "gpufleet_serial": '[1, "10%", "100%"]',
@@ -56,7 +56,7 @@ RUN: Mapping[str, str] = {
     "gpufleet_rollout_host_timeout": "600",
 }
 
-# Of single hosts. Read by a rollout: in which groups only so many may be out of service; and by what is rendered for a cluster.
+# Of single hosts, read by a rollout (groups that limit how many hosts may be out of service) and for the files of a cluster.
 OF_HOSTS = frozenset(
     {
         *("gpufleet_cluster", "gpufleet_slurm_partition"),
@@ -70,7 +70,7 @@ OF_IMAGES = frozenset({"gpufleet_image_catalogue", "gpufleet_image_gpus", "gpufl
 # Of single hosts, read by the playbook hand_over.
 OF_HAND_OVER = frozenset(f"{PREFIX}hand_over_{name}" for name in ("to", "timeout", "interval", "drain"))
 
-# What roles and playbooks register.
+# The names that roles and playbooks register.
 RESULTS = frozenset(
     f"{PREFIX}{name}"
     for name in (
@@ -99,9 +99,9 @@ FOR_OWN = f"Names that begin with {PREFIX} are reserved for the collection; list
 
 
 def problems(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], known: Iterable[str], own: Iterable[str] = ()) -> list[str]:
-    """What is wrong with the variables of a run, one sentence each.
+    """List the errors in the variables of a run, one sentence each.
 
-    hosts: each host's gpufleet_ variables; run: what a play's own keywords see; known: the names of the roles' options.
+    hosts: each host's gpufleet_ variables. run: what a play's own keywords see. known: the names of the roles' options.
     """
     unknown = _unknown(hosts, {*known, *RUN, *RESULTS, *OF_HOSTS, *OF_IMAGES, *OF_HAND_OVER, OWN}, set(own))
     return [
@@ -128,7 +128,7 @@ def _unknown(hosts: Mapping[str, Mapping[str, Any]], known: set[str], own: set[s
 
 
 def _ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]) -> list[str]:
-    """A setting of the run that hosts or groups set, and that is not what the run uses."""
+    """List the settings of the run that hosts or groups set and that the run does not use."""
     found = []
     for name, example in RUN.items():
         places = [host for host, variables in hosts.items() if name in variables and (name not in run or run[name] != variables[name])]
@@ -141,7 +141,7 @@ def _ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]) -> 
 
 
 def _waves(serial: Any) -> list[str]:
-    """Sizes of waves that Ansible would end the run over without a word about the variable, or take for all hosts at once."""
+    """List the sizes of waves that would make Ansible end the run without naming the variable, or take all hosts at once."""
     if serial is None or (isinstance(serial, str) and serial.startswith("[")):  # a list as text, which older ansible-core reads as a list
         return []
     sizes = [str(size).strip() for size in (serial if isinstance(serial, list) else [serial])]
@@ -151,7 +151,7 @@ def _waves(serial: Any) -> list[str]:
 
 
 def _failures(allowed: Any) -> list[str]:
-    """What the gate would refuse only once hosts were looked at, and `plan` never reads."""
+    """List the value that the gate would refuse only after the look at hosts, and that `plan` never reads; [] if it is good."""
     try:
         waves.amount("gpufleet_max_failed", allowed)
     except PlanError:
@@ -167,11 +167,11 @@ def _published(target: Any) -> list[str]:
     return []
 
 
-WITHOUT_AT = "_raw_params"  # where Ansible leaves words of `-e` that are neither a variable nor a file
+WITHOUT_AT = "_raw_params"  # the name under which Ansible leaves words of `-e` that are neither a variable nor a file
 
 
 def without_at(left: object) -> list[str]:
-    """Say that `-e rollout.yml` reads no file: the run would go on for all hosts, with defaults."""
+    """Return a sentence for `-e rollout.yml`, which reads no file: the run would go on for all hosts, with defaults. Else return []."""
     if left in (None, ""):
         return []
     file = str(left).split()[0]
@@ -179,7 +179,7 @@ def without_at(left: object) -> list[str]:
 
 
 def grouped(sentences: Mapping[str, Iterable[str]]) -> list[str]:
-    """Each sentence once, with its hosts."""
+    """Return each sentence once, with its hosts."""
     found: dict[str, list[str]] = {}
     for host, said in sentences.items():
         for sentence in said:
@@ -188,7 +188,7 @@ def grouped(sentences: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def unknown_hosts(pattern: str, matching: Collection[str], groups: Mapping[str, Iterable[str]]) -> str:
-    """Say that the inventory has nothing by that name, '' where it has. A group without hosts is known."""
+    """Return a sentence if nothing in the inventory has that name; '' otherwise. A group without hosts is known."""
     if matching or pattern in groups or not pattern.strip():
         return ""
     near = suggestion(pattern, {*groups, *(host for hosts in groups.values() for host in hosts)})
@@ -196,7 +196,7 @@ def unknown_hosts(pattern: str, matching: Collection[str], groups: Mapping[str, 
 
 
 def no_hosts(pattern: str, matching: Collection[str], limited: Collection[str], groups: Mapping[str, Collection[str]]) -> str:
-    """Say that a run is for no host, '' where it is for some. limited: the hosts of the inventory that --limit leaves."""
+    """Return a sentence if a run has no hosts; '' otherwise. limited: the hosts of the inventory that --limit leaves."""
     if not pattern.strip():
         return "gpufleet_hosts is empty. Set it to a host, a group or a pattern of the inventory, for example -e gpufleet_hosts=gpu_nodes"
     if not any(groups.values()) and not matching:
@@ -210,6 +210,6 @@ def no_hosts(pattern: str, matching: Collection[str], limited: Collection[str], 
 
 
 def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """' (did you mean X?)' with the nearest name, '' where none is near."""
+    """Return ' (did you mean X?)' with the nearest name; '' if none is near."""
     near = difflib.get_close_matches(name, sorted(known), n=1)
     return f" (did you mean {prefix}{near[0]}?)" if near else ""

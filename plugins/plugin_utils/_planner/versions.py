@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Versions of engines as they are written in the wild, and the newest CDI specification each release reads."""
+"""Versions of engines in the forms that engines and packages use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BANNER = re.compile(r"^(\S+)\s+(?:version\s+)?(?:\S+\s+)?v?(\d{1,9}\.\d{1,9}\.\
 @functools.total_ordering
 @dc.dataclass(frozen=True)
 class Version:
-    """major.minor.patch; `suffix` is what the packager or builder added."""
+    """A version major.minor.patch; `suffix` is what the packager or builder added."""
 
     major: int
     minor: int
@@ -49,7 +49,7 @@ class Version:
         return self._order < other._order
 
     def at_least(self, *numbers: int) -> bool:
-        """Whether the release is this one or a later one; a pre-release counts as its release."""
+        """Tell whether the release is this one or a later one; a pre-release counts as its release."""
         return self.release >= (*numbers, 0, 0)[:3]
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Version:
 
 @functools.lru_cache(maxsize=1024)  # the same releases are asked for again and again
 def parse(text: str) -> Version | None:
-    """A version out of `v1.7.34`, `1.6.20~ds1`, `2.1.9+unknown`, `5:27.5.1-1~debian`, `2.1`; None for anything else."""
+    """Read a version such as `v1.7.34`, `1.6.20~ds1`, `2.1.9+unknown`, `5:27.5.1-1~debian` or `2.1`; None for any other text."""
     match = _VERSION.match(text.strip())
     if not match:
         return None
@@ -66,6 +66,6 @@ def parse(text: str) -> Version | None:
 
 
 def banner(text: str) -> str:
-    """The version in what `containerd --version`, `crio --version` or `dockerd --version` prints; '' when there is none."""
+    """Read the version in the output of `containerd --version`, `crio --version` or `dockerd --version`; '' if there is none."""
     match = _BANNER.search(text)
     return match.group(2) if match else ""

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sources of apt that name the same repository as ours: taken over, since two of them that differ in Signed-By end every apt on the host.
+"""Sources of apt that name the same repository as ours. They are taken over: two that differ in Signed-By end every apt on the host.
 
-apt: "Conflicting values set for option Signed-By regarding source ..." (apt-pkg/deb/debmetaindex.cc), an error and no warning. Both forms
-are read, one line (sources.list(5), "ONE-LINE-STYLE FORMAT") and deb822. Of a file nothing travels but the lines that a source of this very
-repository consists of; of any other line the first word, which says that it is there.
+apt: "Conflicting values set for option Signed-By regarding source ..." (apt-pkg/deb/debmetaindex.cc), an error and not a warning. Both
+forms are read, one line (sources.list(5), "ONE-LINE-STYLE FORMAT") and deb822. Only the lines that a source of this same repository
+consists of travel; of any other line the first word travels, which shows that the line exists.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 FOLDER = "/etc/apt/sources.list.d/"
 PATTERNS = (f"{FOLDER}*.list", f"{FOLDER}*.sources", "/etc/apt/sources.list")
 ARCH = r"(?:\$\(ARCH\)|amd64|arm64|ppc64el)"
-# What a stanza has besides its address, and what says that there is more.
+# What a stanza has besides its address, and what shows that there is more.
 STANZA = ("Types: deb", "Suites: /", r"Signed-By: /[\w./+-]+", r"Architectures: +\w+(?: +\w+)*", "Enabled: yes")
 OFF = "Enabled: no"
 OTHER = r"^[ \t]+(?:deb(?=\s))?|^[A-Za-z][\w-]*(?::|(?=\s))"
-# What apt stops at in a list of one line per source (apt-pkg/sourcelist.cc, apt-pkg/deb/debmetaindex.cc): a line of another type, of which
-# its first sign travels, and a line that ends before its suite or component, of which the blank behind its type travels. No two parts of a
-# rule can share the same blanks, so a line of many blanks takes no longer than another one.
+# In a list of one line per source, apt stops at two kinds of lines (apt-pkg/sourcelist.cc, apt-pkg/deb/debmetaindex.cc): a line of another
+# type, whose first sign travels, and a line that ends before its suite or component, whose blank behind the type travels. No two parts of
+# a rule can share the same blanks, so a line of many blanks takes no longer than another one.
 NO_TYPE = r"^[ \t]*[^\s#\w]"
 _WORD, _OPTIONS = r"[^\s#\[\]\"]", r"(?:\[[^\]\n]*\][ \t]+(?![ \t]))?"
 CUT_SHORT = rf"^[ \t]*deb(?:-src)?[ \t](?=[ \t]*(?![ \t]){_OPTIONS}(?:{_WORD}+(?:[ \t]+{_WORD}*(?!/){_WORD})?)?[ \t]*(?:#|$))"

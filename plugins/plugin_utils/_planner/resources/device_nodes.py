@@ -4,10 +4,10 @@
 """The device nodes of NVIDIA's driver: which there have to be, with which numbers, and what makes them now and at every boot.
 
 The kernel hands out majors when modules are loaded, and no udev rule of the driver makes these nodes: nvidia-modprobe does, when a program
-of the driver is first used. A host that starts containers before that has none, or those of an image with the numbers of another boot.
+of the driver is first used. A host that starts containers before that has none, or nodes of an image with the numbers of another boot.
 
-Rules say where each number stands; they are read here to say what differs, and by the program that stays on the host and mends it
-(module_utils/_node/resident/device_nodes.py). A test holds the two against each other.
+The rules name the place of each number. This module reads them to find what differs, and the program that stays on the host reads them to
+correct it (module_utils/_node/resident/device_nodes.py). A test compares the two.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def plan(policy: Policy, obs: Observation, driver: Driver, program: str) -> Plan
 def objection(policy: Policy, obs: Observation, driver: Driver) -> str:
     """Return why nothing is to be done here; '' if something is."""
     marks = [path for path in CONTAINER_FILES if obs.raw(queries.file(path, content=False)).get("exists")]
-    if marks and policy.root == "/" and policy.proc_root == "/proc":  # where proc_root is another, someone knows better
+    if marks and policy.root == "/" and policy.proc_root == "/proc":  # a proc_root that is set is trusted
         return f"this is a container ({marks[0]}), which gets its nodes from its host"
     if policy.root != "/":
         return ""

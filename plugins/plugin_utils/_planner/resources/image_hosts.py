@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts whose packages come with an image: /usr is read-only, and a package manager that is run there fails half way.
+"""Hosts whose packages come with an image: /usr is read-only, and a package manager that runs there fails half way.
 
 ostree leaves its mark at each boot of Fedora CoreOS, Silverblue, Universal Blue and RHEL's image mode (ostree-prepare-root). MicroOS and SL
-Micro install into the next snapshot (transactional-update(8)). Each takes a reboot, so the way is named and nothing is started.
+Micro install into the next snapshot (transactional-update(8)). Each takes a reboot, so the message names the way and nothing is started.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The package managers: the command of each for an installation, how it is asked what a repository has, and what its exit statuses mean.
+"""The package managers: their commands to install, their questions about what a repository has, and the meaning of their exit statuses.
 
 Each runs on hosts of the lab (tests/integration/test_rpm_hosts.py): dnf 4.14, which RHEL 9 has as well, dnf5, which is Fedora's dnf from
 41 on, and zypper 1.14.
@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 
 TIMEOUT = 900
 LOCK_TIMEOUT = 120  # seconds that another package manager is waited for
-# zypper(8), EXIT CODES. search says NO_MATCH also where a repository could not be read, with a sentence more; remove says it
+# zypper(8), EXIT CODES. search returns NO_MATCH also if a repository could not be read, with UNREAD; remove returns it
 # of a package that is not installed, and removes the others.
 NO_MATCH, NO_REPOSITORIES, SKIPPED = 104, 6, 106
 UNREAD = "Some of the repositories have not been refreshed because of an error"
@@ -84,7 +84,7 @@ def _dnf(packages: Sequence[str], downgrade: bool) -> list[str]:
     """Build the command. `install` of an older version downgrades by itself.
 
     -y also accepts the keys that `gpgkey=` of a repository names. Its lists may be two days old and lack a new version. --refresh would ask
-    every repository; `metadata_expire` asks those that set no time of their own, as distributions' repositories do. `--setopt=*nvidia*.`
+    every repository; `metadata_expire` asks all that set no time of their own, as distributions' repositories do. `--setopt=*nvidia*.`
     would ask only some, but dnf5 ends if no repository has such a name. A repository that is out of reach is passed over, as in Fedora's
     configuration and unlike RHEL's; a package that it alone has is reported as missing by name. dnf waits for another package manager as
     long as that works.

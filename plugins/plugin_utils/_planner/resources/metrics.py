@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is decided on a host, and when it changed, as a text file for Prometheus (the textfile collector of node_exporter reads *.prom).
+"""The decision on a host, and the time when it changed, as a text file for Prometheus (node_exporter's textfile collector reads *.prom).
 
-Times are points in time and no ages, so the file changes only with the host. The time of the last change is known to no file but itself: it
-is kept as long as nothing else changes, and else is the host's own time at the look from which the change was planned.
+The file holds points in time instead of ages, so it changes only with the host. Only the file itself knows the time of the last change. The
+time is kept while nothing else changes; otherwise it becomes the host's own time at the look from which the change was planned.
 """
 
 from __future__ import annotations

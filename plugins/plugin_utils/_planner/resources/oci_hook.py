@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The OCI prestart hook file: there where the decision wants it, gone where it does not, since hook and CDI together inject twice."""
+"""The OCI prestart hook file: present if the decision wants it, else removed, since hook and CDI together inject twice."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def directories(policy: Policy, obs: Observation, record: HostDecision) -> tuple
 
 
 def written_in(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    """Return the directories in which a file to take back may be: those that a running CRI-O reads, or the usual one.
+    """Return the directories in which a file to take back may be: the ones that a running CRI-O reads, or the usual one.
 
     CRI-O may be gone, or not answer.
     """

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of NVIDIA's config.toml by which containers get no GPU in the mode that a host has: named, and never edited.
+"""Settings of NVIDIA's config.toml by which containers get no GPU in the mode that a host has. They are named, and never edited.
 
-They are the owner's: `no-cgroups = true` is right for rootless engines, for example. A row says in which modes of the runtime a key is
+They are the owner's: `no-cgroups = true` is right for rootless engines, for example. A row tells in which modes of the runtime a key is
 read, when it is wrong, and what then happens (cmd/nvidia-container-runtime-hook, api/config/v1 and internal/modifier of the toolkit;
 src/nvc_ldcache.c of libnvidia-container). docs/support.md has the table.
 """
@@ -119,7 +119,7 @@ SETTINGS: tuple[Setting, ...] = (
         _is_true,
         "containers that get GPUs by the prestart hook may not open them (Failed to initialize NVML: Unknown Error)",
         "Remove the line, unless a rootless engine reads this file",
-        nested=False,  # whose device rules are those of the host outside, which the hook may not change
+        nested=False,  # its device rules are those of the host outside, which the hook may not change
     ),
     Setting(
         LDCONFIG,

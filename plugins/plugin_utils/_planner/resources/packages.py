@@ -38,11 +38,11 @@ WHY: Mapping[str, str] = {
     "libnvidia-container-tools": "nvidia-container-cli, which the hook runs",
     "libnvidia-container1": "the library of nvidia-container-cli",
 }
-# The toolkit's own word, which only a host is asked for that has it from no package.
+# The toolkit's own answer, which is asked for only on a host that has it from no package.
 CTK = "/usr/bin/nvidia-ctk"
 BANNER = r"^NVIDIA Container Toolkit CLI version \d+\.\d+[\w.+~-]*"
 SAYS = {"argv": [CTK, "--version"], "timeout": 5, "shows": [BANNER]}
-# Asking apt takes longer than the rest of a look, and who has the first of the family seldom needs the others: `known` asks for those.
+# Asking apt takes longer than the rest of a look, and a host that has the first of the family seldom needs the others: `known` asks.
 QUESTION: queries.Question = {**queries.package(list(FAMILY)), "candidates": "first missing", "else": SAYS}
 
 

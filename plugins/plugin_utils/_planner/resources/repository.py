@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The package repository of the NVIDIA Container Toolkit and its key, for apt, dnf and zypper. A mirror is just another address.
 
-Without a word from the user it is NVIDIA's own, and only on a host that needs packages which none of its repositories has. Its address and
-the fingerprint of its key are data here; the key itself is fetched by the controller, or given, and judged by the fingerprint.
+By default it is NVIDIA's own, and only on a host that needs packages which none of its repositories has. Its address and the fingerprint
+of its key are data here. The controller fetches the key itself, or the user gives it, and the fingerprint decides whether it is accepted.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ FAMILIES: Mapping[str, Family] = {
         "https://nvidia.github.io/libnvidia-container/stable/rpm/$basearch",
     ),
 }
-# What of a key may travel: what says that it is public.
+# What of a key may travel: the parts that show that it is public.
 KEY: Keep = {"format": "text", "patterns": [rf"^{BEGIN}[ \t\r]*(?:\n(?!-)[^\n]*)*\n{END}[ \t\r]*$"]}
 # No address with a user's name, a password or a token in it.
 PLAIN_URL = r"(?:https?|file)://[\w./:$()~+-]*"
@@ -119,7 +119,7 @@ def fingerprint(key: str) -> str:
     """Return the SHA-1 fingerprint (RFC 4880, 12.2) of the one primary key in the text, in upper case hex.
 
     The whole text becomes the package manager's keyring, so it may contain nothing else. A second key, in the same block or in another,
-    would be trusted like the first, although its fingerprint was never compared. Raise PlanError for such a text, or one that cannot be read.
+    would be trusted like the first, although its fingerprint was never compared. Raise PlanError for such a text, or for an unreadable one.
     """
     if not key.partition(BEGIN)[2].partition(END)[0].strip():
         raise PlanError("the repository key is not an armored OpenPGP public key", why=f"no {BEGIN}", next="Pass the text of the .asc file")
@@ -146,10 +146,7 @@ def _more(what: str) -> PlanError:
 
 
 def _require_lines(key: str, lines: list[str]) -> None:
-    """Raise ValueError for a key that was cut off, and PlanError for a key whose lines YAML has changed.
-
-    This tells both from a text that contains more than a key.
-    """
+    """Raise ValueError for a key that was cut off, and PlanError for one whose lines YAML has changed: neither contains more than a key."""
     if END not in key:
         raise ValueError(f"no {END}")
     if len(lines) == 1 or lines[-1] != END == lines[-1].strip():
@@ -157,10 +154,7 @@ def _require_lines(key: str, lines: list[str]) -> None:
 
 
 def dearmored(key: str) -> bytes:
-    """Return the bytes of the one armored block.
-
-    It is strict, so that a package manager's parser cannot find more in the block than this one.
-    """
+    """Return the bytes of the one armored block. Strict, so that a package manager's parser cannot find more in it than this one."""
     lines = [line.rstrip() for line in key.replace("\r\n", "\n").strip().split("\n")]
     _require_lines(key, lines)
     if lines[0] != BEGIN or lines[-1] != END:
@@ -233,20 +227,14 @@ def host_questions(policy: Policy) -> list[queries.Question]:
 
 
 def questions(families: tuple[Family, ...] = tuple(FAMILIES.values()), url: str = "") -> list[queries.Question]:
-    """Return the questions about the files of a repository.
-
-    url: the address to be written there. The asker knows it, so it may travel.
-    """
+    """Return the questions about the files of a repository. url: the address to be written; the asker knows it, so it may travel."""
     files = [queries.file(path, keep) for f in families for path, keep in ((f.key_path, KEY), (f.list_path, kept(f, url)))]
     others = apt_sources.questions(url) if url and FAMILIES["debian"] in families else []
     return [owned_file.ORIGINALS, *files, *others, *(rpm_sources.questions(url, tuple(f.manager for f in families)) if url else ())]
 
 
 def kept(where: Family, url: str) -> Keep:
-    """Return which lines of a list may travel: those that we write.
-
-    An address other than the configured one may travel only without a user's name, a password or a token.
-    """
+    """Return which lines of a list may travel: ours, and another address only without a user's name, a password or a token."""
     lines = [re.escape(line) for line in where.text.replace("{key}", where.key_path).splitlines() if "{url}" not in line]
     address = re.escape(next(line for line in where.text.splitlines() if "{url}" in line)).replace(re.escape("{url}"), "{url}")
     urls = [address.replace("{url}", PLAIN_URL), *([address.replace("{url}", re.escape(url))] if url else [])]
@@ -309,7 +297,7 @@ def distrusting(obs: Observation) -> Plan:
         return Plan()
     try:
         package = rpm_name(fingerprint(key.content or ""))
-    except PlanError:  # it is no key by now; the file goes all the same
+    except PlanError:  # it is not a key any more; the file goes all the same
         return Plan()
     if not _imported_since(obs, package, key):
         return Plan()
@@ -332,10 +320,7 @@ def _rpm_has(obs: Observation, package: str) -> bool:
 
 
 def _imported_since(obs: Observation, package: str, key: File) -> bool:
-    """Tell whether rpm imported the key while our file existed.
-
-    A person's own import is older, and other repositories may need it.
-    """
+    """Tell whether rpm imported the key while our file existed. A person's own import is older, and other repositories may need it."""
     argv = ["rpm", "--query", "--queryformat", "%{INSTALLTIME}\n", package]
     answer = obs.raw(queries.command(argv, timeout=30, shows=(r"^\d+$",)))
     times = [time for line in str(answer.get("stdout") or "").split() if (time := read_whole(line)) is not None]
@@ -358,10 +343,7 @@ def address(url: str, where: Family) -> str:
 
 
 def require_reachable(obs: Observation, url: str) -> None:
-    """Raise NoSource if the host cannot reach the repository, before any change.
-
-    If the package manager has a proxy of its own, only the package manager can tell, and nothing is raised.
-    """
+    """Raise NoSource if the host cannot reach the repository, before any change. A package manager's own proxy is not judged."""
     machine = str(obs.host.get("machine") or "")
     plain = url.replace("$(ARCH)", DEBIAN_NAMES.get(machine, machine)).replace("$basearch", machine)
     answer = obs.attempt(queries.program("reach", {"url": plain, "proxies": PROXY_FILES}))
@@ -386,10 +368,7 @@ def nvidias_key(obs: Observation) -> str:
 
 
 def plan(obs: Observation, *, url: str, key: str, expected: str, state: str, adopt: bool = True) -> Plan:
-    """Plan the two whole files. adopt: take over sources of the same repository.
-
-    The key's fingerprint is compared before a file is written. Raise PlanError if it is not the expected one.
-    """
+    """Plan the two whole files, after a check of the key's fingerprint (PlanError). adopt: take over sources of the same repository."""
     if url != NVIDIA and not url.startswith(("http://", "https://", "file://")):
         raise PlanError(f"{url!r} is not the address of a repository", next="Give an http, https or file address")
     where = family(obs.host.get("os_release") or {})

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a repository and its key are tried before they are put in place: each package manager reads them in a state of its own."""
+"""Checks of a repository and its key before they are put in place: each package manager reads them in a state of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
 
 KEY = "gpufleet-nvidia.asc"
-# zypper warns of it and goes on, where apt and dnf refuse.
+# zypper warns of it and goes on; apt and dnf refuse.
 EXPIRED: transaction.Sign = {
     "pattern": r"The gpg key signing file .* has expired",
     "says": "the key of the repository has expired: give the renewed one in gpufleet_toolkit_key",

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Repositories of dnf and zypper with the same address as this collection's and without a check of what comes from them.
 
-Neither of the two stops at a repository that is there twice, as apt does. It takes a package from either of them, so the one that checks
+Unlike apt, neither of the two stops at a repository that is there twice. It takes a package from either of them, so the one that checks
 nothing undoes what our key is for: dnf.conf(5), `gpgcheck` and `repo_gpgcheck`; zypper checks the signature of the metadata unless
-`repo_gpgcheck` or `gpgcheck` is off. Of a file nothing travels but these words and the lines with that address.
+`repo_gpgcheck` or `gpgcheck` is off. Only these words and the lines with that address travel.
 """
 
 from __future__ import annotations

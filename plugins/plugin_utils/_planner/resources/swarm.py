@@ -72,7 +72,7 @@ def _read_pairs(policy: Policy, obs: Observation, docker: Instance) -> tuple[lis
         return [_split_pair(item) for item in by_flag], flags.where or docker.unit, flags.line
     try:
         document = config.document(obs, docker.config_path, policy.handlers)[1]
-    except PlanError:  # the plan for Docker says what is wrong with its file
+    except PlanError:  # the plan for Docker reports what is wrong with its file
         return [], docker.config_path, None
     listed = json_text.lookup(document, config.RESOURCES)
     pairs = [_NOT_SENT] if file_places.hidden(listed) else [_split_pair(str(item)) for item in listed or ()]

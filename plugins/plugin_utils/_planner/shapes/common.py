@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shapes that answers of several kinds have in them. Where a number has no source here, it is what an honest host stays far below."""
+"""Shapes that answers of several kinds have in them. A number without a source here is one that an honest host stays far below."""
 
 from __future__ import annotations
 

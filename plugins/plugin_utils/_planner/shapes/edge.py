@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers of hosts, held against their shapes before anything reads them. Broken names the kind of the query, never its id.
+"""Answers of hosts, held against their shapes before anything reads them. Broken names the kind of the query, never its ID.
 
-An id may be made of what an earlier answer said, and so quote the host. Answers to no query, and keys that no shape names, are dropped.
+An ID may be made of what an earlier answer contained, and so quote the host. Answers to no query, and keys that no shape names, are
+dropped.
 """
 
 from __future__ import annotations

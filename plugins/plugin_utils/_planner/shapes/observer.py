@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the observer may answer: one row for each kind of query (module_utils/_node/observe.py and what it calls)."""
+"""Shapes of the observer's answers: one row for each kind of query (module_utils/_node/observe.py and what it calls)."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ _MACHINE = Table({"architecture": WORD, "vendor": VERSION, "flags": Items(WORD, 
 _REACH = Table({"tried": Flag(), "reached": Flag(), "why": MESSAGE})
 PROBES: Mapping[str, Shape] = {"nvml": _NVML, "kernel_log": _KERNEL_LOG, "machine": _MACHINE, "reach": _REACH}
 
-# By the kind of the query, and where one kind has several forms by a word after it.
+# By the kind of the query, followed by a word if one kind has several forms.
 ROWS: Mapping[str, Shape] = {
     "file": _content_of({}),
     "certificates": Table({"path": Maybe(PATH), "sha256": Maybe(SHA256)}),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the other programs may answer: the executor, the note of what was told, and the check of containers."""
+"""Shapes of the other programs' answers: the executor, the note of what was told, and the check of containers."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
 """Shapes of values from a host: each reads a value of JSON, and raises Broken for one that has another shape.
 
 `read` builds a new value of the parts that the shape names. Other keys are dropped, so no reader of the answer sees them.
-Broken says which rule was broken at which place. Places are names of the tables here, [] for an item of a list, and * for a key that is
-not one of these: never a word of the host.
+Broken names the rule that was broken and the place. Places are names of the tables here, [] for an item of a list, and * for a key that
+is not one of these: never a word of the host.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 
-MOST = 1 << 17  # items of a list, or keys of a table, where no smaller number is known
+MOST = 1 << 17  # items of a list, or keys of a table, if no smaller number is known
 DEEPEST = 24  # lists and tables in each other, of values whose places a query lists
 ESCAPES = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte (PEP 383)
 SURROGATES = re.compile("[\ud800-\udfff]")
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def is_exactly(value: Any, kind: type[T]) -> TypeGuard[T]:
-    """Tell whether a value is of this very type: in JSON true is no integer, though Python takes it for one."""
+    """Tell whether a value is of this very type. In JSON true is not an integer, though Python takes it for one."""
     return type(value) in (kind,)
 
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sharing as NVIDIA's device plugin does it: one policy, with a number of replicas, for all whole GPUs of a node.
 
-The plugin reads over what selects GPUs or gives a resource another name (k8s-device-plugin v0.17 to v0.20, disableResoureRenaming in
-api/config/v1/replicas.go), so whatever would differ between the GPUs of a node is refused here.
+The plugin ignores settings that select GPUs or give a resource another name (k8s-device-plugin v0.17 to v0.20, disableResoureRenaming in
+api/config/v1/replicas.go), so any difference between the GPUs of a node is refused here.
 """
 
 from __future__ import annotations

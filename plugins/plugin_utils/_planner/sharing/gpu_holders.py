@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose processes have a GPU's device node open: containers by the short form of their identifiers, all others by their control groups.
+"""The owners of processes that have a GPU's device node open: containers by the short form of their IDs, all others by control groups.
 
-What watches GPUs for as long as the host runs, nvidia-persistenced above all, is none of them (queries.WATCHERS).
+Programs that watch GPUs for as long as the host runs, above all nvidia-persistenced, do not count (queries.WATCHERS).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def by_group(answer: Mapping[str, Any], minor: str, without: re.Pattern[str] | N
     groups: dict[str, list[int]] = {}
     for row in answer.get("held") or ():
         pid, devices, group = row if isinstance(row, list) and len(row) == 3 else (None, None, None)
-        # What is no such row is of a host that answers otherwise than this collection's programs do.
+        # Any other row comes from a host that does not answer as this collection's programs do.
         if not (isinstance(pid, int) and isinstance(devices, list) and isinstance(group, str)) or minor not in devices:
             continue
         if not (without and without.match(group)):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPUs of a host in sentences: how one is called there, and the refusal of an entry that names none."""
+"""Names of a host's GPUs for sentences, and the refusal of an entry that names none."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who uses the GPUs of a host now, against the policy: containers and services, by the device nodes that their processes hold open.
+"""The users of a host's GPUs, compared with the policy: containers and services, by the device nodes that their processes hold open.
 
-The kernel says it for every engine alike, and for what no engine has started. A container that was given a GPU and has not opened it yet
-is not seen.
+The kernel reports them for every engine alike, and for processes that no engine has started. A container that was given a GPU and has not
+opened it yet is not seen.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The GPUs of one host with their compute modes and time slices, as nvidia-smi reports them, and what the option says of each.
+"""The GPUs of one host with their compute modes and time slices, as nvidia-smi reports them, and the option's entry for each.
 
-Compute modes and time slices are kept by the driver alone, and are gone when it is loaded again. nvidia-smi is asked only on hosts for
-which the option is set: it asks NVML, which an everyday look does not.
+Only the driver keeps compute modes and time slices, and they are gone when it is loaded again. nvidia-smi is asked only on hosts for which
+the option is set: it asks NVML, which an everyday look does not.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPUs that processes share by MPS: a control daemon for each of them, as a unit that begins before whoever starts containers.
+"""GPUs that processes share by MPS: a control daemon for each, as a unit that starts before all units that start containers.
 
-One daemon for each GPU, and not one for all: a daemon's limits, clients and end are then those of one GPU. As NVIDIA's device plugin does
-it (k8s-device-plugin v0.17, cmd/mps-control-daemon/mps/daemon.go), the GPU's compute mode is EXCLUSIVE_PROCESS, so that the driver refuses
-who goes past the daemon, and clients have the daemon's directory of sockets and its /dev/shm.
+Each GPU has a daemon of its own, so a daemon's limits, clients and end are those of one GPU. As in NVIDIA's device plugin
+(k8s-device-plugin v0.17, cmd/mps-control-daemon/mps/daemon.go), the GPU's compute mode is EXCLUSIVE_PROCESS, so that the driver refuses
+processes that bypass the daemon, and clients have the daemon's directory of sockets and its /dev/shm.
 
 systemd never reloads for this (host_service), so the unit is one template whose text stays. What differs is in the settings.
 """
@@ -49,10 +49,10 @@ MEMORY = queries.command(
     ["nvidia-smi", "--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits"], timeout=20, shows=(r"(GPU-[0-9a-f-]+), (\d+)",)
 )
 DAEMONS = queries.processes([CONTROL])
-# Of the daemon and of the servers that it starts, below the host's own systemd: in a group that is given to somebody, a user's manager or a
-# container, anybody calls groups as they like.
+# The group of the daemon and of the servers that it starts, below the host's own systemd. In a group that is delegated, to a user's manager
+# or a container, its owner names groups at will.
 OWN_GROUP = re.compile(rf"/system\.slice/(?:[^/]+\.slice/)?gpufleet-{NAME}@([0-9A-Za-z-]+)\.service(?:/|$)")
-# By what names guides and packages have a unit of their own for one daemon of all GPUs.
+# The names that guides and packages give a unit for one daemon of all GPUs.
 OTHER_UNITS = ("nvidia-mps.service", "nvidia-cuda-mps.service", "nvidia-cuda-mps-control.service")
 AT_BOOT, PATIENCE = 60, 90  # seconds
 # What containers write to, by limit and mode: root of one may fill it, and must not fill /run with it. NVIDIA's device plugin gives shm
@@ -105,7 +105,7 @@ def own_files() -> list[queries.Question]:
 
 
 def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, GpuEntry]], minors: Mapping[str, int], program: str) -> Plan:
-    """Plan daemons that are missing or have other limits, and the end of those that are not wanted any more.
+    """Plan daemons that are missing or have other limits, and the end of daemons that are not wanted any more.
 
     minors: the number of each GPU's device node, by UUID.
     """
@@ -126,7 +126,7 @@ def plan(policy: Policy, obs: Observation, resolved: Iterable[tuple[Modes, GpuEn
     gone = [gpu for gpu in before if gpu not in after]
     open_ = [gpu for gpu in after if gpu not in closed]
     other = [gpu for gpu in open_ if running(obs, gpu) and before.get(gpu) != after[gpu]]
-    left = other if policy.restart == "never" else []  # their restart is someone's
+    left = other if policy.restart == "never" else []  # their restart is left to a person
     require_idle(policy, obs, [*gone, *(gpu for gpu in other if gpu not in left)], minors)
     acts = [Restart(service(gpu), "restart" if gpu in other else "start", STAYS) for gpu in open_ if gpu in other or not running(obs, gpu)]
     began = tuple(Difference("unit", act.unit, "state", state(obs, act.unit), "active", STAYS) for act in acts if act.action == "start")
@@ -239,8 +239,8 @@ def unit_texts() -> dict[str, str]:
     """Return the texts of the two units, which are the same for every GPU.
 
     A unit of its own makes the places: a mount that a fenced unit makes is invisible to others. The daemon starts servers with the user ids
-    of their clients, and works with the driver's nodes, so it stays root and may open these nodes. It may open no others: root of a container
-    can put a link to a disk where the daemon writes.
+    of their clients, and works with the driver's nodes, so it stays root and may open these nodes. It may open no others, since root of a
+    container can put a link to a disk in a directory that the daemon writes to.
     """
 
     def run(verb: str) -> str:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each client of an MPS daemon may use, as the option says it and as nvidia-cuda-mps-control takes it."""
+"""The limits of each client of an MPS daemon, as the option has them and as nvidia-cuda-mps-control takes them."""
 
 from __future__ import annotations
 

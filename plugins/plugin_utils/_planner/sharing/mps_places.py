@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where an MPS daemon and its clients meet: directories of root's, and not /tmp/nvidia-mps, which anybody may make first."""
+"""The directories of an MPS daemon and its clients. They are root's, unlike /tmp/nvidia-mps, which any user may make first."""
 
 from __future__ import annotations
 

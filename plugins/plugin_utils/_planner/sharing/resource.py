@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who may use each GPU of a host, as compute modes and time slices: set now, at every boot and whenever the driver is loaded again.
+"""The access to each GPU of a host, as compute modes and time slices: set now, at every boot and whenever the driver is loaded again.
 
-The driver keeps both in memory alone (NVML: "not persistent across reboots"), so a unit sets them again: at boot after nvidia-persistenced,
+Only the driver's memory keeps both (NVML: "not persistent across reboots"), so a unit sets them again: at boot after nvidia-persistenced,
 and when the driver registers, by the same event on which Ubuntu's packages start nvidia-persistenced. Modes have no file that could be kept
-from before us, so those that were found are kept in the unit's own settings, and set again when a GPU leaves the option.
+from before us, so the unit's own settings keep the modes that were found, and they are set again when a GPU leaves the option.
 """
 
 from __future__ import annotations
@@ -351,8 +351,8 @@ def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") ->
     asked = [modes.MODES, *([modes.TIME_SLICES] if any(what == SLICE for _gpu, what in kept) else [])]
     if not all(obs.asked(q) for q in asked):
         raise NeedMore(asked)
-    # A driver that does not answer has forgotten them. One that is not understood may have them still, and our file alone says what was
-    # there before: that is a refusal (modes.read).
+    # A driver that does not answer has forgotten them. One whose answer is not understood may still have them, and only our file knows the
+    # modes from before: that is a refusal (modes.read).
     if any(obs.attempt(q).get("error") or obs.attempt(q).get("rc") not in modes.GOOD for q in asked):
         gone = f"{modes.PROGRAM} does not answer, so no compute mode or time slice was set back; a boot does that"
         return merge([back, Plan(advice=(gone,))])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The option `gpufleet_sharing`: which policy each GPU is to have, as far as that can be judged before any host is looked at."""
+"""The option `gpufleet_sharing`: the policy that each GPU is to have, as far as that can be judged before any host is looked at."""
 
 from __future__ import annotations
 

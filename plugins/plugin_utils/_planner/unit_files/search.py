@@ -19,14 +19,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
-# The load path of the system's manager, the first directory with a name counts; /lib where it is not merged with /usr/lib.
+# The load path of the system's manager, the first directory with a name counts; /lib if it is not merged with /usr/lib.
 FOLDERS = (
     "/etc/systemd/system.control", "/run/systemd/system.control", "/run/systemd/transient", "/run/systemd/generator.early",
     "/etc/systemd/system", "/etc/systemd/system.attached", "/run/systemd/system", "/run/systemd/system.attached",
     "/run/systemd/generator", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
     "/run/systemd/generator.late",
 )  # fmt: skip
-_ALIASES = ("/etc/systemd/system", "/run/systemd/system")  # where `systemctl enable` makes the links of a unit's Alias=
+_ALIASES = ("/etc/systemd/system", "/run/systemd/system")  # `systemctl enable` makes the links of a unit's Alias= here
 _MOST_NAMES = 8  # of one unit that are followed; each has more than a hundred places for drop-ins
 _VALID = re.compile(r"[A-Za-z0-9:_.\\@-]{1,255}")  # VALID_CHARS in basic/unit-name.c: without the signs of a pattern
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tell with which arguments a unit starts a program that does not run: by its file, its drop-ins and the files with its environment.
+"""Find the arguments with which a unit starts a program that does not run: from its file, its drop-ins and the files with its environment.
 
 Beneath another root directory `search` finds these files. On a host systemd names them. The arguments of a process that runs outrank them.
 """

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Split values of unit files into words as systemd does, and fill in specifiers and variables.
 
-The rules are those of systemd.syntax(7), systemd.unit(5) and systemd.service(5); where those are silent, of extract_first_word(),
+The rules are those of systemd.syntax(7), systemd.unit(5) and systemd.service(5), and for the rest those of extract_first_word(),
 cunescape() and replace_env_argv() in systemd 252. A character that did not travel, or is not known, is FILLER.
 """
 

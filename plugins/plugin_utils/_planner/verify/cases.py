@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What has to be shown on a host for its decision to be proven: containers, what each asks for, what it gets, what it is refused.
+"""The cases that prove a host's decision: containers, and for each what it asks for, what it gets, and what it is refused.
 
-A container that asks for one GPU gets exactly its nodes, one that asks for none gets none, and what a container was not given it cannot
-open either, even if it makes the node itself: the device cgroup says EPERM, where an allowed node without a driver says ENXIO.
+A container that asks for one GPU gets exactly its nodes, and one that asks for none gets none. A container cannot open a node that it was
+not given, even if it makes the node itself: the device cgroup returns EPERM, while an allowed node without a driver returns ENXIO.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VOLUME_MOUNTS = "/var/run/nvidia-container-devices"  # config key accept-nvidia-
 ENGINE_ANNOTATION = "cdi.k8s.io/gpufleet-check"
 GPU_MAJOR, CONTROL_MINOR = 195, 255
 CONTROL = "/dev/nvidiactl"
-# Majors of these are dynamic, the node looks them up; which of them a container gets depends on who wrote the CDI spec.
+# Majors of these are dynamic, the node looks them up; the writer of the CDI spec decides which of them a container gets.
 COMPANIONS = ("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 LISTED = "/dev/nvidia*"
 # The runtime's own sign of a privileged container, with which the variable counts on strict hosts. One that is privileged in every way
@@ -169,7 +169,7 @@ def _as_plugin(host: HostDecision, decision: Decision, gpus: tuple[Gpu, ...]) ->
 
     The plugin's default names GPUs by UUID. A GPU with MIG devices is given away only by those.
     """
-    assumed = host.plugin_source == "default" and host.isolation == "strict"  # forced by someone who knows the plugin better
+    assumed = host.plugin_source == "default" and host.isolation == "strict"  # forced by a user who knows the plugin better
     if assumed or not host.plugin_strategies or any(name in device_plugin.BY_CDI for name in host.plugin_strategies):
         return []
     one = asks(gpus)[0]

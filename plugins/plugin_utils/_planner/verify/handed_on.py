@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A proof as the task that found its host converged hands it on, so the task that carries it out need not look at the host again.
+"""A proof, as the task that found its host converged hands it on, so the task that carries it out need not look at the host again.
 
-It holds for the look that it was planned from, so a plan that changes something hands nothing on, and for the options that it was planned
-with, which it names by a digest.
+It holds for the look that it was planned from, so a plan that changes something hands nothing on. It holds for the options that it was
+planned with, which it names by a digest.
 """
 
 from __future__ import annotations
