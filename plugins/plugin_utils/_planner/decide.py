@@ -220,7 +220,10 @@ def named(instance: Instance) -> str:
 
 
 def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str]:
-    """Return how GPUs get into containers, and why. Two questions decide: whether the engine supports CDI, and whether CDI is wanted."""
+    """Return how GPUs get into containers, and why.
+
+    Two questions decide: whether the engine supports CDI, and whether CDI is wanted.
+    """
     if policy.injection != "auto":
         return forced(policy, instance), "forced by gpufleet_injection"
     engine = traits.of(instance.engine)
@@ -382,7 +385,10 @@ def isolate(policy: Policy, decisions: list[Decision], plugin: Strategies = NO_P
 
 
 def version_cap(instances: Iterable[Instance], others: Iterable[Consumer] = ()) -> tuple[str, Reason]:
-    """Return the newest CDI version that the oldest consumer of the host's spec reads, and why. Return 0.6.0 if no consumer is known."""
+    """Return the newest CDI version that the oldest consumer of the host's spec reads, and why.
+
+    Return 0.6.0 if no consumer is known.
+    """
     able = [Consumer(i.engine, i.version, i.cdi.max_version) for i in instances if i.cdi.able and i.cdi.max_version]
     known = [*able, *others]
     if not known:

@@ -76,7 +76,10 @@ def engines(obs: Observation) -> frozenset[str]:
 
 
 def plugin_source(obs: Observation) -> str:
-    """Return how the last run knew the device plugin's strategies: declared, seen or default. Return '' if there is no record."""
+    """Return how the last run knew the device plugin's strategies: declared, seen or default.
+
+    Return '' if there is no record.
+    """
     found = parsed(obs.file(FACT_PATH, OWN_RECORD)).get("device_plugin")
     return str(found.get("source") or "") if isinstance(found, dict) else ""
 

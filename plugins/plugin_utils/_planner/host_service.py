@@ -67,12 +67,18 @@ def settings_path(name: str) -> str:
 
 
 def command(name: str, *words: str) -> list[str]:
-    """Return the command that starts a resident program. words: its arguments after the file with its instructions."""
+    """Return the command that starts a resident program.
+
+    words: its arguments after the file with its instructions.
+    """
     return ["/bin/sh", "-c", START % " ".join((program_path(name), settings_path(name), *words))]
 
 
 def exec_start(name: str, *words: str) -> str:
-    """Return the command for ExecStart= of a unit. It doubles each $, since systemd reads $ as the beginning of a variable."""
+    """Return the command for ExecStart= of a unit.
+
+    It doubles each $, since systemd reads $ as the beginning of a variable.
+    """
     shell, option, script = command(name, *words)
     return f"{shell} {option} '{script.replace('$', '$$')}'"
 
@@ -127,7 +133,7 @@ def write(obs: Observation, path: str, text: str, why: str, shows: Sequence[str]
 
 
 def plan_absent(policy: Policy, obs: Observation, name: str, units: tuple[str, ...], why: str) -> Plan:
-    """Remove the files. A unit that watches is stopped first, since otherwise it would go on until the next boot."""
+    """Plan to remove the files. A unit that watches is stopped first, since otherwise it would go on until the next boot."""
     wanted = questions(name, units)
     if not all(obs.asked(q) for q in wanted if q["kind"] == "file"):
         raise NeedMore(wanted)  # in one more look, not in one for each

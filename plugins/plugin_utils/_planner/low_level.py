@@ -24,7 +24,10 @@ NVIDIA = re.compile(rf"{PROGRAM}(?:\.\w+)?")  # and its mode-specific siblings: 
 
 
 def nvidias(program: object) -> bool:
-    """Tell whether a path names the NVIDIA runtime. Packages, its toolkit container and images use the same names in other directories."""
+    """Tell whether a path names the NVIDIA runtime.
+
+    Packages, its toolkit container and images use the same names in other directories.
+    """
     return isinstance(program, str) and bool(NVIDIA.fullmatch(posixpath.basename(program)))
 
 
@@ -48,7 +51,10 @@ def first(programs: Iterable[str]) -> str:
 
 
 def plain(program: str) -> str:
-    """Return a program in a directory of PATH by its name, and any other by its path. The NVIDIA runtime looks names up in PATH."""
+    """Return a program in a directory of PATH by its name, and any other by its path.
+
+    The NVIDIA runtime looks names up in PATH.
+    """
     return posixpath.basename(program) if posixpath.dirname(program) in (*STANDARD_PATH, "") else program
 
 

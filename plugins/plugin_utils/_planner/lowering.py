@@ -46,7 +46,10 @@ def replaced(before: Any, after: Any) -> bool:
 
 
 def another_default(before: Any, after: Any) -> bool:
-    """Tell whether a handler that a person has chosen stops being the default. A plain low-level runtime is what engines come with."""
+    """Tell whether a handler that a person has chosen stops being the default.
+
+    A plain low-level runtime is what engines come with.
+    """
     return bool(before) and before not in low_level.KNOWN and before != after
 
 
@@ -191,7 +194,10 @@ def explains(difference: Difference, low: Lowering) -> bool:
 
 
 def require_causes(plan: Plan) -> None:
-    """Refuse a plan that takes something away without a cause. Raise PlanError with CODE: the fault is this collection's."""
+    """Refuse a plan that takes something away without a cause.
+
+    Raise PlanError with CODE: the fault is this collection's.
+    """
     found = [low for one in (*plan.first, plan) for low in without_cause(one)]
     if found:
         raise PlanError(

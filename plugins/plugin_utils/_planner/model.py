@@ -394,7 +394,7 @@ class Plan:
         return merge([*self.first, dc.replace(self, first=())]) if self.first else self
 
     def acts_on(self, restart: str) -> tuple[Restart, ...]:
-        """Return what is done to units. `restart: never` is about engines that would stop serving: a start or a reload takes place."""
+        """Return what is done to units. `restart: never` holds back only engines that would stop serving: starts and reloads take place."""
         return tuple(r for r in self.restarts if restart != "never" or r.action in ("start", "reload", "wait"))
 
     def interrupts(self, restart: str) -> list[str]:

@@ -103,7 +103,10 @@ class File:
 
     @property
     def is_link(self) -> bool:
-        """True if the file itself is a link. A link among its directories, such as /var/run on current hosts, does not count."""
+        """True if the file itself is a link.
+
+        A link among its directories, such as /var/run on current hosts, does not count.
+        """
         if not self.real or self.real == self.path:
             return False
         name = posixpath.basename(self.path)
@@ -268,7 +271,10 @@ class Observation:
         return self._files[qid]
 
     def listed(self, pattern: str) -> tuple[File, ...]:
-        """Return the files of a pattern for a caller that needs no content. Raise QueryFailed if one of them could not be inspected."""
+        """Return the files of a pattern for a caller that needs no content.
+
+        Raise QueryFailed if one of them could not be inspected.
+        """
         found = self.glob(pattern)
         for file in found:
             if file.error:
@@ -330,7 +336,10 @@ class Observation:
         return tuple(p for p in self._every_process if p.get("verified") is True)
 
     def unverified(self) -> tuple[Mapping[str, Any], ...]:
-        """Return root's processes that break a rule. They are there, but nothing that they report of themselves counts."""
+        """Return root's processes that break a rule.
+
+        They are there, but nothing that they report of themselves counts.
+        """
         return tuple(p for p in self._every_process if p.get("verified") is not True)
 
     def others(self) -> dict[str, int]:
@@ -383,7 +392,10 @@ class Observation:
         return {"error": {"kind": "untrusted", "message": f"{question['socket']} is served by process {a.get('peer')}, not by {pid}"}}
 
     def cri(self, socket: str, method: str = "Status", pid: int = 0) -> Mapping[str, Any]:
-        """Return the engine's own answer over CRI. pid: its process, if one was verified. Raise QueryFailed for an error."""
+        """Return the engine's own answer over CRI.
+
+        pid: its process, if one was verified. Raise QueryFailed for an error.
+        """
         question = queries.cri(socket, method)
         a = self.said_by(question, pid)
         if "error" in a:

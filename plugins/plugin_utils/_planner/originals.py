@@ -89,13 +89,19 @@ def require_sound(obs: Observation, covers: Covers = everything) -> None:
 
 
 def journal_is_there(obs: Observation) -> bool:
-    """Tell whether the journal knows of this collection's work here. If so, a file that it has no copy of is not this collection's."""
+    """Tell whether the journal knows of this collection's work here.
+
+    If so, a file that it has no copy of is not this collection's.
+    """
     answer = obs.raw(owned_file.ORIGINALS)
     return bool(answer.get("known") or answer.get("originals"))
 
 
 def taken_back(obs: Observation, paths: Iterable[str], plan: Callable[[], Plan]) -> Plan:
-    """Complete the plan of one resource, whose files are known by name, from the journal. Raise PlanError as `whole` does."""
+    """Complete the plan of one resource, whose files are known by name, from the journal.
+
+    Raise PlanError as `whole` does.
+    """
     covers = frozenset(paths).__contains__
     require_sound(obs, covers)
     return whole(obs, plan(), covers=covers)

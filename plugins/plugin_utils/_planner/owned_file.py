@@ -99,7 +99,10 @@ def right_mode(file: File, mode: str = "0644") -> bool:
 
 
 def remove(file: File, *, why: str, cause: Cause | None = None) -> Plan:
-    """Plan to remove a file that nothing needs any more. cause: why it goes, which a plan has to name before it is carried out."""
+    """Plan to remove a file that nothing needs any more.
+
+    cause: why it goes, which a plan has to name before it is carried out.
+    """
     file = readable(file)
     if not file.exists:
         return Plan()

@@ -70,7 +70,10 @@ def refusal(title: str, process: Mapping[str, Any]) -> Refusal:
 
 
 def instance(engine: str, title: str, process: Mapping[str, Any]) -> Instance:
-    """Return an engine that is here but not trusted. It holds no configuration, socket or unit that the process reports of itself."""
+    """Return an engine that is here but not trusted.
+
+    It holds no configuration, socket or unit that the process reports of itself.
+    """
     nothing = Cdi(False, False, (), "", Evidence("files", "not inspected: the process could not be verified"))
     program_ = str(process.get("exe") or "")
     return Instance(engine, "", program_, "", "", "", UNVERIFIED, True, nothing, cri=False, refusal=refusal(title, process))

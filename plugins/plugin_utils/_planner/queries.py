@@ -141,7 +141,10 @@ def paths(name: str, patterns: list[str], base: str = "/") -> Question:
 
 
 def mentioned(pattern: str, find: tuple[str, ...], *, max: int = 1 << 20) -> Question:
-    """Ask which absolute paths the files of a glob name, by group 1 of `find`, and what is there. No content of them leaves the node."""
+    """Ask which absolute paths the files of a glob name, by group 1 of `find`, and what is there.
+
+    No content of them leaves the node.
+    """
     return {"id": f"mentioned:{pattern}", "kind": "mentioned", "pattern": pattern, "find": list(find), "max": max}
 
 
@@ -262,7 +265,10 @@ def http(socket: str, path: str, keep: Keep | None = None, *, timeout: int = 5, 
 
 
 def probe(name: str, source: str, args: Any, *, timeout: int = 20, loads: Sequence[str] = ()) -> Question:
-    """Ask for the result of a program. loads: files that it loads. It does not start if users besides root may write to one of them."""
+    """Ask for the result of a program.
+
+    loads: files that it loads. It does not start if users besides root may write to one of them.
+    """
     q: Question = {"id": f"probe:{name}", "kind": "probe", "source": source, "args": args, "timeout": timeout}
     return {**q, "loads": list(loads)} if loads else q
 

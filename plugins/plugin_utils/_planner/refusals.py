@@ -50,7 +50,10 @@ def chosen(policy: Policy, instance: Instance) -> bool:
 
 
 def read_by(policy: Policy, engine: str) -> Policy:
-    """Return the policy as one engine reads it. If `engines` asks for others alone, the options for places are theirs."""
+    """Return the policy as one engine reads it.
+
+    If `engines` asks for others alone, the options for places are theirs.
+    """
     if policy.single or {"auto", engine} & set(policy.engines):
         return policy
     return dc.replace(policy, config_path="", socket="", service="")

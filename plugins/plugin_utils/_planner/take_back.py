@@ -50,7 +50,10 @@ Engines = Mapping[str, Engine]
 
 @dc.dataclass(frozen=True)
 class Search:
-    """The engines that were found. obstacles: engine -> why it could not be looked for, or its configuration could not be judged."""
+    """The engines that were found.
+
+    obstacles: engine -> why it could not be looked for, or its configuration could not be judged.
+    """
 
     instances: tuple[Instance, ...] = ()
     obstacles: Mapping[str, str] = dc.field(default_factory=dict)
@@ -156,7 +159,7 @@ def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Pla
 
 
 def suspected(policy: Policy, obs: Observation, path: str) -> bool:
-    """Tell whether a file that cannot be judged may contain keys of ours that no journal knows."""
+    """Tell whether a file that cannot be judged may contain keys of this collection that no journal knows."""
     file = obs.file(path, file_places.NOTHING)
     if not file.exists or not may_be_own(policy, obs):
         return False

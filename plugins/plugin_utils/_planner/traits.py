@@ -30,7 +30,10 @@ class OperatorVariables:
 
 @dc.dataclass(frozen=True)
 class Traits:
-    """The properties of one engine. title: as its own project writes it. proof: what starts a container for a proof."""
+    """The properties of one engine.
+
+    title: as its own project writes it. proof: what starts a container for a proof.
+    """
 
     title: str
     kubernetes: bool  # serves CRI, so a kubelet can use it

@@ -171,7 +171,7 @@ WITHOUT_AT = "_raw_params"  # the name under which Ansible leaves words of `-e` 
 
 
 def without_at(left: object) -> list[str]:
-    """Return a sentence for `-e rollout.yml`, which reads no file: the run would go on for all hosts, with defaults. Else return []."""
+    """Return a sentence for `-e rollout.yml`, which reads no file; [] for other words. The run would go on for all hosts, with defaults."""
     if left in (None, ""):
         return []
     file = str(left).split()[0]
@@ -196,7 +196,10 @@ def unknown_hosts(pattern: str, matching: Collection[str], groups: Mapping[str, 
 
 
 def no_hosts(pattern: str, matching: Collection[str], limited: Collection[str], groups: Mapping[str, Collection[str]]) -> str:
-    """Return a sentence if a run has no hosts; '' otherwise. limited: the hosts of the inventory that --limit leaves."""
+    """Return a sentence if a run has no hosts; '' otherwise.
+
+    limited: the hosts of the inventory that --limit leaves.
+    """
     if not pattern.strip():
         return "gpufleet_hosts is empty. Set it to a host, a group or a pattern of the inventory, for example -e gpufleet_hosts=gpu_nodes"
     if not any(groups.values()) and not matching:

@@ -113,7 +113,10 @@ def _stops_at(line: str) -> str:
 
 
 def _require_read(file: File) -> None:
-    """Raise PlanError for a file that could not be read. apt reads it all the same, and it may name the same repository."""
+    """Raise PlanError for a file that could not be read.
+
+    apt reads it all the same, and it may name the same repository.
+    """
     if file.error:
         raise PlanError(
             "a source of apt could not be read",

@@ -227,7 +227,10 @@ def objection(policy: Policy, obs: Observation, driver: Driver) -> str:
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    """Remove what stays on the host. The nodes stay until the next boot: they are the driver's, and containers use them."""
+    """Plan to remove what stays on the host.
+
+    The nodes stay until the next boot: they are the driver's, and containers use them.
+    """
     return host_service.plan_absent(policy, obs, NAME, (SERVICE,), "state: absent")
 
 

@@ -94,7 +94,7 @@ def put(file: File, text: str) -> Plan:
 def after_rollback(policy: Policy, obs: Observation) -> Plan:
     """Plan the file for the case that the plan is rolled back, and this file with it: as before, but with the time of the rollback.
 
-    The plan is empty if the file cannot be written. Whether that is an error was decided when the plan was made: it is none for
+    The plan is empty if the file cannot be written. Whether that is an error was decided when the plan was made: it is not an error with
     `state: absent`, or on a host without GPUs.
     """
     if not policy.metrics_dir or left_out(policy, obs):
@@ -123,7 +123,7 @@ def withdraw(obs: Observation, why: str, *, but: str = "", asked: Sequence[str] 
 def left_out(policy: Policy, obs: Observation) -> str:
     """Return why nothing is written to a directory that users besides root can change; '' if only root can.
 
-    This is advice, and no reason to leave a host as it is.
+    This is advice, and not a reason to leave a host as it is.
     """
     why = obs.raw(queries.file(policy.metrics_dir, content=False)).get("untrusted")
     step = "Name a directory that root alone can change, and have node_exporter read that one (--collector.textfile.directory)"

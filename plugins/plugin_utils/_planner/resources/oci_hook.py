@@ -85,7 +85,10 @@ def written_in(policy: Policy, obs: Observation) -> tuple[str, ...]:
 
 
 def plan(policy: Policy, obs: Observation, record: HostDecision, decided: Decided = by_policy) -> Plan:
-    """Plan the host's hook file by the host's decision. Raise PlanError if a hook is wanted and CRI-O reads no directory."""
+    """Plan the host's hook file by the host's decision.
+
+    Raise PlanError if a hook is wanted and CRI-O reads no directory.
+    """
     if record.skipped or not record.decisions:
         return Plan()
     wanted = any(d.hook for d in record.decisions)
@@ -122,7 +125,10 @@ def plan_file(
 
 
 def plan_gone(policy: Policy, obs: Observation, file: File, decided: Decided) -> Plan:
-    """Plan to remove our file, or another tool's if it may be taken over. An engine that does not answer may need either."""
+    """Plan to remove our file, or another tool's if it may be taken over.
+
+    An engine that does not answer may need either.
+    """
     own = file.path in owned_file.originals(obs)
     if not own and policy.adopt == "never":
         return Plan(leftovers=(hook_files.kept(file.path, earlier(file)),))
@@ -150,7 +156,10 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 
 def absent_file(obs: Observation, path: str) -> Plan:
-    """Plan to give one file back. A file that the journal does not know belongs to others, even with the same content."""
+    """Plan to give one file back.
+
+    A file that the journal does not know belongs to others, even with the same content.
+    """
     file = owned_file.readable(obs.file(path, KEEP))
     known = path in owned_file.originals(obs)
     if file.exists and not known and hooks(file):

@@ -239,6 +239,6 @@ def _sentence(document: toml.TomlDocument, setting: Setting, wrong: str) -> list
 
 
 def _exists(obs: Observation, path: str) -> bool:
-    """Tell whether a path exists. A path that could not be looked at counts as existing: this is advice, and no cause to refuse a plan."""
+    """Tell whether a path exists. A path that could not be looked at counts as existing, since advice must not refuse a plan."""
     answer = obs.attempt(queries.file(path, content=False))
     return "error" in answer or bool(answer.get("exists"))

@@ -65,7 +65,10 @@ def read_offered(policy: Policy, obs: Observation, instances: Sequence[Instance]
 
 
 def _read_pairs(policy: Policy, obs: Observation, docker: Instance) -> tuple[list[tuple[str, str]], str, int | None]:
-    """Read the names and values of a Docker's resources, with the place that sets them. Its flag outranks its file."""
+    """Read the names and values of a Docker's resources, with the place that sets them.
+
+    Its flag outranks its file.
+    """
     flags = config.flags_given(policy, obs)
     by_flag = config.values(flags, config.ADD_RESOURCE)
     if by_flag:
@@ -118,7 +121,10 @@ def _advise_names(policy: Policy, offered: Offered, record: HostDecision, driver
 
 
 def _advise_mode(obs: Observation, offered: Offered, record: HostDecision) -> tuple[str, ...]:
-    """Return advice about a new mode. The table of known-bad combinations judges the toolkit's release if it is known."""
+    """Return advice about a new mode.
+
+    The table of known-bad combinations judges the toolkit's release if it is known.
+    """
     now = toolkit_config.read_setting(obs, (*toolkit_config.RUNTIME, "mode"))
     if loses_assignment(offered, record) is False or now == record.runtime_mode:
         return ()

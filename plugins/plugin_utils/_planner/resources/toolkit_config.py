@@ -80,7 +80,10 @@ KEEP = file_places.keep("toml", {**READ, **owners_settings.places(())})
 
 
 def questions(policy: Policy, mode: str = "") -> list[queries.Question]:
-    """Return the questions about the file. mode: the one that is asked for by name; else all modes count that the policy can lead to."""
+    """Return the questions about the file.
+
+    mode: the one that is asked for by name; else all modes count that the policy can lead to.
+    """
     modes = frozenset((mode,)) if mode else owners_settings.possible_modes(policy)
     keep = file_places.keep("toml", {**READ, **owners_settings.places(modes)}) if modes else KEEP
     return [queries.file(PATH, keep), *owners_settings.questions(modes), *outer_host.questions(policy)]
@@ -235,7 +238,10 @@ def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
 
 
 def difference(path: str, key: tuple[str, ...], before: Any, after: Any) -> Difference:
-    """Return the difference for one key. A key by which containers lose something has a cause here; lowering.py finds the other causes."""
+    """Return the difference for one key.
+
+    A key by which containers lose something has a cause here; lowering.py finds the other causes.
+    """
     why = NO_MOUNTS if (key, before, after) == (BY_MOUNT, True, False) else WHY.get(key, "")
     return Difference("file", path, toml.dotted(key), before, after, why, "safety" if why in (NO_MOUNTS, WHY[IGNORE_CHANNELS]) else None)
 

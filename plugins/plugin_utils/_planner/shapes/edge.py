@@ -30,7 +30,10 @@ def row(question: Asked) -> str:
 
 
 def answer(question: Asked, given: Any) -> dict[str, Any]:
-    """Return one answer of the observer in its shape. An error is an answer to every query. Raise Broken for another shape."""
+    """Return one answer of the observer in its shape.
+
+    An error is an answer to every query. Raise Broken for another shape.
+    """
     name = row(question)
     shape: Shape = observer.ROWS.get(name, _UNKNOWN)
     if is_exactly(given, dict) and "error" in given and name != "file":

@@ -76,7 +76,10 @@ def parsed(where: str, settings: Mapping[str, Any]) -> Replicas:
 
 
 def of_all(option: str, entries: Sequence[NamesGpus]) -> Replicas | None:
-    """Return the policy that all entries share, as they are of one node; None if none is for the plugin. Raise PlanError if they differ."""
+    """Return the policy that all entries share, as they are of one node; None if none is for the plugin.
+
+    Raise PlanError if they differ.
+    """
     of_plugin = [entry for entry in entries if entry.replicas]
     for entry in entries if of_plugin else ():
         if entry.replicas != of_plugin[0].replicas:

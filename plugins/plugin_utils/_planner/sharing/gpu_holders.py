@@ -24,7 +24,10 @@ MOST, LONGEST = 5, 120  # of what stands in a sentence; a result has all
 
 
 def by_group(answer: Mapping[str, Any], minor: str, without: re.Pattern[str] | None = None) -> dict[str, list[int]]:
-    """Return control group -> the processes in it that have this GPU's node open. without: groups that do not count."""
+    """Return control group -> the processes in it that have this GPU's node open.
+
+    without: groups that do not count.
+    """
     groups: dict[str, list[int]] = {}
     for row in answer.get("held") or ():
         pid, devices, group = row if isinstance(row, list) and len(row) == 3 else (None, None, None)

@@ -15,7 +15,10 @@ def name(uuid: str, bus: str) -> str:
 
 
 def none_called(option: str, key: str, gpus: Iterable[tuple[str, str, str]]) -> PlanError:
-    """Return the error for an entry that names no GPU of the host. gpus: UUID, PCI address and product name of each that exists."""
+    """Return the error for an entry that names no GPU of the host.
+
+    gpus: UUID, PCI address and product name of each that exists.
+    """
     here = list(gpus)
     products = ", ".join(sorted({model for _uuid, _bus, model in here if model}))  # tables show them shorter
     step = f"Its GPUs are {', '.join(name(uuid, bus) for uuid, bus, _model in here)}"

@@ -53,7 +53,10 @@ def as_result(policy: Policy, obs: Observation, driver: Driver) -> list[dict[str
 
 
 def resolved(entries: tuple[GpuEntry, ...], gpus: tuple[Modes, ...]) -> list[tuple[Modes, GpuEntry]]:
-    """Return the GPUs with their entries, entry by entry. An entry that names no GPU, the result's `problem`, does not hide the others."""
+    """Return the GPUs with their entries, entry by entry.
+
+    An entry that names no GPU, the result's `problem`, does not hide the others.
+    """
     found: dict[str, tuple[Modes, GpuEntry]] = {}
     for entry in entries:
         with contextlib.suppress(PlanError):

@@ -153,7 +153,7 @@ def making(gpus: Iterable[str]) -> Plan:
 
 
 def made(places: Iterable[str], undo: list[str], *good: int) -> transaction.Command:
-    """Return the command that makes directories. good: exit statuses of `undo` that are no failure, besides 0."""
+    """Return the command that makes directories. good: exit statuses of `undo` that are not failures, besides 0."""
     return {"argv": [*MAKE, *places], "timeout": QUICK, "why": STAYS, "undo": undo, "undo_within": QUICK, "undo_accepts": list(good)}
 
 
@@ -202,7 +202,10 @@ def others_advice(obs: Observation) -> tuple[str, ...]:
 
 
 def unit_advice(obs: Observation) -> tuple[str, ...]:
-    """Return advice about enabled units of another MPS daemon. For a unit that runs now, its process is refused instead."""
+    """Return advice about enabled units of another MPS daemon.
+
+    For a unit that runs now, its process is refused instead.
+    """
     found = [unit for unit in OTHER_UNITS if obs.unit_asked(unit) and obs.unit(unit).get("UnitFileState") == "enabled"]
     why = "after the next boot its MPS daemon and those of this collection keep each other's clients out"
     return tuple(f"{unit} is enabled: {why}. Run `systemctl disable {unit}`" for unit in found)
@@ -269,7 +272,10 @@ def unit_texts() -> dict[str, str]:
 
 
 def daemon(limits: Limits) -> dict[str, Any]:
-    """Return the limits of one daemon. How it prints a limit of memory is not documented, so that is asked for and not compared."""
+    """Return the limits of one daemon.
+
+    How it prints a limit of memory is not documented, so that is asked for and not compared.
+    """
     found: list[dict[str, Any]] = []
     if limits.threads:
         threads = "default_active_thread_percentage"
@@ -303,7 +309,10 @@ def settings_text(daemons: Mapping[str, Any]) -> str:
 
 
 def kept(obs: Observation) -> dict[str, Any]:
-    """Return UUID -> the limits that an earlier run gave its daemon. Raise PlanError if the file does not name the daemons that run."""
+    """Return UUID -> the limits that an earlier run gave its daemon.
+
+    Raise PlanError if the file does not name the daemons that run.
+    """
     file = owned_file.readable(obs.file(SETTINGS, WHOLE))
     if not file.exists:
         return {}

@@ -248,7 +248,10 @@ def changing(settings: list[Setting]) -> Plan:
 
 
 def setter(setting: Setting, value: str) -> list[str]:
-    """Return the command that sets a mode. NVIDIA's DRA driver sets both by the same calls (cmd/gpu-kubelet-plugin/nvlib.go)."""
+    """Return the command that sets a mode.
+
+    NVIDIA's DRA driver sets both by the same calls (cmd/gpu-kubelet-plugin/nvlib.go).
+    """
     if setting.what == MODE:
         return [modes.PROGRAM, "-i", setting.gpu, "-c", value]
     return [modes.PROGRAM, "compute-policy", "-i", setting.gpu, "--set-timeslice", str(INTERVALS.index(value))]

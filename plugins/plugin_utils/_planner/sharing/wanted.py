@@ -70,7 +70,10 @@ def on_host(given: Mapping[str, Any] | None) -> tuple[GpuEntry, ...]:
 
 
 def check(given: object, root: str, driver_root: str) -> None:
-    """Raise PlanError if the option is wrong, or set together with one of the two others that exclude it. None: it is not set."""
+    """Raise PlanError if the option is wrong, or set together with one of the two others that exclude it.
+
+    None: it is not set.
+    """
     if given is None:
         return
     if not isinstance(given, Mapping):

@@ -113,7 +113,10 @@ def _first(entries: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> Ma
 
 
 def _drop_ins(entries: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> tuple[str, ...]:
-    """Sort drop-ins by the names of their files; for each name the first folder counts. A link to nothing or to a device sets nothing."""
+    """Sort drop-ins by the names of their files; for each name the first folder counts.
+
+    A link to nothing or to a device sets nothing.
+    """
     folders = dict.fromkeys(folder for name in names for folder in _own_folders(name))
     kinds = dict.fromkeys(f"{folder}/{_kind(name)}.d" for name in names for folder in FOLDERS)
     inside: dict[str, list[str]] = {}

@@ -30,7 +30,10 @@ LONGEST, MOST = 1 << 18, 64
 
 @dc.dataclass(frozen=True)
 class Start:
-    """The command line of a program in its unit. argv: as of a process, with HIDDEN for a part that did not travel or is not known."""
+    """The command line of a program in its unit.
+
+    argv: as of a process, with HIDDEN for a part that did not travel or is not known.
+    """
 
     argv: tuple[str, ...] = ()
     where: str = ""
@@ -175,7 +178,10 @@ def _ask(pattern: str, unit: str, keep: Keep) -> queries.Question:
 
 
 def _texts(obs: Observation, question: queries.Question) -> list[tuple[str, str]]:
-    """Read the files of a pattern. A missing file sets nothing: either it may be missing, or the unit does not start."""
+    """Read the files of a pattern.
+
+    A missing file sets nothing: either it may be missing, or the unit does not start.
+    """
     listed = obs.raw(question).get("files") or ()
     found = [Observation({}, {f"file:{entry['path']}": entry}).file(str(entry["path"])) for entry in listed]
     return [(file.path, file.text) for file in found if file.exists]

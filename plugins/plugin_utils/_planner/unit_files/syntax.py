@@ -44,7 +44,10 @@ class Command:
 
 @dc.dataclass(frozen=True)
 class Service:
-    """The combined settings of a unit's files. assignments: the words of Environment=; files: the values of EnvironmentFile=."""
+    """The combined settings of a unit's files.
+
+    assignments: the words of Environment=; files: the values of EnvironmentFile=.
+    """
 
     commands: tuple[Command, ...] = ()
     assignments: tuple[str, ...] = ()

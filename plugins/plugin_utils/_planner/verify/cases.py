@@ -196,7 +196,10 @@ def _without_fabric(case: dict[str, Any], fabric: tuple[str, ...]) -> dict[str, 
 
 
 def _nodes(minors: tuple[int, ...], gpus: tuple[Gpu, ...], *, recorded: bool = False) -> list[dict[str, Any]]:
-    """Return every NVIDIA node of the host with what is expected of it. recorded: a record proves the case, so nodes may be missing."""
+    """Return every NVIDIA node of the host with what is expected of it.
+
+    recorded: a record proves the case, so nodes may be missing.
+    """
     given: Expect = "optional" if recorded else "allowed"
     mixed = any(g.migs for g in gpus) and len(minors) > 1
     # Next to GPUs with MIG devices one without may be in MIG mode as well, and then `all` is without it; only NVML knows.
@@ -247,7 +250,10 @@ def command(case: Mapping[str, Any], binary: str) -> dict[str, Any]:
 
 
 def create(case: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the case as a request of Docker's API (POST /containers/create). The node adds the image and the command."""
+    """Return the case as a request of Docker's API (POST /containers/create).
+
+    The node adds the image and the command.
+    """
     devices = [{"Driver": "cdi", "DeviceIDs": case["devices"]}] if case.get("devices") else []
     host: dict[str, Any] = {"NetworkMode": "none", "CapAdd": ["MKNOD", *(case.get("capabilities") or ())], "DeviceRequests": devices}
     if case["handler"]:
