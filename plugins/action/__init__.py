@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read before any action of this collection: sees that Python keeps the compiled form of what the actions import.
+"""Have Python keep the compiled form of what the actions import.
 
-Ansible loads a plugin's own file as Python does, with `__pycache__`, but compiles what that imports from a collection in every run
-(ansible/utils/collection_loader/_collection_finder.py, `get_code`): half a second for the planner. Here it is found by Python's own finder
-for a directory instead. Where nothing can be written beside the sources, Python compiles them in every run, as Ansible does.
+Python reads this file before any action of this collection. Ansible loads a plugin's own file as Python
+does, with `__pycache__`, but compiles what that file imports from a collection in every run
+(ansible/utils/collection_loader/_collection_finder.py, `get_code`): half a second for the planner. So
+Python's own finder for a directory finds these imports here. If nothing can be written beside the
+sources, Python compiles them in every run, as Ansible does.
 """
 
 from __future__ import annotations

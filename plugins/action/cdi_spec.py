@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CDI spec of a host, and nothing else; or what all the specs on it are worth."""
+"""Converge the CDI spec of a host, and nothing else, and report whether the specs on it are still true."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One table of the fleet for people, and its totals for programs."""
+"""Show one table of the fleet for people, and return its totals for programs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tells whether a host's GPUs are well: the driver's errors in the kernel log and, where asked for, NVIDIA's short diagnosis."""
+"""Look at a host for signs of its GPUs' health.
+
+These are the driver's errors in the kernel log and, if asked for, NVIDIA's short diagnosis.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cluster's part of handing a node over between the GPU Operator's toolkit and this collection."""
+"""Do the cluster's part of handing a node over between the GPU Operator's toolkit and this collection."""
 
 from __future__ import annotations
 

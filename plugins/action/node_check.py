@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prove a host: look and decide, or take what the module node has planned, start containers through the engine, judge what they found."""
+"""Prove a host: start containers through the engine, and judge what they found.
+
+The decision comes from a look, or from what the module node has planned.
+"""
 
 from __future__ import annotations
 

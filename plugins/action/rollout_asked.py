@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Say which hosts of a rollout have somebody who takes them out of service."""
+"""Report the hosts of a rollout whose orchestrators have to be asked before it is planned."""
 
 from __future__ import annotations
 

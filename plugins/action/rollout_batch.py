@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The gate of a rollout: begin or end one batch."""
+"""Begin or end one batch of a rollout, as the rollout's gate."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stop a rollout when too many hosts failed or were lost, or when the fleet is not uniform and should be."""
+"""Stop a rollout if too many hosts failed or were lost, or if the fleet is not uniform and should be."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Print what a rollout came to, and give its totals."""
+"""Print the outcome of a rollout, and return its totals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run the check of one's own on a host: ansible.builtin.command, with a result that no ansible-core renders when the host is lost in it."""
+"""Run the user's own check on a host by ansible.builtin.command.
+
+If the host is lost during the check, no ansible-core renders the result.
+"""
 
 from __future__ import annotations
 

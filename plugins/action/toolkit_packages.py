@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The toolkit's packages, and the repository that has them where none of the host does. No engine is looked at."""
+"""Converge the toolkit's packages, and add their repository if none of the host's has them.
+
+No engine is looked at.
+"""
 
 from __future__ import annotations
 

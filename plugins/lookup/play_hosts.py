@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hosts of a play, judged where Ansible reads them.
+"""Judge the hosts of a play when Ansible reads them.
 
-Ansible templates `hosts` before any task, whatever --start-at-task says, and ends with success where no host matches.
+Ansible templates `hosts` before any task, whatever --start-at-task is, and ends with success if no host
+matches.
 """
 
 from __future__ import annotations

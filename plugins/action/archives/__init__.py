@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An archive of packages as a file: made of the same bytes in the same order each time, and read without believing any of it.
+"""Write an archive of packages, with equal bytes for equal content, and read one without trusting it.
 
-Nothing is ever unpacked by a name that is written in it. A package with one file, since ansible-test wants a module for every other file
-below plugins/action.
+Nothing is unpacked by a name that the archive contains. A package with one file, since ansible-test
+wants a module for every other file below plugins/action.
 """
 
 from __future__ import annotations

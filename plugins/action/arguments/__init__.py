@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A task's options: the argument spec from the module's documentation, the values that a task may have, and the policy that they make.
+"""Read a task's options by the argument spec in the module's documentation, and make the policy of them.
 
 A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """

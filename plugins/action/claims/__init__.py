@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which hosts the rollouts of this controller have, so that a second one does not touch those of a first one that lives.
+"""Record the hosts of this controller's rollouts, so that two rollouts never work on the same host.
 
-A rollout leaves one small file, with its hosts and with the process that it runs in. The kernel says whether that process lives, so one
-that was killed holds nothing, and nobody has to clean up. Of rollouts on other controllers the hosts tell: one that is drained by another
-rollout, or on which a transaction is at work.
+A rollout leaves one small file, with its hosts and its process. The kernel shows whether that process
+lives. So a rollout that was killed holds nothing, and no person has to clean up. Rollouts on other
+controllers show on the hosts: a host is drained by another rollout, or a transaction is at work on it.
 
 A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The clusters of a play: their hosts, the options that count for each, and what has to be done in its API."""
+"""Find the clusters of a play, the hosts and options of each, and what has to be done in its API."""
 
 from __future__ import annotations
 

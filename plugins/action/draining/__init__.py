@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Those who take a host out of service: commands of the user's, Slurm, Kubernetes. Each is asked and given its orders where the task runs.
+"""Ask and instruct the orchestrators that take a host out of service.
+
+These are commands of the user's, Slurm and Kubernetes. Each is called on the machine where the task
+runs.
 
 A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands around the `run()` of every action: nothing leaves it but a result, whatever happens in it.
+"""Wrap the `run()` of every action, so that only a result leaves it, whatever happens in it.
 
-ansible-core before 2.19 keeps the words of a *returned* result from being a template (`executor/task_executor.py`: `wrap_var`). It doesn't
-do so for the `result` of an AnsibleActionFail, for the text of a failed connection, or for the message and the traceback of any other
-exception: those are rendered as soon as a task reads the registered result, so a host's words would run on the controller.
+ansible-core before 2.19 keeps the words of a *returned* result from being a template
+(`executor/task_executor.py`: `wrap_var`). It doesn't do so for the `result` of an AnsibleActionFail, for
+the text of a failed connection, or for the message and the traceback of any other exception: those are
+rendered as soon as a task reads the registered result, so a host's words would run on the controller.
 
 A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """

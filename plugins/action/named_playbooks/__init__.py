@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbooks that a command names, since options of ansible-playbook mean another thing for a playbook of the user's.
+"""Tell whether a command names a playbook of this collection.
+
+Options of ansible-playbook mean another thing for a playbook of the user's.
 
 A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """

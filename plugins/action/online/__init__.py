@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the controller itself fetches, and how long it waits for others at most. No host is asked, and no host's word goes out.
+"""Fetch addresses from the controller itself, within a time limit.
+
+No host is asked, and nothing from a host goes out.
 
 A package with one file, since ansible-test wants a module for every other file below plugins/action.
 """

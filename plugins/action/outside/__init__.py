@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the controller writes and sends for others to read: files whole or not at all, addresses that take a PUT, commands of the user's.
+"""Write and send what other programs read, from the controller.
+
+Files are written whole or not at all. Other ways are addresses that take a PUT, and commands of the
+user's.
 
 A package with one file, since ansible-test wants a module for every other file below plugins/action.
 """

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads what an image says of itself from its registry: its manifest and its configuration. No layer is pulled.
+"""Read an image's description of itself from its registry: its manifest and its configuration.
+
+No layer is pulled.
 
 A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stages of a plan: what comes first is carried out in transactions of its own, and is part of the one result."""
+"""Carry out the stages of a plan: the first ones in transactions of their own, all of them in one result."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The way to a node and back: the programs' source over the connection's stdin, or the same source as a module.
+"""Send the programs' source to a node over the connection's stdin, or as a module, and read the answer.
 
-An Ansible module costs a node an import of Ansible and 170 kB; a script over stdin costs neither, in one SSH operation. Connections and
-become methods that give a command no stdin (su, or a connection plugin without pipelining) get the same source as the module
-`host_program`. A package with one file, since ansible-test wants a module for every other file below plugins/action.
+An Ansible module costs a node an import of Ansible and 170 kB; a script over stdin costs neither, in one
+SSH operation. Connections and become methods that give a command no stdin (su, or a connection plugin
+without pipelining) get the same source as the module `host_program`. A package with one file, since
+ansible-test wants a module for every other file below plugins/action.
 """
 
 from __future__ import annotations

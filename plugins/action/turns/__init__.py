@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Servers of one Kubernetes cluster are changed one after another, also where a play has several of them at once.
+"""Change the servers of one Kubernetes cluster one after another, even if a play has several at once.
 
-Ansible changes the hosts of a batch side by side, in a process each, and two of three members of etcd that restart at once have no quorum.
-So who changes a server holds its cluster's lock until that server's API serves again. The kernel frees the lock of a process that dies. A
-server that did not come through ends it for the others in the same run: they stay as they are.
+Ansible changes the hosts of a batch side by side, in a process each, and two of three members of etcd
+that restart at once have no quorum. So the process that changes a server holds its cluster's lock until
+that server's API serves again. The kernel frees the lock of a process that dies. If a server did not
+come through, the others stay as they are for the rest of the run.
 
 A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why a host has no result: which of its variables cannot be read, so that it failed before the first task of a role.
+"""Find the variable that cannot be read if a host has no result.
 
-Ansible fails such a host in the task that judges a role's arguments, or when it opens the connection. That task registers nothing, and its
-message seldom names the variable. So the variables of a host without a result are read here, each by itself.
+Such a host failed before the first task of a role: Ansible fails it in the task that judges a role's
+arguments, or when it opens the connection. That task registers nothing, and its message seldom names the
+variable. So the variables of a host without a result are read here, each by itself.
 
 A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judge whether a spec, under any name, is what `nvidia-ctk cdi generate` writes and nothing else.
+"""Judge whether a spec, under any name, has exactly what `nvidia-ctk cdi generate` writes.
 
-All in such a spec is of the driver: device nodes of NVIDIA's, files that the driver brings, hooks of the toolkit's own program, two
-variables (nvidia-container-toolkit, pkg/nvcdi). Anything else was written by a person, who counts on it. Paths in containers are those of
-the host, or of the driver's root. Since 1.19 the tool records for a node what the host's node has, and its group, never a user.
+Everything in such a spec comes from the driver or the toolkit: device nodes of NVIDIA's, files that the
+driver brings, hooks of the toolkit's own program, two variables (nvidia-container-toolkit, pkg/nvcdi).
+Anything else was written by a person, who counts on it. Paths in containers are those of the host, or of
+the driver's root. Since 1.19 the tool records for a node what the host's node has, and its group, never
+a user.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Generators of CDI specs beside this collection and the toolkit's nvidia-cdi-refresh (cdi_refresh).
+"""Find generators of CDI specs beside this collection and the toolkit's nvidia-cdi-refresh.
 
-A distribution may have one of its own, as NixOS has, which then owns the spec. A unit that runs `nvidia-ctk cdi generate` at boot, as in
-Universal Blue's images or a person's, writes over this collection's spec, or writes the same devices once more. Each is part of its
-owner's system, so it is named and stays. Of a unit's file only these words travel.
+The module cdi_refresh handles nvidia-cdi-refresh. A distribution may have a generator of its own, as
+NixOS has, which then owns the spec. A unit that runs `nvidia-ctk cdi generate` at boot, as in Universal
+Blue's images or a person's, writes over this collection's spec, or writes the same devices once more.
+Each is part of its owner's system, so it is named and stays. Of a unit's file only these words travel.
 """
 
 from __future__ import annotations

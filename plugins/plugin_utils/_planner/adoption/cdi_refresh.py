@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The toolkit's nvidia-cdi-refresh: whether it or this collection owns the host's CDI spec, and how its units are masked and given back.
+"""Decide whether the toolkit's nvidia-cdi-refresh or this collection owns the host's CDI spec.
 
-A distribution may have a generator of its own in its place (cdi_generators). This module never stops that one.
+The module also plans to mask its units and to give them back. A distribution may have a generator of its
+own in its place (cdi_generators). This module never stops that one.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The GPU Operator's toolkit container: whether it works on a host, and what it left there if it does not.
+"""Judge whether the GPU Operator's toolkit container works on a host, and find what it left there.
 
-While it works we write nothing for an engine that it configures. At every start of its pod it installs its programs again,
-writes its handlers and restarts the engine (nvidia-container-toolkit, cmd/nvidia-ctk-installer), so two writers would never come to rest.
-That it is gone needs proof. `/run/nvidia` is empty after a boot until the pod starts, so nothing there proves anything.
-`/run/nvidia/validations/toolkit-ready` comes from the operator's validator, which writes it with `toolkit.enabled=false` as well: all
-that it runs is nvidia-smi (gpu-operator, cmd/nvidia-validator).
+While it works, we write nothing for an engine that it configures. At every start of its pod it installs
+its programs again, writes its handlers and restarts the engine (nvidia-container-toolkit,
+cmd/nvidia-ctk-installer), so two writers would never come to rest. That it is gone needs proof.
+`/run/nvidia` is empty after a boot until the pod starts, so nothing there proves anything.
+`/run/nvidia/validations/toolkit-ready` comes from the operator's validator, which writes it with
+`toolkit.enabled=false` as well: all that it runs is nvidia-smi (gpu-operator, cmd/nvidia-validator).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hook files of NVIDIA's that others left: the programs and forms that identify them, and their places.
+"""Identify NVIDIA hook files that others left, by their programs, forms and places.
 
 - toolkit packages up to 1.13, as RPMs: `/usr/bin/nvidia-container-toolkit` (oci-nvidia-hook.json in nvidia-container-toolkit);
 - `nvidia-ctk runtime configure --config-mode=hook` and the GPU Operator with CDI off: the hook's own program;

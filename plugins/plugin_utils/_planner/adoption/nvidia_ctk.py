@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The output of `nvidia-ctk runtime configure` 1.13 to 1.20: how its handlers come about, and the form of its files.
+"""Recognise the output of `nvidia-ctk runtime configure` 1.13 to 1.20 by its handlers and files.
 
-Up to 1.17 it edits the main file in place. From 1.18 on it writes a drop-in and an `imports` line. The drop-in has the whole CRI table
-of the main file (or of the engine's own output), since containerd 1.x replaces that table as a whole. The table has one more handler,
-which is a copy of another one.
+Up to 1.17 it edits the main file in place. From 1.18 on it writes a drop-in and an `imports` line. The
+drop-in has the whole CRI table of the main file (or of the engine's own output), since containerd 1.x
+replaces that table as a whole. The table has one more handler, which is a copy of another one.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The output of `nvidia-ctk runtime configure --runtime=crio`, release by release, and whether a file is exactly that.
+"""Judge whether a file is exactly what a release of `nvidia-ctk runtime configure --runtime=crio` writes.
 
-The tool copies the table of one handler and sets the program and the type. It takes the default handler of its source, otherwise runc,
-otherwise crun (pkg/config/engine/crio in nvidia-container-toolkit). If its source has none of them it writes those two keys alone. Its
-source is the main file, or with --config-source=command CRI-O's own output, in which defaults are filled in. Up to 1.17 it edits the
-main file.
+The tool copies the table of one handler and sets the program and the type. It takes the default handler
+of its source, otherwise runc, otherwise crun (pkg/config/engine/crio in nvidia-container-toolkit). If
+its source has none of them it writes those two keys alone. Its source is the main file, or with
+--config-source=command CRI-O's own output, in which defaults are filled in. Up to 1.17 it edits the main
+file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Other writers on a host: nvidia-cdi-refresh and units like it, the GPU Operator, Kubespray. Plan what they have to stop doing."""
+"""Plan what other writers on a host have to stop doing, and advise on them.
+
+These are nvidia-cdi-refresh and units like it, the GPU Operator and Kubespray.
+"""
 
 from __future__ import annotations
 

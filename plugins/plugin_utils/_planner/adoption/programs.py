@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Handlers whose program is gone: every pod or container that names one fails, without any sign before.
+"""Find handlers whose program is gone, and refuse to make one.
 
-They stay behind after packages were removed, after a GPU Operator's directory was cleaned, and in an image that was built on another
-host.
+Every pod or container that names such a handler fails, without any sign before. Such handlers stay
+behind after packages were removed, after a GPU Operator's directory was cleaned, and in an image that
+was built on another host.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values of NVIDIA's config.toml that another owner set, by `nvidia-ctk config --set` or by hand, and that the host's decision changes.
+"""Find values in NVIDIA's config.toml that another owner set and that the host's decision changes.
 
-The packages write the defaults into the file at each installation, so only another value than these shows a choice
-(nvidia-container-toolkit, api/config/v1).
+The owner set them by `nvidia-ctk config --set` or by hand.
+
+The packages write the defaults into the file at each installation, so only another value than these
+shows a choice (nvidia-container-toolkit, api/config/v1).
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the handlers of an engine that pods were started with, stopped pods too. Such a handler is never taken away.
+"""Find the handlers with which an engine started its pods, stopped pods included.
 
-CRI-O cannot stop a container whose handler it does not know any more (nvidia-container-toolkit PR 1360), and the kubelet asks engines to
-stop and to remove sandboxes long after their containers have ended.
+Such a handler is never taken away.
+
+CRI-O cannot stop a container whose handler it does not know any more (nvidia-container-toolkit PR 1360),
+and the kubelet asks engines to stop and to remove sandboxes long after their containers have ended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read until when a repository's key is valid from its own signatures (RFC 4880, 5.2.3), for people to read.
+"""Read the expiry date of a repository's key from the key's own signatures, for people to read.
+
+The format is that of RFC 4880, 5.2.3.
 
 gpgv and the package managers judge whether a signature is valid.
 """

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read what the signed metadata of a repository lists: files with their digests, and packages. It may be apt's or rpm's.
+"""Read the files, digests and packages that the signed metadata of an apt or rpm repository lists.
 
-Every text here was verified before: the top one by its signature, each other one by its digest in the text above.
+Every text here was verified before: the top one by its signature, each other one by its digest in the
+text above.
 """
 
 from __future__ import annotations

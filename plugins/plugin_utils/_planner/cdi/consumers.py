@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who reads the host's CDI spec besides the engines that are managed: programs without a daemon, and the NVIDIA runtime itself.
+"""Find the programs that read the host's CDI spec besides the managed engines.
 
-Such programs are Podman, and on nodes of Slurm Apptainer and SingularityCE. enroot (and pyxis, which starts it) reads no spec: it has
-nvidia-container-cli put the driver into its containers.
+These are programs without a daemon, and the NVIDIA runtime itself. Programs without a daemon are Podman,
+and on nodes of Slurm Apptainer and SingularityCE. enroot (and pyxis, which starts it) reads no spec: it
+has nvidia-container-cli put the driver into its containers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A CDI spec in a few words, as differences show it, and whether a file says the same as one."""
+"""Describe a CDI spec in a few words, as differences show it, and compare a file with a spec."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where our CDI specs differ from those of `nvidia-ctk cdi generate` on purpose. The page docs/cdi.md is written from here.
+"""The intended differences between our CDI specs and those of `nvidia-ctk cdi generate`.
+
+The page docs/cdi.md is written from here.
 
 A difference that is found and is not in this list is a mistake, in the generator or in the list.
 """

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kinds of CDI devices for what links GPUs: IMEX channels (between hosts) and NVSwitches (within one), each by an option of its own.
+"""Kinds of CDI devices for what links GPUs: IMEX channels between hosts, NVSwitches within one.
 
-A channel is the boundary between tenants of an NVLink domain: whoever has one reads and writes the memory that others export there. Who
-opens an NVSwitch's node talks to its firmware. So neither is part of a GPU; a container asks for it beside its GPUs, as upstream has it
-(nvidia-container-toolkit, pkg/nvcdi/lib-imex.go and gated.go).
+Each kind has an option of its own. A channel is the boundary between tenants of an NVLink domain: its
+holder reads and writes the memory that others export there. A process that opens an NVSwitch's node
+talks to its firmware. So neither is part of a GPU; a container asks for it beside its GPUs, as upstream
+has it (nvidia-container-toolkit, pkg/nvcdi/lib-imex.go and gated.go).
 """
 
 from __future__ import annotations

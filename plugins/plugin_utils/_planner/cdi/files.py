@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of the host's CDI specs: their kinds, names and directories, and which of what is there is this collection's."""
+"""The files of the host's CDI specs: their kinds, names and directories, and the mark of our own files."""
 
 from __future__ import annotations
 

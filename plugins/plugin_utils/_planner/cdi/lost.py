@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices that a spec of this collection would have no longer, and by which cause.
+"""Find devices that a spec of this collection would lose, and the cause.
 
-A GPU that is off the bus is not a GPU that is gone: after a reset or a boot it is back, and containers ask for it by the name from before.
+A GPU that is off the bus is not gone: after a reset or a boot it is back, and containers ask for it by
+the name from before.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Spec files of others with our devices.
+"""Plan the handling of other owners' spec files that have our devices.
 
 What nvidia-ctk wrote goes. What a person wrote stays, or is refused if it hides our spec.
 
-Specs of upstream's vendor for management containers have no device of this collection. They are
-named and stay: a host does not show which container asks for one of their devices, and the spec of
-the host would not give it.
+Specs of upstream's vendor for management containers have no device of this collection. They are named
+and stay: a host does not show which container asks for one of their devices, and the spec of the host
+would not give it.
 """
 
 from __future__ import annotations

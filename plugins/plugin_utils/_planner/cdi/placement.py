@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""In which directory the host's CDI specs go: one that each reader looks into.
+"""Choose the directory of the host's CDI specs: one that each reader looks into.
 
-An engine's own setting may leave the usual directories out, as guides for Talos do. Of a spec in another place it knows nothing, and all
-that it says is `unresolvable CDI devices`. The setting stays as it is: the spec goes where the engine reads, and where no directory is
-read by all, the run is refused. With gpufleet_cdi_spec_dirs the engines are told, and nothing is left to find out.
+An engine's own setting may leave the usual directories out, as guides for Talos do. Such an engine does
+not find a spec in another place, and reports only `unresolvable CDI devices`. The setting stays as it
+is: the spec goes to a directory that the engine reads. If no directory is read by all, the run is
+refused. With gpufleet_cdi_spec_dirs the engines are told, and nothing is left to find out.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CDI spec of a host as a resource: what to look at, and the plan that makes it true, with one owner.
+"""Plan the CDI spec of a host: the questions for the look, and the plan that makes the spec true.
 
-Ours stands in /etc/cdi. /var/run/cdi outranks it, but is gone after a reboot, and engines that start containers at boot would not find it
-(nixpkgs 420638); that is why nvidia-cdi-refresh's file there is taken over, which would hide this collection's.
+The spec has one owner. Ours stands in /etc/cdi. /var/run/cdi outranks it, but is gone after a reboot,
+and engines that start containers at boot would not find it (nixpkgs 420638); that is why
+nvidia-cdi-refresh's file there is taken over, which would hide this collection's.
 """
 
 from __future__ import annotations

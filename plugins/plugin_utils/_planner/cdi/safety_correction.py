@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What our own specs of earlier releases gave to containers that had not asked for it, and what is taken back because of that.
+"""Find what our specs of earlier releases gave to containers that had not asked for it, and the cause to take it back.
 
-This takes something from hosts that work, so each such difference begins with a code that nothing else has.
+Taking it back takes something from hosts that work, so each such difference begins with a code that
+nothing else has.
 """
 
 from __future__ import annotations

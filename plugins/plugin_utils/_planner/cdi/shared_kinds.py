@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kinds of CDI devices for GPUs that are shared, one for time slices and one for MPS: who asks by them gets no dedicated GPU."""
+"""Kinds of CDI devices for shared GPUs, one for time slices and one for MPS.
+
+A container that asks by these kinds gets no dedicated GPU.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Is the CDI spec on a host still true? A verdict from the one look that is taken anyway, for our file and for nvidia-cdi-refresh's.
+"""Judge whether a CDI spec on a host is still true, from the one look that is taken anyway.
 
-A spec is judged by what it says itself: the libraries, nodes, numbers and names in it against those of the host now. So a spec that holds
-device nodes only does not go stale with a new driver, and one that someone else wrote is judged by the same rules as this collection's.
-What cannot be seen without asking the driver is not judged: whether a MIG instance of the same number still has the same UUID.
+Both our file and nvidia-cdi-refresh's are judged. The libraries, nodes, numbers and names in a spec are
+compared with those of the host now. So a spec that holds device nodes only does not go stale with a new
+driver, and one that someone else wrote is judged by the same rules as this collection's. What cannot be
+seen without asking the driver is not judged: whether a MIG instance of the same number still has the
+same UUID.
 """
 
 from __future__ import annotations

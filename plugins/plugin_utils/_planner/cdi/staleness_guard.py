@@ -1,16 +1,17 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Between two runs a host may change: a GPU fails, MIG is laid out again, a driver is upgraded. With `cdi_refresh: watch` a watch on the
-host then stands between containers and a wrong spec.
+"""Plan the watch of `cdi_refresh: watch`, which keeps containers from a wrong spec between two runs.
 
-A host cannot make the spec itself: that is planned on the controller. So the watch does what it can do honestly. It has the facts that
-the spec was made from, and takes the spec away while one does not hold, at boot before any engine starts, on a change of MIG or of the
-driver, and every minute. A container that asks for a GPU then fails with the device's name, instead of starting with a wrong one; the next
-run makes the spec again, and where the host becomes again what it was, the spec comes back by itself.
+Between two runs a host may change: a GPU fails, MIG is laid out again, a driver is upgraded. A host
+cannot make the spec itself, since it is planned on the controller. So the watch has the facts that the
+spec was made from, and takes the spec away while one of them does not hold: at boot before any engine
+starts, on a change of MIG or of the driver, and every minute. A container that asks for a GPU then fails
+with the device's name, instead of starting with a wrong one; the next run makes the spec again, and if
+the host becomes again what it was, the spec comes back by itself.
 
-Where nvidia-cdi-refresh owns the spec, it can make it again itself, and does so for drivers. It does not see MIG (nvidia-container-toolkit
-issue 1828), so there the watch is one unit that starts it.
+Where nvidia-cdi-refresh owns the spec, it can make it again itself, and does so for drivers. It does not
+see MIG (nvidia-container-toolkit issue 1828), so there the watch is one unit that starts it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tell whether a spec may say "no devices" to the NVIDIA runtime by a mount, as nvidia-ctk's specs do from 1.20.2 on.
+"""Tell whether a spec may use a mount to tell the NVIDIA runtime "no devices".
 
-The mount is for hosts on which the runtime accepts requests by mounts: there it keeps the runtime from adding GPUs to those that the engine
-has given by CDI. Releases read it so (internal/config/image/cuda_image.go; tests/integration/test_void_mount.py runs 1.17.8 and 1.20.2):
+nvidia-ctk's specs do so from 1.20.2 on.
+
+The mount is for hosts on which the runtime accepts requests by mounts: there it keeps the runtime from
+adding GPUs to those that the engine has given by CDI. Releases read it so
+(internal/config/image/cuda_image.go; tests/integration/test_void_mount.py runs 1.17.8 and 1.20.2):
 
 - where mounts are not accepted, all of them pass over it;
 - where they are, 1.20.2 and later take it for "no devices", while 1.20.1 and 1.17.8 take `void` for the name of a device, and a

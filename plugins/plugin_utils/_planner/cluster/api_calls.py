@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Calls of kubernetes.core's modules that change a cluster, each with what it changes, as people read it."""
+"""Build the calls of kubernetes.core's modules that change a cluster, each with its changes as people read them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cluster's objects as files: one document in each, with the reason as comments. The same decisions are the same bytes.
+"""Write a cluster's objects as files: one document in each, with the reason as comments.
 
-What is beside them is judged by its first line: a file that begins with ours is ours to write again and to remove, any other is left alone.
+Equal decisions give equal bytes. A file beside them is judged by its first line: one that begins with
+ours is ours to write again and to remove, any other is left alone.
 """
 
 from __future__ import annotations

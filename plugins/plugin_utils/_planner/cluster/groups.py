@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Groups of hosts with equal decisions, and the device plugin's file for each.
+"""Group hosts with equal decisions, and build the device plugin's file for each group.
 
-The plugin's file names are in the label of a node, and the plugin's sidecar looks at nothing but that label: an edit of a file below its
-name is not noticed (k8s-device-plugin v0.20, cmd/config-manager/main.go). So the name of a group follows from its file's content: where
-the content changes the label does, and the sidecar has the plugin read it.
+The label of a node names its file of the plugin. The plugin's sidecar looks at that label alone, so it
+does not notice that the content of a file has changed (k8s-device-plugin v0.20,
+cmd/config-manager/main.go). So the name of a group follows from its file's content: if the content
+changes, the label does, and the sidecar has the plugin read it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose a node is: the GPU Operator's toolkit configures its engine, or this collection does; and what takes it from one to the other.
+"""Hand a node over between the GPU Operator's toolkit and this collection.
 
-The operator writes a label of its operands only where it is missing or empty, so `false` stays, and the DaemonSet's node selector wants
-`true` (gpu-operator v26.7, assets/state-container-toolkit and controllers/state_manager.go). A pod of it that is ended takes its handlers
-out of the engine's configuration, and restarts the engine (nvidia-container-toolkit v1.20, cmd/nvidia-ctk-installer).
+The owner of a node is the one that configures its engine.
+
+The operator writes a label of its operands only where it is missing or empty, so `false` stays, and the
+DaemonSet's node selector wants `true` (gpu-operator v26.7, assets/state-container-toolkit and
+controllers/state_manager.go). A pod of it that is ended takes its handlers out of the engine's
+configuration, and restarts the engine (nvidia-container-toolkit v1.20, cmd/nvidia-ctk-installer).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The values of NVIDIA's two charts, and which of them a cluster with several kinds of host cannot have.
+"""Build the values of NVIDIA's two charts, and refuse those that do not fit all hosts of a cluster.
 
-The device plugin takes flags before its environment, and its environment before its file (k8s-device-plugin v0.20, NewConfig in
-api/config/v1/config.go). Its own chart sets a variable only for a value that is set, so all that differs stays unset there. The GPU
-Operator sets variables for all nodes (gpu-operator v26.7, TransformDevicePlugin in controllers/object_controls.go), so hosts have to fit
+The device plugin takes flags before its environment, and its environment before its file
+(k8s-device-plugin v0.20, NewConfig in api/config/v1/config.go). Its own chart sets a variable only for a
+value that is set, so all that differs stays unset there. The GPU Operator sets variables for all nodes
+(gpu-operator v26.7, TransformDevicePlugin in controllers/object_controls.go), so hosts have to fit
 those.
 """
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What has to be done in a cluster so that it has what was rendered: the calls of kubernetes.core's modules, in their order.
+"""Plan the calls of kubernetes.core's modules, in their order, that give a cluster what was rendered.
 
-What is there already is not called for. An object that others keep is left to them. A node's label is set only where the configuration
-that it names is there: the plugin's sidecar ends with an error for a name that it does not find (cmd/config-manager/main.go).
+No call is made for what is there already. An object that others keep is left to them. A node's label is
+set only if the configuration that it names is there: the plugin's sidecar ends with an error for a name
+that it does not find (cmd/config-manager/main.go).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hosts of a cluster as its nodes: whose GPUs Kubernetes gives to pods, how, and why a host is left out.
+"""Find the hosts whose GPUs a cluster gives to pods, with their settings, and why others are left out.
 
-All that a result says is the host's own word. What goes on into an object of the API is judged here, and nothing else of it goes on.
+A result is the host's own word. What goes on into an object of the API is judged here, and nothing else
+of a result goes on.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The taints of nodes. They are one list that all share: a note on the node says which of them are this collection's.
+"""Set and remove the taints of nodes, in a list that this collection shares with other owners.
 
-A kubelet may write annotations of its own node, and no taints (NodeRestriction). So a note counts only for what the ConfigMap, or the run,
-says that this collection taints nodes with: else root of a node had its taints removed by a note of its own.
+A note on the node names this collection's taints. A kubelet may write annotations of its own node, and
+no taints (NodeRestriction). So a note counts only for taints that the ConfigMap or the run names as this
+collection's. Otherwise root of a node could have its taints removed by a note of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What follows from the decisions of a cluster's hosts: objects of its API, values of a chart, and a row for each host."""
+"""Render the decisions of a cluster's hosts: objects of its API, values of a chart, and a row for each host."""
 
 from __future__ import annotations
 

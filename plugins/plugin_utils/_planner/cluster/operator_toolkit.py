@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the GPU Operator's toolkit has to be set to for the engines of hosts that keep it: `toolkit.env` of the operator's values.
+"""Derive the GPU Operator's `toolkit.env` for the engines of hosts that keep the operator's toolkit.
 
-The toolkit is one DaemonSet, so its environment is one for all nodes. Read in gpu-operator v25.10, v26.3 and v26.7 (TransformToolkit and
-transformForRuntime in controllers/object_controls.go) and in nvidia-container-toolkit v1.18 to v1.20 (cmd/nvidia-ctk-installer/container):
+The toolkit is one DaemonSet, so its environment is one for all nodes. Read in gpu-operator v25.10, v26.3
+and v26.7 (TransformToolkit and transformForRuntime in controllers/object_controls.go) and in
+nvidia-container-toolkit v1.18 to v1.20 (cmd/nvidia-ctk-installer/container):
 
 - CONTAINERD_CONFIG, CONTAINERD_SOCKET and `file=` in RUNTIME_CONFIG_SOURCE are paths of the host; the operator mounts them.
 - CONTAINERD_RUNTIME_CLASS is set by the operator after `toolkit.env`, from operator.runtimeClass, so that is where it is said.

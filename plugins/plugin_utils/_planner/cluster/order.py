@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What changes first where a host and the device plugin's way both change: the engine or the plugin.
+"""Decide what changes first if a host and the device plugin's way both change: the engine or the plugin.
 
-A pod gets its GPU where its host understands one of the plugin's strategies. Between the two changes either the host is new and the plugin
-old, or the other way round, and one of these two has to work, or the plugin has to use both ways meanwhile.
+A pod gets its GPU if its host understands one of the plugin's strategies. Between the two changes either
+the host is new and the plugin old, or the host is old and the plugin new. One of these two has to work,
+or the plugin has to use both ways meanwhile.
 """
 
 from __future__ import annotations

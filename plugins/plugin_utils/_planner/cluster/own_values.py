@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The user's own values of a chart, beside what is rendered: they add to it, and contradict none of it."""
+"""Merge the user's own values of a chart into the rendered ones: they add to these, and contradict none."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose an object of the API is, and whose each part of it: by its managed fields, and by the marks of those who bring objects there."""
+"""Find the owner of an object of the API, and of each of its parts.
+
+The managed fields show it, and the marks of the tools that bring objects there.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""By which of the device plugin's strategies pods get GPUs on a host: as it was seen, and as it was decided."""
+"""Find the device plugin's strategies by which pods get GPUs on a host, as seen and as decided."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The three versions of a driver: of the loaded kernel module, of the libraries, and of the module that the next boot loads.
+"""Compare the three versions of a driver, and name the files that differ and the remedy.
 
-They come from one package set and have to be equal. After an upgrade without a reboot they differ: NVML answers error 18, and every
-container with a GPU fails with "Driver/library version mismatch". This module names the files that differ, and the remedy. It runs no
-program: the version in a module file is found only by reading it whole, but DKMS keeps each build in a folder named after version and
-kernel.
+These are the versions of the loaded kernel module, of the libraries, and of the module that the next
+boot loads. They come from one package set and have to be equal. After an upgrade without a reboot they
+differ: NVML answers error 18, and every container with a GPU fails with "Driver/library version
+mismatch". This module runs no program: the version in a module file is found only by reading it whole,
+but DKMS keeps each build in a folder named after version and kernel.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPUs that a host had: gone, or off the bus. A GPU is gone if neither PCI nor a device node has it any more.
+"""Distinguish a GPU that is gone from one that is off the bus.
 
-A GPU that has fallen off the bus (Xid 79) stays a PCI device, or at least keeps its device node, until the host boots without it.
+A GPU is gone if neither PCI nor a device node has it any more. A GPU that has fallen off the bus (Xid
+79) stays a PCI device, or at least keeps its device node, until the host boots without it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host that is itself a system container (LXC, Incus, systemd-nspawn): kernel, driver and device nodes are those of the host outside.
+"""Detect a host that is itself a system container (LXC, Incus, systemd-nspawn), and give its remedy.
 
-Inside it no module can be loaded and no node can be made, so it needs another remedy than other hosts.
+Its kernel, driver and device nodes are those of the host outside. Inside it no module can be loaded and
+no node can be made, so it needs another remedy than other hosts.
 """
 
 from __future__ import annotations

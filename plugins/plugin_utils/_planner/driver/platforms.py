@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Platforms whose GPUs are there and get no CDI spec from this collection: WSL, Jetson, hosts that give their GPUs to virtual machines."""
+"""Recognise platforms with GPUs that get no CDI spec from this collection.
+
+These are WSL, Jetson, and hosts that give their GPUs to virtual machines.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Describe what the transactions of a plan do, item by item, as a value that equal hosts share.
+"""Describe the effects of a plan's transactions, item by item, as a value that equal hosts share.
 
-An approval binds this value. A file that this collection owns is described by its path, mode, owner
-and the digest of its content. An edit of a file of another owner is described by the keys that it sets
-and the text that it inserts, without line numbers and digests of the former content. What belongs to
-one moment (processes, invocation ids, reasons) is left out. GPUs are named by position (canonical.py).
+An approval binds this value. A file that this collection owns is described by its path, mode, owner and
+the digest of its content. An edit of a file of another owner is described by the keys that it sets and
+the text that it inserts, without line numbers and digests of the former content. What belongs to one
+moment (processes, invocation ids, reasons) is left out. GPUs are named by position (canonical.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build what a rollout tells as it runs: lines for people, and events for chat and for silences of alerts.
+"""Build the messages of a running rollout: lines for people, and events for chat and for silences of alerts.
 
 Each event is one JSON line.
 """

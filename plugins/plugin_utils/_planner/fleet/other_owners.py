@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the marks with which other programs claim a Kubernetes node: who works on the host, and until when.
+"""Find the marks with which other programs claim a Kubernetes node.
+
+A mark shows the program that works on the host, and until when.
 
 A rollout leaves such a host out, whether or not its own change would need a drain. If two programs
 restart engines, drivers or the whole host at the same time, each spoils what the other one proves.

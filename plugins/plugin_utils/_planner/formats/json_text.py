@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JSON as text: read with places, changed by inserting and replacing tokens, so every other byte stays as it is.
+"""Read JSON with the places of its tokens, and change single tokens, so that every other byte stays as it is.
 
-A serialiser would sort keys, lose the indentation and pass numbers through a float. New members go in front of the present ones, so no
-line that exists already gets another comma.
+A serialiser would sort keys, lose the indentation and pass numbers through a float. New members go in
+front of the present ones, so no line that exists already gets another comma.
 """
 
 from __future__ import annotations

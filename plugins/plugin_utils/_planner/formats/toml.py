@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""TOML with an eye for the lines: read a file, change a key, and return the lines that this takes.
+"""Change single keys of a TOML file, and return the edits of its lines.
 
-Everything around the changed lines stays as it is, comments, order, indentation, line ends and a byte order mark included. Each change is
-proven by parsing the result: if it has any other effect than the wanted one, it is refused with file and line.
+Everything around the changed lines stays as it is, comments, order, indentation, line ends and a byte
+order mark included. Each change is proven by parsing the result: if it has any other effect than the
+wanted one, it is refused with file and line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A TOML file of a host as the node shows it: read, and changed by edits that the node repeats on the real bytes."""
+"""Read a TOML file of a host as the node shows it, and build edits that the node repeats on the real bytes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values of the wrong type in a TOML file, reported with file and line: the engines refuse them as a whole when they decode the file."""
+"""Report values of the wrong type in a TOML file, with file and line.
+
+An engine refuses the whole file if it has one.
+"""
 
 from __future__ import annotations
 

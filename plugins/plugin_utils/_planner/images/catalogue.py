@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read a catalogue of images: which there are, and what each needs. docs/image-catalogue.schema.json describes the same.
+"""Read a catalogue of images, with the needs of each (docs/image-catalogue.schema.json).
 
-The catalogue is judged before any host is looked at. Unknown fields, and what no host can satisfy, are errors.
+The catalogue is judged before any host is looked at. Unknown fields, and needs that no host can satisfy,
+are errors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find what a host's CPU runs: its level by the flags of /proc/cpuinfo, and its microarchitectures by archspec.
+"""Find the level of a host's CPU by the flags of /proc/cpuinfo, and its microarchitectures by archspec.
 
 The latter are known only if archspec's data are at hand.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The host that the rows of the table are compared with: as one look saw it, and as a plan would leave it.
+"""Describe a host, as one look saw it and as a plan would leave it, for comparison with the table's rows.
 
 If the plan was refused, the host is judged as it is.
 """

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The form of a row of the table of known-bad combinations, and whether one applies to a host: yes, no, or not known.
+"""Judge whether a row of the table of known-bad combinations applies to a host: yes, no, or not known.
 
-A row applies if all of its conditions hold. If one does not hold, the row does not apply, whatever the others are. Otherwise an unknown
-condition leaves the row open, and the result reports it so: a state that could not be seen is neither good nor bad.
+A row applies if all of its conditions hold. If one does not hold, the row does not apply, whatever the
+others are. Otherwise an unknown condition leaves the row open, and the result reports it so: a state
+that could not be seen is neither good nor bad.
 """
 
 from __future__ import annotations

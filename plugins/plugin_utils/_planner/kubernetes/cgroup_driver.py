@@ -1,14 +1,16 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which cgroup driver the kubelet uses now: by where its pods' control groups are, else by what it was started with.
+"""Find the cgroup driver that the kubelet uses now, by its pods' control groups, else by its settings.
 
-The kubelet makes a group per pod before it asks the engine for anything, below `kubepods.slice` with the systemd driver and below
-`kubepods` with cgroupfs (pkg/kubelet/cm/cgroup_manager_linux.go), and removes it with the pod: it says what works on this node now.
-A kubelet whose driver was changed leaves the groups of its pods from before behind, empty; only groups with processes count.
+The kubelet makes a group per pod before it asks the engine for anything, below `kubepods.slice` with the
+systemd driver and below `kubepods` with cgroupfs (pkg/kubelet/cm/cgroup_manager_linux.go), and removes
+it with the pod: so the group shows what works on this node now. A kubelet whose driver was changed
+leaves the groups of its pods from before behind, empty; only groups with processes count.
 
-Where no pod runs, the kubelet's own order counts (cmd/kubelet/app/server.go): with the feature gate KubeletCgroupDriverFromCRI it asks the
-engine, and then no setting of its own counts; an engine that does not know the question leaves it to the flag, the drop-ins, the file.
+If no pod runs, the kubelet's own order counts (cmd/kubelet/app/server.go): with the feature gate
+KubeletCgroupDriverFromCRI it asks the engine, and then no setting of its own counts; an engine that does
+not know the question leaves it to the flag, the drop-ins, the file.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How NVIDIA's device plugin for Kubernetes passes to the engine which GPUs a pod got: declared, seen on the host, or the plugin's default.
+"""Find the strategies by which NVIDIA's device plugin tells the engine the GPUs of a pod.
 
-The plugin is configured in the cluster, which nobody asks here. What a host shows of it is the CDI spec that it writes, with a strategy of
-CDI only, and the settings of its process where that is the host's own and not a container's: any user of a cluster can run a container
-with a process of that name. It never removes that spec, so it counts only where the plugin has not begun again since without writing it.
+They are declared, seen on the host, or the plugin's default. The plugin is configured in the cluster,
+which is not asked here. A host shows the CDI spec that the plugin writes with a strategy of CDI only. It
+also shows the settings of the plugin's process, which count if the process is the host's own and not a
+container's: any user of a cluster can run a container with a process of that name. The plugin never
+removes its spec, so the spec counts only if the plugin has not begun again since without writing it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What NVIDIA's DRA driver needs of a host: pods then get GPUs by claims instead of by the device plugin.
+"""Judge whether a host has what NVIDIA's DRA driver needs.
 
-The driver writes a CDI spec for each claim into /var/run/cdi (CDI_ROOT in the template kubeletplugin.yaml of k8s-dra-driver-gpu, vendor
-k8s.gpu.nvidia.com in its cdi.go), and the kubelet passes the devices to the engine in the field CDIDevices of the CRI. Neither the NVIDIA
-runtime nor a handler has a part in it, so an engine that cannot resolve CDI devices cannot serve claims.
+With that driver, pods get GPUs by claims instead of by the device plugin. The driver writes a CDI spec
+for each claim into /var/run/cdi (CDI_ROOT in the template kubeletplugin.yaml of k8s-dra-driver-gpu,
+vendor k8s.gpu.nvidia.com in its cdi.go), and the kubelet passes the devices to the engine in the field
+CDIDevices of the CRI. Neither the NVIDIA runtime nor a handler has a part in it, so an engine that
+cannot resolve CDI devices cannot serve claims.
 """
 
 from __future__ import annotations

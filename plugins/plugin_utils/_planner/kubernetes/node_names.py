@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a host of the inventory is called as a Kubernetes node: the one place where such a name is judged.
+"""Judge the name that a host of the inventory has as a Kubernetes node.
 
-A name becomes a part of an address of the API, of an object and of a file, and an inventory may hold anything.
+No other module judges it. A name becomes a part of an address of the API, of an object and of a file,
+and an inventory may hold anything.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The description of a system that renders a containerd's configuration: how it is recognised and, if it is served, where our part goes."""
+"""The description of a system that renders a containerd's configuration.
+
+It has the marks by which the system is recognised and, if it is served, the place of our part.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Build the report as a document for programs (report.schema.json).
 
-It has one entry for each host, and what follows from all of them.
+It has one entry for each host, and the conclusions from all of them.
 """
 
 from __future__ import annotations

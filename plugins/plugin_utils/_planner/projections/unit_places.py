@@ -1,10 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""List what of a unit's files may leave a host: how words are divided, listed flags with values of their shape, and listed variables.
+"""List the parts of a unit's files that may leave a host.
 
-Files of units and of their environment hold secrets, such as the password of a proxy. Everything that is not listed travels as FILLER,
-one for each byte, so quotes, lines and words keep their places in the file.
+These are the division into words, listed flags with values of their shape, and listed variables.
+
+Files of units and of their environment hold secrets, such as the password of a proxy. Everything that is
+not listed travels as FILLER, one for each byte, so quotes, lines and words keep their places in the
+file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Turn plans and answers into what people and programs read: plain values, the list of actions, one sentence of trouble."""
+"""Turn plans and answers into plain values, the list of actions, and one sentence of trouble."""
 
 from __future__ import annotations
 

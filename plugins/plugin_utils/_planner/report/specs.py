@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Show what a refresh found of the CDI specs: fresh, written again and why, or none on this host and why."""
+"""Show what became of each host's CDI specs in a refresh, with the reason.
+
+The specs are fresh, stale, written again, or missing.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hardware of one host as a CDI spec names it: GPUs, their MIG devices, their nodes and the nodes that all share.
+"""The hardware of one host as a CDI spec names it.
 
-It comes from the everyday look at procfs, sysfs and /dev. What that cannot show (UUIDs of MIG devices, whether MIG is on where it has no
-instance yet) is added from what NVML or nvidia-smi report, or from what our own spec on the host still knows.
+It consists of GPUs, their MIG devices, their nodes and the nodes that all GPUs share. It comes from the
+everyday look at procfs, sysfs and /dev. What that cannot show (UUIDs of MIG devices, whether MIG is on
+where it has no instance yet) is added from what NVML or nvidia-smi report, or from what our own spec on
+the host still knows.
 """
 
 from __future__ import annotations

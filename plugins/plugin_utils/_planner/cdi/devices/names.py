@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the devices of a CDI spec are called: by index, by UUID, by type and index, and more specifically by model."""
+"""Name the devices of a CDI spec by index, by UUID, by type and index, and more specifically by model."""
 
 from __future__ import annotations
 

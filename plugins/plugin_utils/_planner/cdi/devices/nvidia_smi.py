@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What nvidia-smi reports of the GPUs: the second source, for hosts whose Python cannot load NVML (no ctypes, another architecture)."""
+"""Read the GPUs that nvidia-smi reports.
+
+It is the second source, for hosts whose Python cannot load NVML (no ctypes, another architecture).
+"""
 
 from __future__ import annotations
 

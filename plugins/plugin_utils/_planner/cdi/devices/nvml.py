@@ -1,7 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What NVML reports of the GPUs. Asked in a child on the host that is killed at its time limit, and only when a spec must be made."""
+"""Read the GPUs that NVML reports.
+
+A child process on the host asks NVML, and is killed at its time limit. NVML is asked only if a spec must
+be made.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which source lists the devices of a host: NVML, else nvidia-smi, else /proc alone; and what our spec on the host still knows, at no cost.
+"""Choose the source that lists the devices of a host: NVML, else nvidia-smi, else /proc alone.
 
-NVML and nvidia-smi use the GPUs, so a sick one can keep them waiting. They are asked only when the spec on the host cannot be what the
-everyday look leads to.
+Our spec on the host is read too, since it costs nothing and still knows what they reported.
+
+NVML and nvidia-smi use the GPUs, so a sick one can keep them waiting. They are asked only when the spec
+on the host cannot be what the everyday look leads to.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What NVIDIA's driver brings to a host, and where: data only.
+"""Tables of the files that NVIDIA's driver brings to a host, with their places.
 
-Which library belongs to which driver capability is what the legacy injection does (libnvidia-container, src/nvc_info.c), completed from the
-categories of the driver's own file list.
+The driver capability of each library is the one that the legacy injection uses (libnvidia-container,
+src/nvc_info.c), completed from the categories of the driver's own file list.
 """
 
 from __future__ import annotations

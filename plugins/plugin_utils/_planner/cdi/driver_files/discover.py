@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of the driver on a host that containers need: libraries, programs, firmware, configuration.
+"""Find the files of the driver that containers need: libraries, programs, firmware, configuration.
 
-Found by name in the usual folders, from one question that lists and reads nothing. Paths are those that the driver root sees: in a driver
-container's tree at /run/nvidia/driver they begin below it (roots.py puts it in front).
+They are found by name in the usual folders, from one question that lists names and reads no file. Paths
+are those that the driver root sees: in a driver container's tree at /run/nvidia/driver they begin below
+it (roots.py puts it in front).
 """
 
 from __future__ import annotations

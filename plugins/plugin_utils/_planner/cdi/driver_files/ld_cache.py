@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""/etc/ld.so.cache: where the loader of a host finds libraries that lie in no usual folder (a driver with a prefix of its own).
+"""Read /etc/ld.so.cache to find libraries outside the usual folders.
 
-The file is read and understood here, because asking `ldconfig -p` would run a program of the host, which can hang on a dead mount, and
-there is none to run in an offline tree or a driver container's. It is some 20 to 150 kB, so it is asked for only where the usual folders
-have no driver.
+A driver with a prefix of its own has such libraries. The file is read and understood here, because
+asking `ldconfig -p` would run a program of the host, which can hang on a dead mount, and there is none
+to run in an offline tree or a driver container's. It is some 20 to 150 kB, so it is asked for only where
+the usual folders have no driver.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The driver's own list of its files, which it ships since branch 570: what each file is for, and what ought to be there.
+"""Read the driver's own list of its files, with the purpose of each, which it ships since branch 570.
 
-An array of objects with `name` (sometimes with a folder in front), `type`, `category` and `optional`; a file of several categories has
-several. Links named by SONAMEs are not in it. It knows the libraries of drivers that are newer than our own table.
+The list is an array of objects with `name` (sometimes with a folder in front), `type`, `category` and
+`optional`; a file of several categories has several. Links named by SONAMEs are not in it. It knows the
+libraries of drivers that are newer than our own table.
 """
 
 from __future__ import annotations

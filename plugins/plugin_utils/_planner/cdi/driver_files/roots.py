@@ -1,9 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Paths of a driver or of devices that lie in a tree of their own: /run/nvidia/driver of a driver container, an offline root.
+"""Convert paths between the host and a tree of the driver's or the devices' own.
 
-A root ends where a component of a path ends: /driver is not a part of /driver-backup (nvidia-container-toolkit 1.20 takes it for one).
+Such a tree is /run/nvidia/driver of a driver container, or an offline root.
+
+A root ends where a component of a path ends: /driver is not a part of /driver-backup
+(nvidia-container-toolkit 1.20 takes it for one).
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which file of which directory gives an engine a device: pkg/cdi/cache.go and spec-dirs.go of the reference library, as a function."""
+"""Find the file from which an engine gets a device, as the reference library does.
+
+Source: pkg/cdi/cache.go and spec-dirs.go in container-device-interface.
+"""
 
 from __future__ import annotations
 

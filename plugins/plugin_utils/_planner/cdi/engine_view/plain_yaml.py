@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A CDI spec in the form that generators write, ours and nvidia-ctk's, without a YAML parser, which takes longer than the rest of a plan.
+"""Read a CDI spec in the form that our generator and nvidia-ctk write, without a YAML parser.
 
-Read is only what can be read in one way: block style, one value a line, the specification's keys in their own case, text that is no
-number and no word of YAML's or stands in quotes without an escape, whole numbers where numbers belong. All else is for yaml.py and
-schema.py, whose document this one equals.
+A YAML parser takes longer than the rest of a plan. Only what can be read in one way is read: block
+style, one value a line, the specification's keys in their own case, text that is no number and no word
+of YAML's or stands in quotes without an escape, whole numbers where numbers belong. All else is for
+yaml.py and schema.py, whose document this one equals.
 """
 
 from __future__ import annotations

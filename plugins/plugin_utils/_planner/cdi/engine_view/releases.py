@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What releases of the reference library accept (container-device-interface), as data, and the rules that all of them share.
+"""Tables of what each release of the reference library accepts, and the rules that all releases share.
 
-Engines carry one of them each; tests run these very releases and compare.
+The library is container-device-interface. Each engine carries one release of it. Tests run these
+releases and compare.
 """
 
 from __future__ import annotations

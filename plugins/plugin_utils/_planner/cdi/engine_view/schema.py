@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What may stand where in a CDI spec, and a document made to that shape (specs-go/config.go).
+"""Fit a document to the shape of a CDI spec, and list what does not fit (specs-go/config.go).
 
-What only some releases of the reference library accept is a problem with a rule of its own; releases.py says which release does. Where
-text belongs, a number or a truth value is the text that is written, as library 1.1.1 has it.
+What only some releases of the reference library accept is a problem with a rule of its own; releases.py
+tells which release does. If a number or a truth value is in a place for text, it is the text that is
+written, as library 1.1.1 has it.
 """
 
 from __future__ import annotations

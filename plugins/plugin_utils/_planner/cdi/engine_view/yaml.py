@@ -1,10 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""YAML as far as engines agree on what a CDI spec says: its structure, the line of each value, and which scalars are numbers.
+"""Read the YAML of a CDI spec as far as engines agree on it.
 
-The reference library has had two readers: sigs.k8s.io/yaml up to 1.1.0, go-yaml 3 from 1.1.1 on. PyYAML does the grammar, which all have
-from libyaml. Where the readers differ, a value stays as it is written and the difference is told; tags are not read at all, as on the node.
+That is its structure, the line of each value, and the scalars that are numbers.
+
+The reference library has had two readers: sigs.k8s.io/yaml up to 1.1.0, go-yaml 3 from 1.1.1 on. PyYAML
+does the grammar, which all have from libyaml. Where the readers differ, a value stays as it is written
+and the difference is told; tags are not read at all, as on the node.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A CDI spec from the hardware of a host: what each device gives a container, and what every container with a GPU gets.
+"""Build a CDI spec from the hardware of a host.
 
-Pure and deterministic: equal hardware, equal spec, whatever the order in which it was seen. Files and hooks of the driver come in as edits.
+The spec has what each device gives a container, and what every container with a GPU gets. Building is
+pure and deterministic: equal hardware gives an equal spec, for any order in which it was seen. Files and
+hooks of the driver come in as edits.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Device nodes of the driver that not every user may open, as SUSE has them: 0660 root:video.
+"""Advise on device nodes of the driver that not every user may open, such as SUSE's 0660 root:video.
 
-Where an engine binds the host's node (rootless, in a user namespace, by the legacy hook) or copies its mode (CDI's library from 1.1.0 on),
-a container's user who is not in the group is refused.
+If an engine binds the host's node (rootless, in a user namespace, by the legacy hook) or copies its mode
+(CDI's library from 1.1.0 on), a container's user who is not in the group is refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hooks of NVIDIA's own program in a CDI spec: which ones it knows, and their arguments, which others read (containers/toolbox PR 1544)."""
+"""Find the host's NVIDIA hook program, the hooks that it knows, and their arguments in a CDI spec.
+
+Other programs read these arguments (containers/toolbox PR 1544).
+"""
 
 from __future__ import annotations
 

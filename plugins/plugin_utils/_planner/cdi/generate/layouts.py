@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which devices a spec has and which nodes each brings: for workloads, for management containers, and by model."""
+"""Lay out the devices of a spec and the nodes of each: for workloads, for management containers, and by model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a container gets, besides its GPU, that is a client of the GPU's MPS daemon."""
+"""Build the edits for a container that is a client of its GPU's MPS daemon, besides those for the GPU."""
 
 from __future__ import annotations
 

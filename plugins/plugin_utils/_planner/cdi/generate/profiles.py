@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of the driver goes into containers, and how: the three profiles.
+"""Choose the files of the driver that go into containers, and the way there, by one of three profiles.
 
 - `full` is what nvidia-ctk writes: every file at its own path, and hooks of nvidia-cdi-hook that make links and the loader's cache.
 - `hookless` needs no program on the host and no writable root in the container: each library is mounted under the names by which programs

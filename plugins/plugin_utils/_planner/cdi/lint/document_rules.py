@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the reference library takes and a container, an engine or a person stumbles over all the same: rules for one document."""
+"""Rules for one document that the reference library accepts.
+
+They find what is still a problem for a container, an engine or a person.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A CDI spec against the host that it stands on: nodes and their numbers, files to be mounted, programs of hooks."""
+"""Check a CDI spec against its host: nodes and their numbers, files to be mounted, programs of hooks."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a CDI spec leaves a host: what this collection judges, place by place with its shape. Of all else stand-ins do.
+"""List the parts of a CDI spec that leave a host, place by place with the shape of the value.
 
-Hidden are values of `env`, arguments of hooks but for those that NVIDIA's own know, annotations, unknown fields and comments. The node
-makes the stand-ins (module_utils/_node/projection/documents.py); they break and keep the same rules as what they stand for.
+These are the parts that this collection judges. Stand-ins replace all other parts. Values of `env`,
+annotations, unknown fields and comments are hidden, and so are arguments of hooks, except those that
+NVIDIA's own hooks know. The node makes the stand-ins (module_utils/_node/projection/documents.py); they
+break and keep the same rules as what they stand for.
 """
 
 from __future__ import annotations

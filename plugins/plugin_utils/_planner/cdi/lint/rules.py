@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rules that CDI specs are checked by, as one table: what is wrong, what an engine does with it, what to do.
+"""The table of rules for CDI specs: the demand, what an engine does if it is broken, and the remedy.
 
 `error`: a device is lost, or a container with it does not start or gets no working GPU. `warning`: it works, with a risk.
 `note`: worth knowing. Effects are those of the reference library (container-device-interface), of which each engine carries a release.

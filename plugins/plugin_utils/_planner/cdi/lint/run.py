@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything in a host's CDI directories, by whomever written: what engines resolve there, and what is wrong with it.
+"""Check everything in a host's CDI directories, of any writer, and report what engines resolve there.
 
-Never fails because of what it finds. One look for the directories, a second one for the paths that the specs in them name.
+The check never fails because of what it finds. It takes one look for the directories, and a second one
+for the paths that the specs in them name.
 """
 
 from __future__ import annotations

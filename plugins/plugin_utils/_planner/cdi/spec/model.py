@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A CDI spec as values: what may stand in one file, and the same as the document that engines read."""
+"""The values of a CDI spec in one file, and their conversion to and from the document that engines read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands in a CDI spec for what was not sent from its host, as the node makes it (module_utils/_node/projection/documents.py)."""
+"""Recognise the stand-ins in a CDI spec for what was not sent from its host.
+
+The node makes them (module_utils/_node/projection/documents.py).
+"""
 
 from __future__ import annotations
 

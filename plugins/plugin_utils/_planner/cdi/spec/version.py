@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The version of a CDI spec: as low as its content allows, never above what the consumers on the host accept.
+"""Choose the version of a CDI spec: as low as its content allows, never above what its consumers accept.
 
-A consumer knows a list of exact strings and loses the whole file on any other one, so "newest" is never right (nvidia-container-toolkit
-issues 38, 1860, 1940).
+A consumer knows a list of exact strings and loses the whole file on any other one, so "newest" is never
+right (nvidia-container-toolkit issues 38, 1860, 1940).
 """
 
 from __future__ import annotations

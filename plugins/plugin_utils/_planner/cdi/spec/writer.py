@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A CDI spec as text: YAML in block style, the same bytes for the same spec, read alike by strict and by lenient readers."""
+"""Write a CDI spec as text: YAML in block style that strict and lenient readers read alike.
+
+The same spec gives the same bytes.
+"""
 
 from __future__ import annotations
 

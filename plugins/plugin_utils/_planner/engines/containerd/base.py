@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The handler that ours is copied from, so pods of our handler run as pods of this node run: same cgroup driver, root, base spec.
+"""Choose the handler that ours is copied from, so that its pods run as the other pods of the node do.
 
-A handler that differs from the kubelet in SystemdCgroup breaks every pod that uses it (nvidia-container-toolkit issue 28, k3s issue 8470).
-Node images declare the right value in the handler that they make the default, which often is not `runc`: EKS and AKS name it nvidia,
-Bottlerocket shimpei.
+They then have the same cgroup driver, root and base spec.
+
+A handler that differs from the kubelet in SystemdCgroup breaks every pod that uses it
+(nvidia-container-toolkit issue 28, k3s issue 8470). Node images declare the right value in their default
+handler, which often is not `runc`: EKS and AKS name it nvidia, Bottlerocket shimpei.
 """
 
 from __future__ import annotations

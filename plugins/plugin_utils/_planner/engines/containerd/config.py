@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files that make up one containerd's configuration, in the order in which they are applied, and their sum."""
+"""Read the files of one containerd's configuration, in the order in which they are applied, and merge them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CRI table of a containerd key by key. Of the keys that no host sends, the tags of key and value are compared."""
+"""Compare the CRI table of a containerd key by key.
+
+For keys that no host sends, the tags of key and value are compared.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A handler's options as containerd reads them: their names in any case. Kubespray wrote `systemdCgroup` and `binaryName` for years.
+"""Read a handler's options as containerd does: with their names in any case.
 
-containerd decodes the table into a struct (generateRuntimeOptions). go-toml 1, which 1.x uses, takes the exact name before any other
-spelling; go-toml 2 takes whichever comes last, and before that the keys are sorted, so a capital letter loses.
+Kubespray wrote `systemdCgroup` and `binaryName` for years.
+
+containerd decodes the table into a struct (generateRuntimeOptions). go-toml 1, which 1.x uses, takes the
+exact name before any other spelling; go-toml 2 takes whichever comes last, and before that the keys are
+sorted, so a capital letter loses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""containerd as data: what each release reads, where its tables are, and what it does by default."""
+"""The table of containerd's releases: what each reads, the places of its tables, and its defaults."""
 
 from __future__ import annotations
 

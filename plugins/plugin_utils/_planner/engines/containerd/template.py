@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The template that a manager renders containerd's configuration from: its owner, and our own one, which begins with the manager's text.
+"""Find the owner of the template from which a manager renders containerd's configuration, and render ours.
 
-A template that is a copied configuration freezes that text: with the next release its settings are
-old ones, and what the manager finds by itself is not in it (NVIDIA/gpu-operator issues 623 and
-992). Ours adds tables below the manager's own text and repeats none of it.
+A template that is a copied configuration freezes that text: with the next release its settings are old
+ones, and what the manager finds by itself is not in it (NVIDIA/gpu-operator issues 623 and 992). Our
+template begins by including the manager's own text. It adds tables below that, and repeats none of it.
 """
 
 from __future__ import annotations

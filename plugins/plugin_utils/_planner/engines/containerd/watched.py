@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A manager that watches its drop-ins and restarts its containerd by itself: the restart to wait for, and files that would prevent it."""
+"""Plan for a manager that watches its drop-ins and restarts its containerd by itself.
+
+The plan waits for that restart. Files that would prevent it are refused.
+"""
 
 from __future__ import annotations
 

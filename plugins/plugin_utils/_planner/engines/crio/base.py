@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CRI-O handler that this collection copies. CRI-O fills in nothing, so what is not copied is missing: monitor, minimum memory."""
+"""Choose the CRI-O handler that this collection copies.
+
+CRI-O fills in nothing, so what is not copied is missing: monitor, minimum memory.
+"""
 
 from __future__ import annotations
 

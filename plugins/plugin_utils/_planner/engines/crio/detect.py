@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CRI-O: found by its process, configured by one drop-in of this collection, proven by its own CRI Status."""
+"""Find CRI-O by its process, plan our one drop-in for it, and prove it by its own CRI Status."""
 
 from __future__ import annotations
 

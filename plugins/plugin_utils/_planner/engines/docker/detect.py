@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Docker Engine: found by its process, configured by our keys in daemon.json, proven by its own /info."""
+"""Find Docker Engine by its process, plan our keys in its daemon.json, and prove it by its own /info."""
 
 from __future__ import annotations
 

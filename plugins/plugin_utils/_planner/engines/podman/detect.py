@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Podman: no daemon, no required socket, no configuration of this collection. It reads the CDI specs again for every command.
+"""Find Podman, which reads the CDI specs again for every command, and give advice about it.
 
-It counts as an engine of its own if no other engine on the host can be managed, or if `engines` names it. Otherwise it is one more
-reader of the spec that the others get (consumers.py).
+It has no daemon, needs no socket, and gets no configuration of this collection.
+
+It counts as an engine of its own if no other engine on the host can be managed, or if `engines` names
+it. Otherwise it is one more reader of the spec that the others get (consumers.py).
 """
 
 from __future__ import annotations
