@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the lab builds once and keeps: everything lies in the cache under a hash of what it was made from.
+"""Artefacts that the lab builds once and keeps, each in the cache under a hash of what it was made from.
 
 A changed input makes a new directory, an interrupted build leaves none, and two callers at once build only once.
 """
@@ -29,16 +29,16 @@ REPO = HERE.parent.parent
 
 
 class LabError(Exception):
-    """Something the person at the keyboard can act on: what failed, why, what to do next."""
+    """An error that the person at the keyboard can act on. It contains what failed, why, and what to do next."""
 
 
 def lab_dir() -> Path:
-    """The directory of everything the lab builds and runs; never tracked by git."""
+    """Return the directory of everything that the lab builds and runs. Git never tracks it."""
     return Path(os.environ.get("GPUFLEET_LAB_DIR") or REPO / ".cache" / "lab").absolute()
 
 
 def digest(*parts: str | bytes | Path) -> str:
-    """A short hash over texts and files (a path stands for its content)."""
+    """Return a short hash over texts and files. A path stands for its content."""
     whole = hashlib.sha256()
     for part in parts:
         data = part.read_bytes() if isinstance(part, Path) else part if isinstance(part, bytes) else part.encode()
@@ -55,7 +55,11 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def cached(area: str, name: str, key: str, build: Callable[[Path], None], what: str = "") -> Path:
-    """The directory <lab>/<area>/<name>-<key>; `build` fills it when it is not there yet, and `what` says what that takes."""
+    """Return the directory <lab>/<area>/<name>-<key>, which `build` fills if it is missing.
+
+    what: describes the build to the person who waits. With it, LabError is raised if GPUFLEET_LAB_BUILD=never
+    forbids the build.
+    """
     home = lab_dir() / area
     final = home / f"{name}-{key}"
     if final.is_dir():
@@ -76,7 +80,10 @@ def cached(area: str, name: str, key: str, build: Callable[[Path], None], what: 
 
 
 def run(command: list[str], **kwargs: object) -> str:
-    """Run a build command; its output is shown only when it fails, its last line also by who shows the progress."""
+    """Run a build command and return its output. LabError contains the output if the command fails.
+
+    The progress display shows the output's last line meanwhile.
+    """
     lines = []
     both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     with subprocess.Popen(command, **both, **kwargs) as process:  # type: ignore[call-overload]
@@ -98,7 +105,10 @@ class GoTool:
 
 
 def _kubernetes(version: str) -> GoTool:
-    """With its version, without which the API server does not know which of its features are of age."""
+    """Return the build of a Kubernetes release, with its version set.
+
+    Without the version, the API server does not know which of its features are of age.
+    """
     major, minor, _patch = version.removeprefix("v").split(".")
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitCommit": "gpufleet-lab", "gitTreeState": "clean"}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -136,14 +146,14 @@ GO_TOOLS: dict[str, GoTool] = {
 
 @functools.cache
 def go_version() -> str:
-    """The compiler's version, which every build is cached by."""
+    """Return the version of the Go compiler, which is part of every build's key. LabError if there is no Go."""
     if not shutil.which("go"):
         raise LabError("'go' is not in PATH, and containerd 2.x, CRI-O and NVIDIA's tools are built with it: install Go 1.26 or newer.")
     return subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def go_tool(name: str) -> Path:
-    """The directory with the programs of one entry of GO_TOOLS, built on first use."""
+    """Return the directory with the programs of one entry of GO_TOOLS, built on first use."""
     tool, module = GO_TOOLS[name], HERE / "gomods" / name
     own = sorted(path for path in module.iterdir() if path.suffix in (".go", ".tmpl"))  # of modules that are our own
     key = digest(module / "go.mod", module / "go.sum", repr(tool), go_version(), *(["static"] if tool.static else []), *own)
@@ -152,7 +162,7 @@ def go_tool(name: str) -> Path:
 
 
 def go_environment(*, static: bool = False) -> dict[str, str]:
-    """For builds that fetch exactly what go.mod and go.sum pin, or fail."""
+    """Return the environment of builds that fetch exactly what go.mod and go.sum pin, or fail."""
     return {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0" if static else "1"}
 
 
@@ -163,7 +173,7 @@ def _build_go(tool: GoTool, module: Path, out: Path) -> None:
 
 
 def nvidia_debs() -> Path:
-    """The signed apt repository with NVIDIA's packages (aptrepo.py)."""
+    """Return the directory of the signed apt repository with NVIDIA's packages (aptrepo.py)."""
     from . import aptrepo
 
     return aptrepo.nvidia_debs()

@@ -17,7 +17,10 @@ PATIENCE = 15.0
 
 
 def hierarchies() -> list[Path]:
-    """The mount point of cgroup v2, then that of systemd's v1 hierarchy where there is one: systemd-nspawn mirrors its groups there."""
+    """Return the mount point of cgroup v2, then that of systemd's v1 hierarchy if there is one.
+
+    systemd-nspawn mirrors its groups in the v1 hierarchy. LabError if no cgroup2 is mounted.
+    """
     unified, mirrors = [], []
     for line in Path("/proc/self/mounts").read_text().splitlines():
         where, kind, options = line.split(" ")[1:4]
@@ -31,7 +34,7 @@ def hierarchies() -> list[Path]:
 
 
 def make(name: str) -> Path:
-    """The directory of a group; it and its parents are made."""
+    """Return the directory of a group, after making it and its parents."""
     path = hierarchies()[0] / name
     path.mkdir(parents=True, exist_ok=True)
     return path
@@ -68,7 +71,7 @@ def _rmdir(path: Path) -> None:
 
 
 def until(what: str, patience: float = PATIENCE) -> Iterator[int]:
-    """Turns of a loop that waits for a condition; raises when it has not come in time."""
+    """Yield the turns of a loop that waits for a condition. LabError if the loop has not ended in time."""
     end = time.monotonic() + patience
     turn = 0
     while time.monotonic() < end:

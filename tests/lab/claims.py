@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose a lab is: which checkout it belongs to, and whether the process that controls it still lives.
+"""Owners of labs: the checkout that a lab belongs to, and whether the process that controls it still lives.
 
-The process holds a lock on the file `owner` in the lab's runtime directory. The kernel frees it the instant the process is dead, however it
-died. A lab that nobody holds and nobody wanted to keep is a leftover: the next `up` of this checkout takes it away, and so does `down`.
+The process holds a lock on the file `owner` in the lab's runtime directory. The kernel frees it the instant
+the process is dead, however it died. A lab that is neither held nor to be kept is a leftover: the next `up`
+of this checkout takes it away, and so does `down`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ CHECKOUT = artefacts.REPO
 
 @dataclass(frozen=True)
 class Owner:
-    """What the file says: the checkout, where its labs are built, and who has brought this one up."""
+    """The content of the file `owner`: the checkout, where its labs are built, and which process has brought this one up."""
 
     checkout: str
     home: str  # artefacts.lab_dir() of that time
@@ -37,14 +38,14 @@ class Owner:
 
 
 def read(place: Path) -> Owner | None:
-    """The owner of the lab whose runtime directory this is; None where there is no whole file."""
+    """Return the owner of the lab with this runtime directory, or None if there is no whole file."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         return Owner(**json.loads((place / OWNER).read_text()))
     return None
 
 
 class Claim:
-    """A held lock; the lab is this process's until `release`, or until the process is dead."""
+    """A held lock. The lab belongs to this process until `release`, or until the process is dead."""
 
     def __init__(self, place: Path, descriptor: int) -> None:
         self.place, self.descriptor = place, descriptor
@@ -59,7 +60,7 @@ class Claim:
 
 
 def take(place: Path) -> Claim | None:
-    """Claim the lab with this runtime directory; None where a living process holds it, or where it is gone."""
+    """Claim the lab with this runtime directory. Return None if a living process holds it, or if it is gone."""
     try:
         descriptor = os.open(place / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
@@ -75,7 +76,7 @@ def take(place: Path) -> Claim | None:
 
 
 def of_checkout() -> Iterator[tuple[str, Owner]]:
-    """The labs of this checkout that are on the machine."""
+    """Yield the name and the owner of each lab of this checkout that is on the machine."""
     for place in sorted(RUNTIME.glob("*")):
         owner = read(place)
         if owner and owner.checkout == str(CHECKOUT):
@@ -83,7 +84,7 @@ def of_checkout() -> Iterator[tuple[str, Owner]]:
 
 
 def in_use(name: str) -> bool:
-    """Whether a living process holds a lab that has an owner."""
+    """Tell whether a living process holds a lab that has an owner."""
     claim = take(RUNTIME / name)
     if claim:
         claim.release()

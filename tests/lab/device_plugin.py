@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands for NVIDIA's device plugin on nodes of the lab's Kubernetes (gomods/device-plugin): its configuration and environment.
+"""The stand-in for NVIDIA's device plugin on nodes of the lab's Kubernetes (gomods/device-plugin): configuration and environment.
 
-In a cluster it is a pod that a sidecar gives the configuration of its node's label; here whoever calls has chosen the text.
+In a cluster the plugin is a pod, and a sidecar gives it the configuration of its node's label. Here the
+caller chooses the text.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ SHARED = f"{RESOURCE}.shared"  # as NVIDIA's names it with renameByDefault
 
 
 def start(cluster: Cluster, node: str, config: str, environment: Mapping[str, str] | None = None) -> None:
-    """Serve the node's GPUs with this configuration; returns when the kubelet offers all of them, each as often as it is shared."""
+    """Serve the node's GPUs with this configuration.
+
+    Return when the kubelet offers all of them, each as often as it is shared.
+    """
     host = cluster.lab.host(node)
     root = Path(f"/proc/{hosts.first_process(host)}/root")
     if not (root / PROGRAM.lstrip("/")).exists():
@@ -41,26 +45,29 @@ def start(cluster: Cluster, node: str, config: str, environment: Mapping[str, st
 
 
 def shared(config: str) -> tuple[str, int]:
-    """The resource that pods ask for, and how many of them get each GPU."""
+    """Return the name of the resource that pods ask for, and how many pods get each GPU."""
     sharing = (yaml.safe_load(config).get("sharing") or {}).get("timeSlicing") or {}
     replicas = {one["name"]: int(one["replicas"]) for one in sharing.get("resources") or ()}
     return SHARED if RESOURCE in replicas and sharing.get("renameByDefault") else RESOURCE, replicas.get(RESOURCE, 1)
 
 
 def stop(cluster: Cluster, node: str) -> None:
-    """End it; returns when the kubelet offers no GPU any more, so that the next configuration is seen by what it offers."""
+    """Stop the plugin, and return when the kubelet offers no GPU any more.
+
+    So the next configuration is recognized by what the kubelet offers then.
+    """
     _systemctl(cluster, node, "stop")
     for name in {RESOURCE, SHARED} & set(cluster.get("node", node)["status"]["allocatable"]):
         _offers(cluster, node, 0, name)
 
 
 def log(cluster: Cluster, node: str) -> str:
-    """What it has said since the node booted."""
+    """Return what the plugin has printed since the node booted."""
     return cluster.lab.exec(node, ["journalctl", f"--unit={NAME}", "--output=cat", "--no-pager"]).stdout
 
 
 def given(cluster: Cluster, node: str) -> tuple[str, ...]:
-    """The UUIDs of the GPUs that it gave to the node's last pod."""
+    """Return the UUIDs of the GPUs that the plugin gave to the node's last pod."""
     last = [line for line in log(cluster, node).splitlines() if line.startswith("allocate [")][-1]
     return tuple(last.partition("[")[2].partition("]")[0].split())
 

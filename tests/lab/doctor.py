@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the lab needs from the machine it runs on, and getting it."""
+"""Checks of what the lab needs from the machine that it runs on, and the installation of what is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEBIAN = 12
 
 @dataclass(frozen=True)
 class Need:
-    """A Debian package, and how it is seen to be there: by a program in PATH or by a file."""
+    """A Debian package, and the sign that it is installed: a program in PATH, or a file."""
 
     package: str
     sign: str
@@ -53,14 +53,14 @@ def has_go() -> bool:
 
 
 def obstacle(kind: Kind) -> str:
-    """Why this machine cannot carry hosts of this kind; empty when it can."""
+    """Return why this machine cannot carry hosts of this kind, or '' if it can."""
     if kind.programs and not has_go():
         return f"needs {kind.programs} built from source, and there is no 'go' in PATH (Go 1.26 or newer)"
     return ""
 
 
 def machine_obstacle() -> str:
-    """Why this machine cannot carry the lab at all; empty when it can."""
+    """Return why this machine cannot carry the lab at all, or '' if it can."""
     if os.geteuid() != 0:
         return "the lab mounts file systems and boots hosts: it must be run as root"
     release = _os_release()
@@ -70,12 +70,12 @@ def machine_obstacle() -> str:
 
 
 def missing() -> list[str]:
-    """Debian packages that are not here yet."""
+    """Return the names of the needed Debian packages that are not installed yet."""
     return [need.package for need in (*NEEDS, *(NEEDS_FOR_GO if has_go() else ())) if not need.met()]
 
 
 def prepare() -> None:
-    """Make this machine fit to carry the lab, or say why it cannot be."""
+    """Install what the lab needs on this machine. LabError explains why a machine cannot carry the lab."""
     why = machine_obstacle()
     if why:
         raise LabError(f"This machine cannot carry the lab: {why}.")
@@ -85,7 +85,7 @@ def prepare() -> None:
 
 
 def install(packages: list[str]) -> None:
-    """Install Debian packages on this machine, with the consent of the person at the terminal, if there is one."""
+    """Install Debian packages on this machine. If a person is at the terminal, ask for consent first."""
     _consent(packages)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     with progress.building(f"installing {' '.join(packages)}"):
@@ -94,7 +94,10 @@ def install(packages: list[str]) -> None:
 
 
 def _consent(packages: list[str]) -> None:
-    """Ask the person at the terminal; where there is none (CI), or with YES=1, what is installed is only said."""
+    """Ask the person at the terminal, and raise LabError if the answer is no.
+
+    Without a terminal (CI), or with YES=1, only announce what is installed.
+    """
     what = f"The lab needs Debian packages that this machine does not have: {' '.join(packages)}."
     if os.environ.get("YES") == "1" or not sys.stdin.isatty():
         progress.say(f"{what} They are installed now.")
@@ -105,7 +108,7 @@ def _consent(packages: list[str]) -> None:
 
 
 def report() -> list[str]:
-    """One line for each thing to know about this machine, for `lab doctor`."""
+    """Return one line for each thing to know about this machine, for `lab doctor`."""
     why = machine_obstacle()
     lines = [f"machine: {why or 'fit'}"]
     lines += [f"missing package, installed by the next 'up': {name}" for name in ([] if why else missing())]

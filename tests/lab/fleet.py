@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fleets: which hosts there are, of which kind, with which GPUs and files."""
+"""Fleets: the hosts that there are, with their kinds, GPUs and files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GPU_KEYS = ("gpus", "driver", "mig", "nvml", "switches", "channels")
 
 @dataclass(frozen=True)
 class Spec:
-    """One host as the fleet file wants it."""
+    """A host as the fleet file wants it."""
 
     name: str
     entry: Mapping[str, Any]
@@ -38,7 +38,7 @@ class Spec:
 
     @property
     def files(self) -> Mapping[str, str | None]:
-        """Files of this host by path; one without a text (null) is not there although the packages bring it."""
+        """Files of this host by path. A path without a text (null) is absent although the packages bring it."""
         return self.entry.get("files") or {}
 
     @property
@@ -51,7 +51,7 @@ class Spec:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The fleet file, with the hosts of another one where it names that: {"with": "engines", "hosts": {...}}."""
+    """Read a fleet file, with the hosts of another one if it names that: {"with": "engines", "hosts": {...}}."""
     try:
         fleet = json.loads(path.read_text())
     except (OSError, ValueError) as why:
@@ -64,7 +64,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def parse(fleet: Mapping[str, Any]) -> dict[str, Spec]:
-    """The hosts of a fleet by name."""
+    """Return the hosts of a fleet by name."""
     hosts = fleet.get("hosts")
     if not isinstance(hosts, dict) or not hosts:
         raise LabError("The fleet names no hosts: it must be an object with 'hosts': {NAME: {'kind': ...}}.")
@@ -72,7 +72,7 @@ def parse(fleet: Mapping[str, Any]) -> dict[str, Spec]:
 
 
 def spec(name: str, entry: Mapping[str, Any]) -> Spec:
-    """One host, checked."""
+    """Return one host from its entry, checked."""
     wanted, why = Spec(name, dict(entry)), ""
     unknown = sorted(set(entry) - {*OWN_KEYS, *GPU_KEYS})
     if not NAME.fullmatch(name):

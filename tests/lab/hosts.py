@@ -31,7 +31,7 @@ GROUPS = ("box", "exec")  # what the host runs, and the commands run in it from 
 
 @dataclass(frozen=True)
 class Host:
-    """A host that has been brought up; everything that is known of it lies in its directory."""
+    """A host that has been brought up. Everything that is known of it lies in its directory."""
 
     spec: Spec
     lab: str
@@ -68,13 +68,13 @@ def create(lab: str, home: Path, wanted: Spec, address: str) -> Host:
 
 
 def load(lab: str, home: Path) -> Host:
-    """The host that lives in a directory."""
+    """Return the host that lives in a directory."""
     record: dict[str, Any] = json.loads((home / "host.json").read_text())
     return Host(spec(record["name"], record["spec"]), lab, home, record["address"], record["machine_id"])
 
 
 def start(host: Host, lower: Sequence[Path]) -> None:
-    """Let the supervisor mount the host's disk and boot it; returns at once."""
+    """Let the supervisor mount the host's disk and boot it. Return at once."""
     group = cgroup.make(host.group)
     for name in GROUPS:
         cgroup.make(f"{host.group}/{name}")
@@ -102,7 +102,7 @@ def _nspawn(host: Host) -> list[str]:
 
 
 def first_process(host: Host) -> int | None:
-    """The host's init, seen from outside; None while there is none."""
+    """Return the process ID of the host's init, as the machine sees it, or None while there is none."""
     try:
         pids = (cgroup.hierarchies()[0] / host.group / "box/payload/init.scope/cgroup.procs").read_text().split()
     except OSError:
@@ -111,7 +111,7 @@ def first_process(host: Host) -> int | None:
 
 
 def power(host: Host) -> str:
-    """`on`, or `off` with the exit status of systemd-nspawn; empty before the first boot."""
+    """Return `on`, or `off` with the exit status of systemd-nspawn, or '' before the first boot."""
     try:
         return (host.home / "power").read_text().strip()
     except OSError:
@@ -119,7 +119,7 @@ def power(host: Host) -> str:
 
 
 def wait(host: Host) -> None:
-    """Return when the host has finished booting; fail with its console when it cannot."""
+    """Return when the host has finished booting. LabError contains its console if it does not boot."""
     for _turn in cgroup.until(f"{host.spec.name} to boot; its console is {host.home}/console.log", BOOT_PATIENCE):
         if not host.home.exists():
             raise LabError(f"The host {host.spec.name} was taken down while it booted.")
@@ -131,7 +131,7 @@ def wait(host: Host) -> None:
 
 
 def console(host: Host) -> str:
-    """The last words of the host's console."""
+    """Return the end of the host's console, or '' if there is none."""
     try:
         return (host.home / "console.log").read_text(errors="replace")[-2000:]
     except OSError:
@@ -141,7 +141,10 @@ def console(host: Host) -> str:
 def execute(
     host: Host, argv: Sequence[str], stdin: str | bytes | None = None, patience: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in the host as root and keep its output."""
+    """Run a command in the host as root and return its exit status and output.
+
+    patience: seconds, after which LabError is raised.
+    """
     given = stdin.encode() if isinstance(stdin, str) else stdin
     source: dict[str, Any] = {"stdin": subprocess.DEVNULL} if given is None else {"input": given}
     try:
@@ -152,7 +155,7 @@ def execute(
 
 
 def entry(host: Host, argv: Sequence[str]) -> list[str]:
-    """The command line that enters all namespaces of the host; its process ends with the host."""
+    """Return the command line that enters all namespaces of the host. Its process ends with the host."""
     pid = first_process(host)
     if pid is None:
         raise LabError(f"The host {host.spec.name} is not running ({power(host) or 'never booted'}); 'boot' starts it again.")
@@ -163,7 +166,7 @@ def entry(host: Host, argv: Sequence[str]) -> list[str]:
 
 
 def kill(host: Host) -> None:
-    """Loss of power: everything in the host ends at once, its disk stays."""
+    """Take the power from the host: everything in it ends at once, and its disk stays."""
     # New groups for the next boot: the kernel also kills what systemd later spawns from a group that was killed into one that was not.
     # Commands from outside end first: one that sees the host's own processes die must not go on for a moment in a host without power.
     for name in reversed(GROUPS):
@@ -180,7 +183,7 @@ def kill(host: Host) -> None:
 
 
 def boot(host: Host) -> None:
-    """Start a host that is off."""
+    """Start a host that is off, and wait until it has booted."""
     if not power(host).startswith("off"):
         raise LabError(f"The host {host.spec.name} is not off (it is {power(host) or 'not up'}), so it cannot be booted.")
     (host.home / "power").write_text("starting\n")
@@ -195,7 +198,10 @@ def boot(host: Host) -> None:
 
 
 def fill(host: Host, size: str) -> None:
-    """Shrink the host's disk until only `size` bytes (with a suffix as in 64k) are free; `off` gives it its size back."""
+    """Shrink the host's disk until only `size` bytes are free.
+
+    size: with a suffix as in 64k. `off` gives the disk its size back.
+    """
     disk = host.home / "disk"
     size_option = DISK_SIZE
     if size != "off":
@@ -225,6 +231,6 @@ def _in_mounts(host: Host, command: list[str]) -> str:
 
 
 def destroy(lab: str, home: Path) -> None:
-    """Remove a host whatever state it is in, also one of which only pieces are left."""
+    """Remove a host in any state, also one that is only there in pieces."""
     cgroup.remove(f"{lab}/{home.name}")
     shutil.rmtree(home, ignore_errors=True)

@@ -18,7 +18,7 @@ RECORD = "/var/log/nvidia-container-cli.jsonl"  # what the recording nvidia-cont
 
 
 def imitated(root: str = FAKE_ROOT) -> dict[str, str]:
-    """What tells the collection where the lab's hosts have their imitated GPUs: an environment variable of the controller."""
+    """Return the environment variable that tells the controller where the lab's hosts have their imitated GPUs."""
     places = {"proc_root": f"{root}/proc", "sys_root": f"{root}/sys", "evidence_file": RECORD, "kernel_log": KERNEL_LOG}
     return {"GPUFLEET_TEST_HOSTS": json.dumps(places)}
 
@@ -30,7 +30,7 @@ SSH_ARGUMENTS = (
 
 
 def render(hosts: Iterable[Host], key: Path, ssh: Path, control: Path) -> str:
-    """The inventory as YAML (every value written as JSON, which is YAML)."""
+    """Return the inventory as YAML. Every value is written as JSON, which is YAML."""
     common = {
         "ansible_user": "root",
         "ansible_ssh_private_key_file": str(key),

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Kind:
-    """What a host of this kind is made of, lowest layer first: suite, Debian packages, programs built with Go, files of the lab's own."""
+    """A kind of host, by what it is made of.
+
+    The lowest layer comes first: suite, Debian packages, programs built with Go, files of the lab's own.
+    """
 
     suite: str
     packages: tuple[str, ...]
@@ -65,9 +68,12 @@ def _crio(packages: tuple[str, ...] = CRIO, state: tuple[str, ...] = CRIO_STATE)
 
 
 def _rancher(program: str, role: str, engine: str, release: str, home: str, unit: str) -> Kind:
-    """k3s or RKE2. What stands for it renders the configuration and starts the containerd of another kind as its child.
+    """Return the kind of a k3s or RKE2 host.
 
-    role: server or agent. release: which files of a user it reads (gomods/rancher/render.go). home: of the bundled programs.
+    A stand-in renders the configuration and starts the containerd of another kind as its child.
+
+    role: server or agent. release: decides which files of a user it reads (gomods/rancher/render.go). home:
+    of the bundled programs.
     """
     service = unit.rpartition("/")[2]
     data = f"/var/lib/rancher/{program}"
@@ -139,7 +145,10 @@ RKE2_HOME = "v1.35.4-rke2r1-3f8d2c1b0a9e"
 
 
 def _k0s() -> Kind:
-    """k0s 1.36 and later: what stands for it checks drop-ins, watches them, and runs the containerd of another kind as its child."""
+    """Return the kind of a host with k0s 1.36 or later.
+
+    A stand-in checks drop-ins, watches them, and runs the containerd of another kind as its child.
+    """
     return Kind(
         suite="trixie",
         packages=("runc", "containernetworking-plugins"),
@@ -179,7 +188,10 @@ WantedBy=multi-user.target
 
 
 def _microk8s() -> Kind:
-    """MicroK8s in classic confinement: what stands for its launcher renders the template and becomes the containerd of another kind."""
+    """Return the kind of a host with MicroK8s in classic confinement.
+
+    A stand-in for its launcher renders the template and becomes the containerd of another kind.
+    """
     snap, data = "/snap/microk8s", "/var/snap/microk8s"
     return Kind(
         suite="trixie",

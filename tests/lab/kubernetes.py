@@ -41,7 +41,7 @@ ACCOUNTS = {
 
 
 class Cluster:
-    """Its certificates, tokens and data lie in `place`; its processes end with the lab."""
+    """A cluster whose certificates, tokens and data lie in `place`. Its processes end with the lab."""
 
     def __init__(self, lab: Lab, place: Path) -> None:
         self.lab = lab
@@ -54,18 +54,21 @@ class Cluster:
 
     @property
     def kubeconfig(self) -> Path:
-        """Who has every right."""
+        """The kubeconfig of the user that has every right."""
         return self.place / "admin.kubeconfig"
 
     def files(self, name: str, socket: str = CONTAINERD) -> dict[str, str]:
-        """What makes a host of the lab a node of this name: for its entry in the fleet; its kubelet uses the engine at this socket."""
+        """Return the files that make a host of the lab the node of this name, for its entry in the fleet.
+
+        Its kubelet uses the engine at this socket.
+        """
         self.tokens[name] = (secrets.token_hex(16), f"system:node:{name}", "system:nodes")
         found = {f"/{path.relative_to(TREE)}": path.read_text().replace(CONTAINERD, socket) for path in TREE.rglob("*") if path.is_file()}
         kubeconfig = self._kubeconfig(name).read_text()
         return {**found, "/etc/kubernetes/kubelet.kubeconfig": kubeconfig, "/etc/kubernetes/ca.crt": (self.place / "ca.crt").read_text()}
 
     def start(self, nodes: Sequence[str]) -> None:
-        """Start the control plane and the nodes' kubelets; returns when pods can run there."""
+        """Start the control plane and the nodes' kubelets, and return when pods can run there."""
         lines = [",".join([token, user, name, f'"{group}"']) for name, (token, user, group) in self.tokens.items()]
         (self.place / "tokens.csv").write_text("\n".join(lines) + "\n")
         for name, arguments in self._processes().items():
@@ -78,7 +81,10 @@ class Cluster:
         self.until("the account of pods", ["get", "serviceaccount/default", "configmap/kube-root-ca.crt"])
 
     def ready(self, nodes: Iterable[str]) -> None:
-        """Return when these nodes are Ready and the cluster lets pods go there: its controller takes its taint off some seconds later."""
+        """Return when these nodes are Ready and the cluster lets pods go there.
+
+        The cluster's controller removes its taint some seconds after a node is Ready.
+        """
         for name in nodes:
             self.until(f"the node {name}", ["wait", "--for=condition=Ready", f"node/{name}", "--timeout=1s"])
             for _turn in cgroup.until(f"the taint {NOT_READY} to leave the node {name}. The logs are in {self.place}", PATIENCE):
@@ -87,7 +93,7 @@ class Cluster:
                     break
 
     def until(self, what: str, arguments: Sequence[str]) -> str:
-        """Return what kubectl says once the command succeeds."""
+        """Return what kubectl prints once the command succeeds. LabError if it does not in time."""
         for _turn in cgroup.until(f"{what}. The logs are in {self.place}", PATIENCE):
             done = self._kubectl(arguments)
             if done.returncode == 0:
@@ -108,7 +114,7 @@ class Cluster:
         self.kubectl("apply", "--filename=-", stdin=json.dumps(listed))
 
     def command(self, *arguments: str) -> list[str]:
-        """The command line of kubectl with every right."""
+        """Return the command line of kubectl with every right."""
         return self.lab.inside([str(self.programs / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments])
 
     def _kubectl(self, arguments: Sequence[str], stdin: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -129,7 +135,10 @@ class Cluster:
             subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=self.place)
 
     def _processes(self) -> dict[str, list[str]]:
-        """Programs with their flags, in the order of their start; each tries again until the one before is there."""
+        """Return programs with their flags, in the order of their start.
+
+        Each one tries again until the one before is there.
+        """
         place = self.place
         signing = str(place / "service-accounts.key")
         return {
@@ -170,7 +179,10 @@ class Cluster:
 
 
 def _certificates(place: Path) -> None:
-    """An authority, and what it signs. Python's TLS asks an authority for its key usage, and a certificate for who has signed it."""
+    """Make an authority, and the certificates that it signs.
+
+    Python's TLS wants the key usage in an authority, and the identity of the signer in a certificate.
+    """
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     usage = ["-addext", "keyUsage=critical,keyCertSign,cRLSign"]

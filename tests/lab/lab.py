@@ -32,7 +32,7 @@ SERVICES = "services"  # beside the hosts' groups: what serves them from outside
 
 
 class Lab:
-    """Labs of different names live side by side on one machine, each in its own network; what was built is shared."""
+    """A named lab with its own network. Labs of different names run side by side on one machine and share what was built."""
 
     def __init__(self, name: str = "", home: Path | None = None, *, kept: bool = False, client: bool = True) -> None:
         self.name = name or os.environ.get("GPUFLEET_LAB_NAME") or DEFAULT_NAME
@@ -47,7 +47,10 @@ class Lab:
 
     @classmethod
     def of_run(cls, what: str, *, client: bool = True) -> Lab:
-        """A lab for this process alone, so two runs never meet; who sets GPUFLEET_LAB_NAME gets labs of that name."""
+        """Return a lab for this process alone, so that two runs never meet.
+
+        If GPUFLEET_LAB_NAME is set, the lab's name begins with it.
+        """
         return cls("-".join(filter(None, (os.environ.get("GPUFLEET_LAB_NAME"), what, str(os.getpid())))), client=client)
 
     def __enter__(self) -> Lab:
@@ -59,9 +62,11 @@ class Lab:
     # Up and down
 
     def up(self, wanted: Mapping[str, Any] | Path | None = None, names: Sequence[str] = ()) -> dict[str, Host]:
-        """Bring up a fleet (or the named hosts of it) and wait until it has booted. A host that is already up as wanted is left alone.
+        """Bring up a fleet, or the named hosts of it, and wait until it has booted.
 
-        Hosts that this machine cannot carry are left out, with the reason in `skipped`, unless they were asked for by name.
+        Return the hosts by name. A host that is already up as wanted stays untouched. A host that this
+        machine cannot carry is left out, with the reason in `skipped`. If such a host was named, LabError is
+        raised.
         """
         doctor.prepare()
         take_leftovers_away()
@@ -91,7 +96,7 @@ class Lab:
         return {name: host for name, host in self.hosts().items() if name in specs}
 
     def down(self, names: Sequence[str] = ()) -> None:
-        """Remove the named hosts; without names the whole lab, whatever is left of it."""
+        """Remove the named hosts. Without names, remove the whole lab, whatever is left of it."""
         if names:
             self._remove([self.hosts_home / name for name in names])
             return
@@ -116,7 +121,10 @@ class Lab:
             self._write_inventory()
 
     def build(self, kinds: Sequence[str] = ()) -> dict[str, list[Path]]:
-        """Everything that hosts of these kinds (all that can be carried, when none is named) are made of, by kind."""
+        """Build what hosts of these kinds are made of, and return the layers by kind.
+
+        Without names, take every kind that this machine can carry.
+        """
         unknown = [name for name in kinds if name not in KINDS]
         if unknown:
             raise LabError(f"There is no kind of host named {', '.join(unknown)}; known are {', '.join(KINDS)}.")
@@ -166,7 +174,7 @@ class Lab:
     # Use
 
     def hosts(self) -> dict[str, Host]:
-        """The hosts of this lab by name, in the order of their addresses."""
+        """Return the hosts of this lab by name, in the order of their addresses."""
         found = [hosts.load(self.name, path.parent) for path in self.hosts_home.glob("*/host.json")]
         return {host.spec.name: host for host in sorted(found, key=lambda host: tuple(map(int, host.address.split("."))))}
 
@@ -196,7 +204,7 @@ class Lab:
         return {**os.environ, **inventory.imitated(), "ANSIBLE_INVENTORY": listed}
 
     def inventory_path(self) -> Path:
-        """The Ansible inventory of the hosts that are up."""
+        """Return the path of the Ansible inventory of the hosts that are up."""
         return self.runtime / "inventory.yml"
 
     def kill(self, name: str) -> None:
@@ -204,7 +212,7 @@ class Lab:
         hosts.kill(self.host(name))
 
     def boot(self, name: str) -> None:
-        """Give the power back; the host's disk is as it was."""
+        """Give the power back to a host, whose disk is as it was."""
         hosts.boot(self.host(name))
         self._forget_connections("stop")
 
@@ -238,7 +246,10 @@ class Lab:
         self._serve_repository()
 
     def hold(self) -> None:
-        """Say whose this lab is, before anything of it is there; a guest in the lab of a process that lives leaves that as it is."""
+        """Record the lab's owner before anything of the lab exists.
+
+        If a living process holds the lab already, its record stays as it is.
+        """
         self.runtime.mkdir(parents=True, exist_ok=True)
         self.claim = self.claim or claims.take(self.runtime)
         if self.claim:
@@ -250,7 +261,7 @@ class Lab:
         wrapper.chmod(0o755)
 
     def _serve_repository(self) -> None:
-        """The server's process lives in a group of the lab, and ends with it."""
+        """Start the repository's server in a group of the lab, with which it ends."""
         group = cgroup.make(f"{self.name}/{SERVICES}")
         if not doctor.has_go() or (group / "cgroup.procs").read_text():
             return
@@ -278,20 +289,23 @@ class Lab:
             self.inventory_path().write_text(text)
 
     def _forget_connections(self, how: str) -> None:
-        """Ansible keeps its connections open for a minute; a host that comes back at the same address must not meet an old one."""
+        """Close the connections that Ansible keeps open for a minute.
+
+        Without this, a host that comes back at the same address would meet an old connection.
+        """
         for socket in (self.runtime / "cp").glob("*"):
             subprocess.run(["ssh", "-O", how, "-o", f"ControlPath={socket}", "lab"], capture_output=True, check=False)
 
 
 def _unmount(place: Path) -> None:
-    """Unmount what a test has mounted there; what hosts mount, they mount where nobody else sees it."""
+    """Unmount what a test has mounted below `place`. Hosts mount in a namespace of their own."""
     mounts = [line.split(" ")[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for mount in reversed([path for path in mounts if path.startswith(f"{place}/")]):
         run(["umount", "--lazy", mount])
 
 
 def take_leftovers_away() -> list[str]:
-    """Remove the labs of this checkout whose process is dead, and that nobody wanted to keep; their names."""
+    """Remove this checkout's labs whose process is dead and that were not to be kept, and return their names."""
     gone = []
     for name, owner in claims.of_checkout():
         claim = None if owner.kept else claims.take(claims.RUNTIME / name)
@@ -305,7 +319,10 @@ def take_leftovers_away() -> list[str]:
 
 
 def take_all_away() -> tuple[list[str], list[tuple[str, claims.Owner]]]:
-    """Remove all labs of this checkout but those that a living process uses: what is gone, and what is left."""
+    """Remove all labs of this checkout but those that a living process uses.
+
+    Return the names of the removed labs, and the name and owner of each lab that is left.
+    """
     gone: list[str] = []
     left: list[tuple[str, claims.Owner]] = []
     for name, owner in claims.of_checkout():
@@ -319,7 +336,10 @@ def take_all_away() -> tuple[list[str], list[tuple[str, claims.Owner]]]:
 
 @contextlib.contextmanager
 def _limits() -> Iterator[Path]:
-    """The file that keeps the machine's own limit as long as there is any lab. Labs come and go side by side: one process at a time."""
+    """Lock the machine's limit, and yield the file that keeps its own value as long as there is any lab.
+
+    Labs come and go side by side, so one process at a time works on the limit.
+    """
     with INOTIFY.open() as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield claims.RUNTIME / ".inotify"
@@ -344,7 +364,7 @@ def _restore_limits() -> None:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """A second Ctrl-C must not stop what the first one began."""
+    """Ignore interrupts meanwhile, so that a second Ctrl-C does not stop what the first one began."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

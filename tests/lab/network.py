@@ -44,18 +44,18 @@ def up(lab: str) -> None:
 
 
 def down(lab: str) -> None:
-    """Remove the namespace with all that is in it; nothing happens when there is none."""
+    """Remove the namespace with all that is in it. Do nothing if there is none."""
     if namespace(lab).exists():
         run(["ip", "netns", "delete", lab])
 
 
 def inside(lab: str, command: Iterable[str]) -> list[str]:
-    """The command line that runs `command` in the lab's network (`ip netns exec` would mount another /sys)."""
+    """Return the command line that runs `command` in the lab's network (`ip netns exec` would mount another /sys)."""
     return ["nsenter", f"--net={namespace(lab)}", "--", *command]
 
 
 def machine(host: str) -> str:
-    """A name for systemd-nspawn that is short enough for the port to carry it."""
+    """Return a name for systemd-nspawn that is short enough for the port to carry it."""
     return host if len(host) <= MACHINE_LENGTH else f"{host[:7]}-{hashlib.sha256(host.encode()).hexdigest()[:4]}"
 
 
@@ -65,12 +65,15 @@ def set_link(lab: str, host_machine: str, state: str) -> None:
 
 
 def forget(lab: str, address: str) -> None:
-    """Let the controller ask again who has an address: it would try the hardware address of a host that left for seconds."""
+    """Remove the controller's neighbour entry for an address, so that it asks again who has that address.
+
+    Otherwise it tries the hardware address of a host that left for seconds.
+    """
     subprocess.run(["ip", "-n", lab, "neighbour", "delete", address, "dev", BRIDGE], capture_output=True, check=False)
 
 
 def ports(lab: str) -> dict[str, str]:
-    """State of each port by name."""
+    """Return the state of each port by name."""
     done = subprocess.run(["ip", "-n", lab, "-j", "link", "show", "master", BRIDGE], capture_output=True, text=True, check=False)
     if done.returncode:
         raise LabError(f"The network of the lab {lab} cannot be read: {done.stderr.strip()}")
@@ -78,7 +81,7 @@ def ports(lab: str) -> dict[str, str]:
 
 
 def free_address(taken: Iterable[str]) -> str:
-    """The first address that no host has."""
+    """Return the first address that no host has. LabError if all are taken."""
     used = set(taken)
     for number in range(1, 250):
         address = f"10.77.1.{number}"

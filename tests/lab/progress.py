@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is being built, for the person who waits: a line when it begins, one when it is done, and what it says meanwhile.
+"""The progress of builds, for the person who waits: a line at the beginning, one at the end, and the command's words meanwhile.
 
-All of it goes to standard error: what a command of the lab is asked for is on standard output.
+All of it goes to standard error. Standard output carries what a command of the lab is asked for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WIDTH = 70
 
 @dataclass
 class Work:
-    """One thing that a thread builds, and the last that its command has said."""
+    """A thing that a thread builds, and the last line that its command has printed."""
 
     what: str
     begin: float
@@ -37,7 +37,7 @@ def say(words: str) -> None:
 
 @contextlib.contextmanager
 def building(what: str) -> Iterator[None]:
-    """Tell of one thing that is built."""
+    """Announce the begin and the end of one build, and keep it listed as under way meanwhile."""
     outer, work = _under_way.get(threading.get_ident()), Work(what, time.monotonic())
     _under_way[threading.get_ident()] = work
     say(f"  {what} ...")
@@ -51,7 +51,7 @@ def building(what: str) -> Iterator[None]:
 
 
 def note(line: str) -> None:
-    """Keep what the command of this thread has said last."""
+    """Keep the last line that the command of this thread has printed."""
     work = _under_way.get(threading.get_ident())
     if work and line.strip():
         work.said = line.strip()
@@ -59,7 +59,7 @@ def note(line: str) -> None:
 
 @contextlib.contextmanager
 def shown(every: float = EVERY) -> Iterator[None]:
-    """Say from time to time what is under way, and how far it is by its own words."""
+    """Print from time to time what is under way, and the last line that its command has printed."""
     over = threading.Event()
 
     def look() -> None:

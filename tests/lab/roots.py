@@ -71,21 +71,21 @@ cp -a /mnt/upper/. "$out/"
 
 
 def layers(kind: Kind) -> list[Path]:
-    """The read-only directories of a host of this kind, uppermost first; whatever is missing is built."""
+    """Return the read-only directories of a host of this kind, uppermost first, and build what is missing."""
     root = base_root(kind.suite)
     found = [package_layer(root, kind.packages), root]
     return [program_layer(kind, found), *found] if kind.programs or kind.lends else found
 
 
 def base_root(suite: str) -> Path:
-    """A bootable Debian root with what Ansible needs, and no engine."""
+    """Return a bootable Debian root with what Ansible needs, and without an engine."""
     mirror = debian_mirror()
     key = digest(json.dumps([suite, mirror, BASE_PACKAGES, MMDEBSTRAP_OPTIONS]), BUILD_ROOT)
     return cached("roots", suite, key, functools.partial(_build_root, suite, mirror), f"Debian {suite}: downloading and unpacking a root")
 
 
 def package_layer(root: Path, packages: tuple[str, ...]) -> Path:
-    """What installing these packages on that root changes, as a directory to be stacked on it."""
+    """Return the changes that an installation of these packages makes on that root, as a directory to stack on it."""
     key = digest(json.dumps([root.name, packages]), BUILD_LAYER)
     suite = root.name.split("-")[0]
     what = f"Debian {suite}: downloading and installing {packages[0]} and what it needs"
@@ -93,7 +93,7 @@ def package_layer(root: Path, packages: tuple[str, ...]) -> Path:
 
 
 def program_layer(kind: Kind, lower: list[Path]) -> Path:
-    """The programs built with Go or lent in their places, and the package database of the host saying so."""
+    """Return the layer with programs that are built with Go or lent, and the package database that lists them."""
     programs = go_tool(kind.programs) if kind.programs else Path("/nonexistent")
     lent = lenders(kind)
     made_of = [programs.name, [path.name for path in lower], kind.places, kind.package, kind.version, kind.default_config]
@@ -102,7 +102,7 @@ def program_layer(kind: Kind, lower: list[Path]) -> Path:
 
 
 def lenders(kind: Kind) -> list[Path]:
-    """The layers of the kind whose engine this one runs."""
+    """Return the layers of the kind whose engine this one runs, [] if it runs its own."""
     return layers(KINDS[kind.lends]) if kind.lends else []
 
 
@@ -141,7 +141,7 @@ def _build_programs(kind: Kind, programs: Path, lower: list[Path], lent: list[Pa
 
 
 def with_version(status: str, package: str, version: str) -> str:
-    """The text of dpkg's status file with another version of one installed package."""
+    """Return the text of dpkg's status file with another version of one installed package."""
     stanzas = status.split("\n\n")
     for number, stanza in enumerate(stanzas):
         lines = stanza.split("\n")
@@ -157,7 +157,7 @@ def _first(layers_: list[Path], path: Path) -> Path:
 
 @functools.cache
 def debian_mirror() -> str:
-    """The mirror that this machine itself installs Debian packages from."""
+    """Return the mirror that this machine itself installs Debian packages from."""
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
     for uri, release, component in (line.split() for line in lines if line):
@@ -167,6 +167,6 @@ def debian_mirror() -> str:
 
 
 def _apt_overrides() -> list[str]:
-    """This machine's own settings on how a mirror is reached hold for the mirror inside the roots as well."""
+    """Return this machine's own settings on how a mirror is reached, which hold inside the roots as well."""
     config = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
     return [line.rstrip(";") for line in config.splitlines() if line.split(" ")[0] in APT_OVERRIDES and '""' not in line]

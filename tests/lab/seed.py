@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What makes a Debian root one certain lab host: a directory that lies over the shared layers and holds this host's own files."""
+"""The directory that makes a Debian root one certain lab host. It lies over the shared layers and holds this host's own files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MASKED = (
 
 
 def client_layer(kind_name: str, *, with_client: bool = True) -> Path:
-    """Images and test client of one kind, under /opt/lab."""
+    """Return the layer with the images and the test client of one kind, under /opt/lab."""
     wanted = [images.probe(), *([images.pause(kind_name)] if kind_name in images.PAUSE_NAMES else [])]
     archives = {image.name: images.archives(image) for image in wanted}
     client = go_tool("crictl") if with_client and has_go() and kind_name in images.PAUSE_NAMES else None
@@ -125,7 +125,7 @@ def _link(path: Path, target: str) -> None:
 
 
 def _align(tree: Path, lower: list[Path]) -> None:
-    """Give each directory the owner and mode that it has in the layers below, since the uppermost layer's count."""
+    """Give each directory the owner and mode that it has in the layers below, since those of the uppermost layer count."""
     for name in MERGED:
         if (tree / name).exists():
             raise LabError(f"The files of a lab host hold a directory /{name}, which would hide the link of that name: use /usr/{name}.")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Trees of drivers in the layouts of distributions and branches that cannot be had here, built from their documented lists of files.
+"""Trees of drivers in layouts that cannot be had here, built from the documented lists of files of distributions and branches.
 
 These are not real drivers: names, links and SONAMEs are, contents are not. NVIDIA's own tools take them for drivers all the same, since the
 lab's NVML answers. The real ones (Debian's) are in userland.py.
@@ -85,7 +85,7 @@ PROGRAMS = ("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "nvidia-cud
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one packager puts the files of one branch."""
+    """The places at which one packager puts the files of one branch."""
 
     name: str
     version: str
@@ -139,7 +139,7 @@ LAYOUTS = (
 
 
 def build(root: Path, layout: Layout, gpus: Gpus = 2, *, switches: int = 0, channels: int = 0) -> None:
-    """The tree of a host with this driver and so many GPUs, NVSwitches and IMEX channels."""
+    """Build the tree of a host with this driver and so many GPUs, NVSwitches and IMEX channels."""
     for path, target in layout.links:
         (root / target if path.count("/") == 0 else root / path).parent.mkdir(parents=True, exist_ok=True)
         if path.count("/") == 0:
@@ -158,7 +158,7 @@ def build(root: Path, layout: Layout, gpus: Gpus = 2, *, switches: int = 0, chan
 
 
 def hardware(root: Path, inv: fakegpu.Inventory) -> None:
-    """GPUs, their nodes, and an NVML that tells of them."""
+    """Put GPUs, their device nodes, and the answers of NVML about them into a tree."""
     for name, entry in fakegpu.tree(inv, os.uname().release).items():
         if name.startswith(fakegpu.TOP) or name == "etc/fake-nvml.conf":
             fakegpu.put(root / name, entry)
@@ -169,7 +169,7 @@ def hardware(root: Path, inv: fakegpu.Inventory) -> None:
 
 
 def of_branch(layout: Layout) -> Iterator[tuple[str, str, str, bool]]:
-    """Name, version, SONAME and whether there is a programmers' link."""
+    """Yield each library of the branch: name, version, SONAME, and whether it has a programmers' link."""
     for name, (suffix, programmers, first, last) in LIBRARIES.items():
         base = name.rpartition("/")[2]
         if first <= layout.branch < last and name in (layout.only or LIBRARIES):
@@ -218,7 +218,7 @@ PLACE = "x" * 60
 
 
 def stub(soname: str) -> bytes:
-    """A library that is empty but for its SONAME."""
+    """Return a library that is empty but for its SONAME."""
     return template().replace(PLACE.encode(), soname.encode().ljust(len(PLACE), b"\0"))
 
 

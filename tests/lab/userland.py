@@ -38,7 +38,7 @@ SCRIPT = roots.BUILD_LAYER.replace(
 
 
 def layers(suite: str) -> list[Path]:
-    """The read-only directories of a Debian with this driver, uppermost first."""
+    """Return the read-only directories of a Debian with this driver, uppermost first."""
     root = roots.base_root(suite)
     key = digest(root.name, repr(PACKAGES), SCRIPT)
     what = f"Debian {suite}: downloading and installing NVIDIA's driver without its kernel module"
@@ -47,7 +47,10 @@ def layers(suite: str) -> list[Path]:
 
 @contextlib.contextmanager
 def tree(suite: str, gpus: int = 2) -> Iterator[Path]:
-    """Such a Debian with GPUs, and in it nvidia-ctk, and an NVML that answers instead of the real one, which lacks its kernel module."""
+    """Yield the root of such a Debian with GPUs, nvidia-ctk, and an NVML that answers.
+
+    The lab's NVML takes the place of the real one, which lacks its kernel module.
+    """
     with Lab(f"tree-{os.getpid()}-{uuid.uuid4().hex[:8]}") as lab:  # a lab without hosts, so a killed test's mount is found
         lab.hold()
         here = lab.runtime

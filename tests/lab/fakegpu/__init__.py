@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A host's GPUs, made of files: what the driver, its libraries and the kernel would show, from an inventory of a few lines.
 
-`inventory` reads a host's entry of a fleet file, `tree` says which files follow from it (a pure function), `install` puts them into a
-host's root. The trees of /proc and /sys stand under /opt/fakegpu, since nothing can be put into the real ones; what NVIDIA's own tools read
-in /proc is mounted over it at boot.
+`inventory` reads a host's entry of a fleet file. `tree` returns the files that follow from it (a pure
+function). `install` puts them into a host's root. The trees of /proc and /sys lie under /opt/fakegpu, since
+nothing can be put into the real ones. What NVIDIA's own tools read in /proc is mounted over it at boot.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NVML = "libnvidia-ml"
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU as the kernel and NVML show it; `migs` are its MIG devices as (GPU instance, compute instance, UUID)."""
+    """A GPU as the kernel and NVML show it. `migs` are its MIG devices as (GPU instance, compute instance, UUID)."""
 
     uuid: str
     minor: int
@@ -67,7 +67,7 @@ class Inventory:
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing in a tree: a file's text, or where a symbolic link points."""
+    """An entry of a tree: a file's text, or the target of a symbolic link."""
 
     text: str = ""
     link: str = ""
@@ -75,7 +75,7 @@ class Entry:
 
 
 def inventory(name: str, host: Mapping[str, object]) -> Inventory:
-    """The inventory of a host from its entry in a fleet file.
+    """Return the inventory of a host from its entry in a fleet file.
 
     "gpus" is a number or a list of objects that override Gpu's fields; "mig" is on, off or -; "migs" is a number of GPU instances with one
     compute instance each, or a list of [GPU instance, compute instance]; "nvml" has "errors" and "delays"; "switches" and "channels" are
@@ -98,7 +98,10 @@ def inventory(name: str, host: Mapping[str, object]) -> Inventory:
 
 
 def _gpu(host: str, index: int, entry: Mapping[str, object]) -> Gpu:
-    """The GPU at an index; its UUIDs follow from host and index, so they survive a rebuild of the host and differ between hosts."""
+    """Return the GPU at an index.
+
+    Its UUIDs follow from host and index, so they survive a rebuild of the host and differ between hosts.
+    """
     own = {
         "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}.gpu{index}')}",
         "minor": index,
@@ -117,7 +120,7 @@ def _instances(wanted: object) -> list[tuple[int, int]]:
 
 
 def tree(inv: Inventory, kernel: str) -> dict[str, Entry]:
-    """Every file of the fake but the compiled libraries, by its path in the host."""
+    """Return every file of the fake but the compiled libraries, by its path in the host."""
     found = dict(_sysfs(inv))
     found[f"{TOP}/proc/devices"] = Entry(_proc_devices(inv))
     if inv.installed:
@@ -127,7 +130,7 @@ def tree(inv: Inventory, kernel: str) -> dict[str, Entry]:
 
 
 def _sysfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
-    """PCI devices: one that is not a GPU on every host, and the GPUs with or without a driver bound."""
+    """Yield PCI devices: one that is not a GPU on every host, and the GPUs with or without a driver bound."""
     yield from _pci("0000:00:03.0", "0x1af4", "0x1000", "0x020000", "virtio-pci")
     for gpu in inv.gpus:
         yield from _pci(gpu.bus, "0x10de", gpu.pci_id, "0x030200", "nvidia" if inv.installed else "")
@@ -196,7 +199,10 @@ def _information(gpu: Gpu, loaded: str) -> str:
 
 
 def mig_minor(gpu: int, instance: int, compute: int | None) -> int:
-    """The kernel's static table: 1 and 2 are config and monitor, then each GPU has 15 instances with 8 compute instances each."""
+    """Return the minor number of a MIG instance, as in the kernel's static table.
+
+    There 1 and 2 are config and monitor. Then each GPU has 15 instances with 8 compute instances each.
+    """
     return 3 + (gpu * 15 + instance) * 9 + (0 if compute is None else 1 + compute)
 
 
@@ -210,7 +216,7 @@ def _mig_minors(inv: Inventory) -> str:
 
 
 def _mig_access(inv: Inventory) -> Iterator[tuple[str, int]]:
-    """The instances that exist: name under capabilities, and the minor of its node."""
+    """Yield each instance that exists: its name under capabilities, and the minor of its node."""
     for gpu in inv.gpus:
         for instance, compute, _uuid in gpu.migs:
             yield f"gpu{gpu.minor}/gi{instance}/access", mig_minor(gpu.minor, instance, None)
@@ -230,7 +236,7 @@ def _fabric_nodes(inv: Inventory) -> list[tuple[str, int, int]]:
 
 
 def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
-    """The device nodes that a working driver has in /dev: path, major, minor."""
+    """Return the device nodes that a working driver has in /dev: path, major, minor."""
     if not inv.installed:
         return []
     control = [
@@ -283,7 +289,7 @@ def _host_files(inv: Inventory, kernel: str) -> Iterator[tuple[str, Entry]]:
 
 
 def nvml_conf(inv: Inventory) -> str:
-    """The file that the fake libnvidia-ml.so.1 answers from (its format: nvml.c)."""
+    """Return the file that the fake libnvidia-ml.so.1 answers from (its format: nvml.c)."""
     lines = [f"driver {inv.version}", "cuda 12040"]
     for index, gpu in enumerate(inv.gpus):
         domain, rest = gpu.bus.split(":", 1)
@@ -295,13 +301,16 @@ def nvml_conf(inv: Inventory) -> str:
 
 
 def libraries() -> Path:
-    """The directory with the compiled libraries: NVML under its SONAME, the others under their names without any suffix."""
+    """Return the directory with the compiled libraries.
+
+    NVML lies there under its SONAME, the others under their names without any suffix.
+    """
     wanted = repr((driver.LIBRARIES, driver.PLATFORMS))
     return cached("fakegpu", "libraries", digest(HERE / "nvml.c", wanted), compile_libraries)
 
 
 def compile_libraries(out: Path) -> None:
-    """Compile them into a directory."""
+    """Compile the libraries into a directory."""
     flags = ["gcc", "-std=gnu11", "-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-s"]
     run([*flags, f"-Wl,-soname,{NVML}.so.1", "-o", str(out / f"{NVML}.so.1"), str(HERE / "nvml.c")])
     suffixes = {name: suffix for name, (suffix, _link) in {**driver.LIBRARIES, **driver.PLATFORMS}.items()}
@@ -317,7 +326,7 @@ def _library_bytes() -> dict[str, bytes]:
 
 
 def nvml_bytes() -> bytes:
-    """The NVML that answers from /etc/fake-nvml.conf, or from the file that FAKE_NVML names."""
+    """Return the NVML that answers from /etc/fake-nvml.conf, or from the file that FAKE_NVML names."""
     return _library_bytes()[NVML]
 
 
@@ -330,7 +339,7 @@ def install(root: Path, inv: Inventory) -> None:
 
 
 def install_libraries(folder: Path, version: str) -> None:
-    """The compiled libraries as files with a version in their names; their links are part of the tree."""
+    """Write the compiled libraries with versions in their names. Their links are part of the tree."""
     versions = {f"{name}.so.{own}": name for name, (_suffix, own) in driver.PLATFORMS.items()}
     versions.update({f"{name}.so.{version}": name.rpartition("/")[2] for name in (NVML, *driver.LIBRARIES)})
     for path, name in versions.items():
@@ -339,7 +348,7 @@ def install_libraries(folder: Path, version: str) -> None:
 
 
 def put(path: Path, entry: Entry) -> None:
-    """One entry of a tree."""
+    """Write one entry of a tree."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     if entry.link:

@@ -57,7 +57,7 @@ TEXTS = {
 
 
 def texts(version: str) -> Iterator[tuple[str, str, int]]:
-    """Path, content and mode of every file that is no library."""
+    """Yield path, content and mode of every file that is not a library."""
     yield from ((path, text, 0o644) for path, text in TEXTS.items())
     yield from ((f"usr/bin/{name}", "#!/bin/sh\nexit 0\n", 0o755) for name in PROGRAMS)
     yield from ((f"usr/lib/firmware/nvidia/{version}/{name}", "firmware\n", 0o644) for name in ("gsp_ga10x.bin", "gsp_tu10x.bin"))
@@ -66,7 +66,7 @@ def texts(version: str) -> Iterator[tuple[str, str, int]]:
 
 
 def links(folder: str, version: str) -> Iterator[tuple[str, str]]:
-    """Path and target of every symbolic link."""
+    """Yield path and target of every symbolic link."""
     for name, (suffix, programmers) in LIBRARIES.items():
         home, _slash, base = f"{folder}/{name}".rpartition("/")
         soname = f"{base}.so.{suffix}" if suffix else f"{base}.so.{version}"
