@@ -54,7 +54,7 @@ def shared(config: str) -> tuple[str, int]:
 def stop(cluster: Cluster, node: str) -> None:
     """Stop the plugin, and return when the kubelet offers no GPU any more.
 
-    So the next configuration is recognized by what the kubelet offers then.
+    So the next configuration is recognised by what the kubelet offers then.
     """
     _systemctl(cluster, node, "stop")
     for name in {RESOURCE, SHARED} & set(cluster.get("node", node)["status"]["allocatable"]):

@@ -20,7 +20,10 @@ from tests.fixtures import public_configurations as public
 
 
 def images() -> str:
-    """Node images and installers; rows that differ by the engine's release only are one."""
+    """Return the table of node images and installers.
+
+    Rows that differ only by the engine's release are joined into one.
+    """
     found: dict[Row, tuple[list[str], list[str]]] = {}
     for row in public.EVERY:
         engines, sources = found.setdefault((row.title, traits.of(row.engine).title, handlers_of(row), done(row)), ([], []))
@@ -34,7 +37,7 @@ def images() -> str:
 
 
 def handlers_of(row: public.Public) -> str:
-    """What its file says of handlers, the default one first."""
+    """Return the handlers of a row's file, in words, the default one first."""
     data = toml.loads(row.text, row.file)
     if row.engine == "crio":
         runtimes = data["crio"]["runtime"]["runtimes"]
@@ -75,7 +78,7 @@ def done(row: public.Public) -> str:
 
 
 def by_hand() -> str:
-    """Older Ansible content, guides and blog posts: what they left in containerd's main file."""
+    """Return the table of what older Ansible content, guides and blog posts left in containerd's main file."""
     body = [
         [row.title, ", ".join(row.releases), handlers_of(row), f"{kept(row)}; {row.more}", f"{row.source} ({row.read})"]
         for row in earlier.ROWS
@@ -91,13 +94,13 @@ def kept(row: public.Public) -> str:
 
 
 def of_docker() -> str:
-    """What they left in Docker's."""
+    """Return the table of what they left in Docker's daemon.json."""
     body = [[row.title, f"`{json.dumps(row.data)}`", stays(row.data), f"{row.source} ({row.read})"] for row in earlier.DOCKERS]
     return table(["what was there before", "its daemon.json", "what is done", "read from"], body)
 
 
 def stays(data: Mapping[str, Any]) -> str:
-    """What becomes of a daemon.json with NVIDIA's runtime, as the test of these rows holds it."""
+    """Return in words what becomes of a daemon.json with NVIDIA's runtime, as the test of these rows expects it."""
     entry = data["runtimes"]["nvidia"]
     given = [f"`{word}`" for key in ("args", "runtimeArgs") for word in entry.get(key) or ()]
     words = [" and ".join([f"`nvidia` goes on with its program `{entry['path']}`", *given])]

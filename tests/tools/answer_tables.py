@@ -13,7 +13,7 @@ from page_table import table
 
 
 def queries() -> str:
-    """The observer's: of the host itself, then by the kind of a query."""
+    """Return the table of the observer's answers: about the host itself, then by the kind of a query."""
     return shown({"host": observer.HOST, **observer.ROWS})
 
 
@@ -27,7 +27,7 @@ def shown(rows: Mapping[str, Shape]) -> str:
 
 
 def lines(shape: Shape, place: str) -> Iterator[tuple[str, str]]:
-    """Each place of a shape that holds a value, with its rule."""
+    """Yield each place of a shape that holds a value, with its rule."""
     inner = list(below(shape, place))
     if not inner:
         yield place, shape.rule
@@ -36,7 +36,7 @@ def lines(shape: Shape, place: str) -> Iterator[tuple[str, str]]:
 
 
 def below(shape: Shape, place: str) -> Iterator[tuple[str, Shape]]:
-    """The parts of a shape, each with its place."""
+    """Yield the parts of a shape, each with its place."""
     match shape:
         case rules.Table():
             yield from ((f"{place}.{key}".lstrip("."), part) for key, part in shape.fields.items())

@@ -35,14 +35,14 @@ def tracked() -> list[Path]:
 
 
 def copy(target: Path) -> None:
-    """Put the tracked files somewhere else, links as links: what a fresh clone has."""
+    """Put the tracked files somewhere else, with links as links, as in a fresh clone."""
     for path in tracked():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, target / path, follow_symlinks=False)
 
 
 def committed() -> int:
-    """Give the time of the last commit, or what SOURCE_DATE_EPOCH says."""
+    """Return the time of the last commit, or the value of SOURCE_DATE_EPOCH."""
     said = os.environ.get("SOURCE_DATE_EPOCH")
     return int(said or subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=True).stdout)
 
@@ -72,7 +72,7 @@ def packed(built: Path, time: int) -> bytes:
 
 
 def judge(archive: Path) -> int:
-    """Run galaxy-importer, which is what Galaxy and a private Automation Hub run on every upload."""
+    """Run galaxy-importer, as Galaxy and a private Automation Hub do on every upload. Return its exit status."""
     try:
         programs = environments.ensure("importer")
     except environments.NoInterpreter as error:
@@ -93,7 +93,7 @@ def judge(archive: Path) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Build, say where, and judge if asked."""
+    """Build, print the path, and judge if asked."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
         copy(Path(folder))
         archive = build(Path(folder), PLACE)

@@ -15,5 +15,5 @@ PART = "ansible_collections/awx/awx/"
 
 
 def ensure() -> Path:
-    """Give the folder for ANSIBLE_COLLECTIONS_PATH, after making it where it is missing."""
+    """Return the folder for ANSIBLE_COLLECTIONS_PATH, after making it if it is missing."""
     return kubernetes_core.ensure(PACKAGE, WHEEL, PART, "awx")

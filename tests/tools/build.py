@@ -74,7 +74,10 @@ def build_layer(suite: str, packages: tuple[str, ...]) -> None:
 
 
 def ensure_environment(group: str) -> None:
-    """Make an environment where an interpreter for it is at hand; the part that wants it says so where none is."""
+    """Make an environment if an interpreter for it is at hand.
+
+    Otherwise the part that needs the environment reports it.
+    """
     try:
         environments.ensure(group)
     except environments.NoInterpreter as error:

@@ -51,7 +51,7 @@ WORDS = {"cdi_owner": "written by the", "cdi_version_cap": "no newer than"}
 
 
 class DemoFailed(Exception):
-    """A step did not do what it should."""
+    """A step that did not do what it should."""
 
 
 # What a user would set for their fleet: which image the proof may start. Where packages come from stands in the inventory.
@@ -59,7 +59,7 @@ VARIABLES = {"gpufleet_verify_image": images.PROBE}
 
 
 class Stage:
-    """The fleet, and running Ansible against it with every SSH operation counted."""
+    """A fleet, and the way to run Ansible against it with every SSH operation counted."""
 
     def __init__(self, lab: Lab, repositories: Path | None = None) -> None:
         self.lab = lab
@@ -80,7 +80,10 @@ class Stage:
         }
 
     def run(self, *command: str, quiet: bool = False, status: int = 0) -> str:
-        """Run one Ansible command, show its words (quiet: only when it fails), and give them back. status: what it has to end with."""
+        """Run one Ansible command, show its output, and return it.
+
+        quiet: show the output only if the command fails. status: the exit status that is expected.
+        """
         COUNT.write_text("")
         arguments = [*command, "-e", f"ansible_ssh_executable={ROOT}/tests/tools/count-ssh"]
         if not quiet:
@@ -110,7 +113,7 @@ class Stage:
         )  # fmt: skip
 
     def operations(self) -> str:
-        """Say how many SSH operations each host took in the last run."""
+        """Tell how many SSH operations each host took in the last run."""
         counted = Counter(self.addresses.get(line, line) for line in COUNT.read_text().split())
         return ", ".join(f"{name} {counted[name]}" for name in sorted(counted)) or "none"
 
@@ -149,7 +152,7 @@ def specs(stage: Stage) -> None:
 
 
 def reasons(stage: Stage, host: str, path: str) -> str:
-    """Say what in a spec needs its version."""
+    """Return what in a spec needs its version."""
     spec = reader.parse(stage.lab.exec(host, ["cat", path]).stdout)
     needed = [what for first, what in version.needs(spec) if first == spec.version]
     names = ", ".join(device.name for device in spec.devices)
@@ -187,7 +190,10 @@ def show(stage: Stage, settings: Path) -> int:
 
 
 def show_cluster(lab: Lab, settings: Path, repositories: Path) -> None:
-    """Show what a Kubernetes of two kinds of host needs to know, and a pod on each. Its hosts are in the inventory from then on."""
+    """Show what a Kubernetes of two kinds of host needs to know, and a pod on each.
+
+    Its hosts are in the inventory from then on.
+    """
     heading("8. a cluster of two kinds of host: what is rendered for it, and a pod on each")
     print("Kubernetes is built from source the first time, which takes ten minutes on two cores.", flush=True)
     with progress.shown():
@@ -212,13 +218,13 @@ def cut_off(stage: Stage, settings: Path) -> None:
 
 
 def times_said(said: str, host: str) -> int:
-    """Count the paragraphs of the table that say the host's rollback, whatever the width at which their lines were broken."""
+    """Count the paragraphs of the table that report the host's rollback, at whatever width their lines were broken."""
     paragraphs = re.findall(rf"^{host}: .*(?:\n  .*)*", said, re.MULTILINE)
     return sum(bool(re.search(r"was rolled back.*because", " ".join(text.split()))) for text in paragraphs)
 
 
 def prepared(lab: Lab, wanted: Path) -> None:
-    """Boot the fleet, saying what that takes: packages for this machine first, then what hosts are made of."""
+    """Boot the fleet and announce what that takes: packages for this machine first, then what hosts are made of."""
     heading(f"0. a fleet to show it on: {', '.join(fleet.read(wanted)['hosts'])}")
     print("Hosts are booted on this machine (systemd-nspawn), with GPUs that are imitated. What they are made of is built the first time:")
     print(f"Debian's own packages, and NVIDIA's container tools with Go. It is kept in {lab.home}.", flush=True)

@@ -24,11 +24,11 @@ Run = Callable[..., str]
 
 
 class ClusterFailed(Exception):
-    """A pod has not got what was decided."""
+    """A pod that has not got what was decided."""
 
 
 def boot(lab: Lab, place: Path) -> Cluster:
-    """Two more hosts, whose kubelets join a control plane beside them."""
+    """Boot two more hosts, whose kubelets join a control plane beside them."""
     shutil.rmtree(place, ignore_errors=True)
     cluster = Cluster(lab, place)
     lab.up({"hosts": {name: {"kind": kind, "gpus": 2, "driver": "ok", "files": cluster.files(name)} for name, kind in NODES.items()}})
@@ -38,7 +38,10 @@ def boot(lab: Lab, place: Path) -> Cluster:
 
 
 def show(cluster: Cluster, run: Run, settings: Path, place: Path) -> None:
-    """Converge the nodes, render, apply what is rendered as a person would, and start a pod on each. place: of the files."""
+    """Converge the nodes, render, apply what is rendered as a person would, and start a pod on each.
+
+    place: the directory of the rendered files, which is emptied first.
+    """
     shutil.rmtree(place, ignore_errors=True)
     limit = ("--limit", ",".join(NODES))
     run("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings}", *limit)
@@ -56,7 +59,7 @@ def show(cluster: Cluster, run: Run, settings: Path, place: Path) -> None:
 
 
 def chosen(home: Path, node: str) -> str:
-    """The device plugin's file that the node's label selects."""
+    """Return the device plugin's file that the node's label selects."""
     group = read(home / "nodes" / f"{node}.yaml")["metadata"]["labels"][CONFIG_LABEL]
     return str(read(home / "configmap.yaml")["data"][group])
 
@@ -66,7 +69,10 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def pod_of(cluster: Cluster, node: str, text: str) -> None:
-    """A pod that asks for one GPU of two, with the device plugin set as rendered, and says what it sees."""
+    """Run a pod that asks for one GPU of two, with the device plugin set as rendered, and print what it sees.
+
+    ClusterFailed unless the pod sees its GPU alone.
+    """
     device_plugin.start(cluster, node, text)
     container = {
         "name": "c",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One act of the demo: the link to a host is cut in the middle of a change, its engine does not come up with it, and nobody can help."""
+"""An act of the demo: the link to a host is cut in the middle of a change with which its engine does not come up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SAID = f"journalctl --unit {UNIT} --output=cat --grep '^containerd: ' --lines 1"
 
 
 class CutFailed(Exception):
-    """The host did not do what it should."""
+    """A host that did not do what it should."""
 
 
 def on_host(lab: Lab, host: str, script: str) -> str:
@@ -54,12 +54,12 @@ def on_host(lab: Lab, host: str, script: str) -> str:
 
 
 def say(what: str) -> None:
-    """One line of what happens, with the time."""
+    """Print one line of what happens, with the time."""
     print(f"  {datetime.datetime.now(datetime.UTC):%H:%M:%S.%f}"[:14], what, sep="  ", flush=True)
 
 
 def cut(lab: Lab, host: str, start: Callable[[Sequence[str]], subprocess.Popen[bytes]], site: Sequence[str]) -> None:
-    """Pull the plug in the middle of a run of `site`; CutFailed unless the host comes back by itself, as it was."""
+    """Pull the plug in the middle of a run of `site`. CutFailed unless the host comes back by itself, as it was."""
     before = on_host(lab, host, BYTES)
     with trap(lab, host):
         print(f"$ {' '.join(site)}\n")
@@ -93,7 +93,7 @@ def trap(lab: Lab, host: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def killed_at_the_end(run: subprocess.Popen[bytes]) -> Iterator[None]:
-    """The controller's processes, all of them, die at once."""
+    """Kill all of the controller's processes at once when the block ends."""
     try:
         yield
     finally:
@@ -103,7 +103,7 @@ def killed_at_the_end(run: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def taken_back(lab: Lab, host: str) -> list[str]:
-    """Wait for the end of the newest transaction in the host's journal, and give the states that it went through."""
+    """Wait for the end of the newest transaction in the host's journal, and return the states that it went through."""
     try:
         for _turn in cgroup.until(f"{host} to come back by itself", 60):
             states = [json.loads(line) for line in on_host(lab, host, STATES).splitlines() if line.strip()]

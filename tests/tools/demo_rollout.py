@@ -19,11 +19,14 @@ Run = Callable[..., str]
 
 
 class RolloutFailed(Exception):
-    """The rollout did not do what it should."""
+    """A rollout that did not do what it should."""
 
 
 def show(run: Run, settings: Path, place: Path) -> None:
-    """Stop by a check outside, and go on once it is well. run: an Ansible command and the exit status that it has to end with."""
+    """Let a check outside stop the rollout, and go on once all is well.
+
+    run: runs an Ansible command, and takes the exit status that it has to end with.
+    """
     quiet, begun, report = place / "no-alert", place / "begun", place / "report"
     quiet.unlink(missing_ok=True)
     shutil.rmtree(begun, ignore_errors=True)
@@ -43,7 +46,10 @@ def show(run: Run, settings: Path, place: Path) -> None:
 
 
 def require(words: str, batches: list[str]) -> None:
-    """The rollout has gone through these; a run without waves has stopped before them."""
+    """Raise RolloutFailed unless the rollout has gone through these batches.
+
+    A run that stops after its canaries has gone through no waves.
+    """
     found = list(dict.fromkeys(GONE_ON.findall(re.sub(r"\x1b\[[0-9;]*m", "", words))))
     if not set(batches) <= set(found) or (found[1:] and "canaries" in batches):
         raise RolloutFailed(

@@ -53,11 +53,11 @@ LABELS = {
 
 
 class Failed(Exception):
-    """A tool found something, and has said it."""
+    """A tool that found something, which it has printed."""
 
 
 def run(programs: Path, *command: str | Path, **environment: str) -> None:
-    """Run a program of the documentation's environment; what it prints is shown."""
+    """Run a program of the documentation's environment and show what it prints."""
     settings = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", **environment}
     done = subprocess.run([programs / command[0], *command[1:]], cwd=ROOT, check=False, env=settings, stdin=subprocess.DEVNULL)
     if done.returncode:
@@ -86,13 +86,13 @@ def lint(programs: Path) -> None:
 
 
 def places() -> Mapping[Path, Path]:
-    """Give each page of the repository that the site shows, with its place there."""
+    """Return each page of the repository that the site shows, with its place there."""
     guides = {Path("docs") / page.name: Path(page.name) for page in sorted((ROOT / "docs").glob("*.md"))}
     return {**guides, **{Path(page): Path(place) for page, place in MORE.items()}}
 
 
 def page(path: Path, shown: Mapping[Path, Path]) -> str:
-    """Give the text of a page with its links as they are in the site: to other pages there, or to the repository."""
+    """Return the text of a page with its links as they are in the site: to other pages there, or to the repository."""
 
     def moved(found: re.Match[str]) -> str:
         target = Path(os.path.normpath(path.parent / found[2]))
@@ -106,7 +106,7 @@ def page(path: Path, shown: Mapping[Path, Path]) -> str:
 
 
 def inventory() -> bytes:
-    """Give an inventory for Sphinx of the labels of Ansible's own documentation that our pages use."""
+    """Return an inventory for Sphinx of the labels of Ansible's own documentation that our pages use."""
     head = "# Sphinx inventory version 2\n# Project: Ansible\n# Version: devel\n# The remainder of this file is compressed using zlib.\n"
     lines = "".join(f"{label} std:label -1 {place}#{label.replace('_', '-')} {label}\n" for label, place in LABELS.items())
     return head.encode() + zlib.compress(lines.encode())
@@ -132,7 +132,7 @@ def write_source(programs: Path) -> None:
 
 
 class Page(HTMLParser):
-    """The anchors of an HTML page, and what it refers to."""
+    """Anchors of an HTML page, and what it refers to."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

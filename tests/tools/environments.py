@@ -64,7 +64,7 @@ class NoInterpreter(Exception):
 
 
 def requirements(group: str) -> list[str]:
-    """Give what pyproject.toml wants in a group."""
+    """Return what pyproject.toml wants in a group."""
     with (ROOT / "pyproject.toml").open("rb") as handle:
         return list(tomllib.load(handle)["dependency-groups"][group])
 
@@ -79,7 +79,7 @@ def interpreter(group: str) -> Path:
 
 
 def folder(group: str) -> Path:
-    """Give the place of an environment; the one that people work with has the short name."""
+    """Return the place of an environment. The one that people work with has the short name."""
     if NEWEST:
         return CACHE / "newest" / group
     return CACHE / "venv" if group == "dev" else CACHE / "venvs" / group
@@ -141,7 +141,10 @@ def list_build_tools(group: str) -> list[str]:
 
 
 def make_environment(place: Path, python: Path, arguments: list[str], tools: list[str]) -> None:
-    """Make an environment; a half-made one is never left behind as if it were whole. tools: lock entries to install first."""
+    """Make an environment. If that fails, leave no half-made one behind.
+
+    tools: lock entries to install first.
+    """
     print(f"making {place} with {python}: {' '.join(arguments)}", file=sys.stderr, flush=True)
     shutil.rmtree(place, ignore_errors=True)
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}

@@ -43,7 +43,7 @@ LAST_WORDS = 12000  # characters of a failed part's log that are shown besides t
 
 @dataclass(frozen=True)
 class Ended:
-    """One part that has run."""
+    """A part that has run."""
 
     part: Part
     status: int
@@ -67,12 +67,15 @@ def clock(seconds: float) -> str:
 
 
 def tied(command: Sequence[str]) -> list[str]:
-    """A command that is interrupted when this process dies, however it dies: tests then take their hosts down."""
+    """Return a command that is interrupted when this process dies, however it dies. Tests then take their hosts down."""
     return [*(["setpriv", "--pdeathsig", "INT", "--"] if shutil.which("setpriv") else []), *command]
 
 
 def environment() -> dict[str, str]:
-    """That of the user, with compiled modules kept: else each of some thousand runs of ansible-playbook compiles the collection again."""
+    """Return the user's environment, with compiled modules kept.
+
+    Otherwise each of some thousand runs of ansible-playbook compiles the collection again.
+    """
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -86,7 +89,11 @@ def build() -> bool:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """What a shell runs in the background ignores interrupts, and hands that on to what it starts; parts are ended by one."""
+    """Take interrupts meanwhile, and let the started parts take them.
+
+    A shell has background processes ignore interrupts, and they hand that on to what they start. Parts are
+    ended by an interrupt.
+    """
     before = signal.getsignal(signal.SIGINT)
     if before is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -97,7 +104,7 @@ def interruptible() -> Iterator[None]:
 
 
 class Run:
-    """Parts, as many at once as the processors and the memory (gigabytes) carry."""
+    """A run of parts, as many at once as the processors and the memory (gigabytes) carry."""
 
     def __init__(
         self, wanted: Sequence[Part], processors: float, memory: float = math.inf, logs: Path = LOGS, limit: float = LIMIT
@@ -111,7 +118,7 @@ class Run:
         self.begin = time.monotonic()
 
     def all(self) -> list[Ended]:
-        """Run all, tell how each begins and ends, and give what came of them; an interrupt ends those that run."""
+        """Run all parts, tell how each begins and ends, and return what came of them. An interrupt ends those that run."""
         self.logs.mkdir(parents=True, exist_ok=True)
         found = []
         with interruptible():
@@ -190,7 +197,10 @@ def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 def finish(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a part that was interrupted; kill what is still there after its time to tidy up. A second interrupt would disturb that."""
+    """Wait for a part that was interrupted, and kill what is left after its time to tidy up.
+
+    A second interrupt would disturb the tidying.
+    """
     try:
         process.wait(GRACE)
     except subprocess.TimeoutExpired:
@@ -199,7 +209,7 @@ def finish(process: subprocess.Popen[bytes]) -> None:
 
 
 def closing(found: Sequence[Ended], seconds: float) -> list[str]:
-    """The table of all parts, what failed, and the total of the tests that are counted once."""
+    """Return the table of all parts, what failed, and the total of the tests that are counted once."""
     lines = ["", "=== parts"]
     lines += [f"{one.part.name:18} {'passed' if one.passed else 'FAILED'}  {clock(one.seconds):>6}" for one in found]
     failed = [one for one in found if not one.passed]
@@ -221,7 +231,7 @@ def stopped(number: int, _frame: object) -> NoReturn:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what is named, or all, and sum up."""
+    """Run the named parts, or all, and sum up."""
     table = next((SMALLER[word] for word in arguments if word in SMALLER), parts)
     known = {part.name: part for part in table()}
     names = [word for word in arguments if word not in SMALLER]

@@ -10,7 +10,7 @@ from page_table import table
 
 
 def drivers() -> str:
-    """One row for a major version of CUDA: the first driver that runs all of it, and those of its minor versions."""
+    """Return a row for each major version of CUDA: the first driver that runs all of it, and those of its minor versions."""
     rows = []
     for major in sorted({int(name.partition(".")[0]) for name, _driver in cuda.TOOLKITS}, reverse=True):
         own = ", ".join(f"{name}: `{driver}`" for name, driver in cuda.TOOLKITS if int(name.partition(".")[0]) == major)

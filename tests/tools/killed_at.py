@@ -34,10 +34,13 @@ sys.exit(run.wait())
 
 
 def done_at(words: str, third: list[str]) -> list[str]:
-    """What is put before the other command, beside which a third one is run when it has printed these words for the first time."""
+    """Return what is put before another command, to run a third one beside it.
+
+    The third command runs when the other one has printed these words for the first time.
+    """
     return [sys.executable, "-c", MEANWHILE, words, json.dumps(third)]
 
 
 def killed_at(words: str, count: int = 1) -> list[str]:
-    """What is put before the other command, which is killed when it has printed these words for the count-th time."""
+    """Return what is put before another command, to kill it when it has printed these words for the count-th time."""
     return [sys.executable, "-c", PROGRAM, str(count), words]

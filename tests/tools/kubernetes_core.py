@@ -20,7 +20,7 @@ PART = "ansible_collections/kubernetes/core/"
 
 
 def ensure(package: str = PACKAGE, wheel: str = WHEEL, part: str = PART, group: str = "kubernetes") -> Path:
-    """Give the folder for ANSIBLE_COLLECTIONS_PATH, after making it where it is missing."""
+    """Return the folder for ANSIBLE_COLLECTIONS_PATH, after making it if it is missing."""
     place = environments.CACHE / group / package.replace("==", "-")
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / "lock").open("w") as lock:
@@ -31,7 +31,7 @@ def ensure(package: str = PACKAGE, wheel: str = WHEEL, part: str = PART, group: 
 
 
 def _make(place: Path, requirement: str, part: str, group: str) -> None:
-    """Take the one directory from the wheel of this version and hash; a half-made one has another name."""
+    """Take the one directory from the wheel of this version and hash. A half-made one has another name."""
     python = environments.ensure(group) / "python"
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         wanted = Path(folder) / "requirements.txt"

@@ -39,7 +39,7 @@ def find_uv() -> Path:
 
 
 def write_lock(uv: Path, group: str, *, upgrade: bool) -> None:
-    """Write one lock file; subprocess.CalledProcessError if no set of versions meets the requirements."""
+    """Write one lock file. subprocess.CalledProcessError if no set of versions meets the requirements."""
     LOCKS.mkdir(exist_ok=True)
     target = lock_file(group)
     command: list[str | Path] = [

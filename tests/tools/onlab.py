@@ -53,7 +53,7 @@ Tree = dict[str, list[Any]]
 
 
 def stand_in(path: str) -> str:
-    """A command that puts a program there which stands for the NVIDIA runtime: it runs containers as runc does."""
+    """Return a command that puts a program there in place of the NVIDIA runtime. It runs containers as runc does."""
     return f"printf '#!/bin/sh\\nexec runc \"$@\"\\n' >{path}; chmod 755 {path}"
 
 
@@ -62,7 +62,7 @@ RUNTIME = stand_in(NVIDIA_RUNTIME)  # for the packages' own, where a test is abo
 
 @dc.dataclass(frozen=True)
 class Run:
-    """What one ansible-playbook did."""
+    """A run of ansible-playbook."""
 
     status: int
     words: str
@@ -70,7 +70,7 @@ class Run:
     operations: Mapping[str, int]
 
     def of(self, module: str) -> dict[str, dict[str, Any]]:
-        """The last answer of one of our modules, by host."""
+        """Return the last answer of one of our modules, by host."""
         return {e["host"]: {**e["result"], "status": e["status"]} for e in self.entries if str(e["task"]).endswith(module)}
 
     @property
@@ -88,7 +88,7 @@ class Run:
 
 
 def repository() -> dict[str, str]:
-    """What a user would set: where the packages come from, with which key."""
+    """Return what a user would set: the repository of the packages, and its key."""
     key = artefacts.nvidia_debs() / "key.asc"
     listed = subprocess.run(["gpg", "--with-colons", "--show-keys", key], capture_output=True, text=True, check=True).stdout
     fingerprint = re.search(r"^fpr:+([0-9A-F]{40}):", listed, re.MULTILINE)
@@ -100,12 +100,12 @@ def repository() -> dict[str, str]:
 
 
 def settings() -> dict[str, str]:
-    """The repository, and what the proof needs."""
+    """Return the settings of the repository, and the image that the proof needs."""
     return {**repository(), "gpufleet_verify_image": PROBE}
 
 
 class Fleet:
-    """Hosts that are up."""
+    """A fleet of hosts that are up."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -120,7 +120,10 @@ class Fleet:
         environment: Mapping[str, str] | None = None,
         around: Sequence[str] = (),
     ) -> Run:
-        """Run a playbook of the collection by its name, or plays given as values. around: a command that runs the one behind it."""
+        """Run a playbook of the collection by its name, or plays given as values.
+
+        around: a command that runs the one behind it.
+        """
         with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
             place = Path(folder)
             path = ROOT / "playbooks" / f"{playbook}.yml" if isinstance(playbook, str) else place / "play.json"
@@ -139,7 +142,7 @@ class Fleet:
             return Run(done.returncode, done.stdout + done.stderr, entries, self._counted(place / "count"))
 
     def task(self, module: str, hosts: Sequence[str], options: Mapping[str, Any] | None = None, **more: Any) -> Run:
-        """Run one task of this collection on the named hosts; `keywords` are keywords of the play."""
+        """Run one task of this collection on the named hosts. `keywords` are keywords of the play."""
         name = module if "." in module else HERE + module
         play = {"hosts": ",".join(hosts), "gather_facts": False, **more.pop("keywords", {})}
         return self.play([{**play, "tasks": [{name: dict(options or {})}]}], hosts, **more)
@@ -158,13 +161,16 @@ class Fleet:
         return self.shell(host, f"cat {path}")
 
     def tree(self, host: str, *tops: str) -> Tree:
-        """All files of a host that configure it."""
+        """Return all files of a host that configure it, without volatile ones.
+
+        tops: directories to read instead of the usual ones.
+        """
         done = self.lab.exec(host, ["python3", "-", *(tops or WATCHED)], stdin=TREE)
         assert done.returncode == 0, done.stderr
         return {path: entry for path, entry in json.loads(done.stdout).items() if not VOLATILE.match(path)}
 
     def starts(self, host: str, unit: str) -> int:
-        """How often systemd has started a unit since the host booted."""
+        """Count how often systemd has started a unit since the host booted."""
         return int(self.shell(host, f"journalctl --unit {unit} --output cat --grep '^Started' | grep -c ^Started || true"))
 
     def _environment(self, place: Path, more: Mapping[str, str] | None) -> dict[str, str]:
@@ -188,5 +194,5 @@ class Fleet:
 
 
 def differing(before: Tree, after: Tree) -> dict[str, tuple[Any, Any]]:
-    """Paths whose entries differ, with both."""
+    """Return the paths whose entries differ, each with both entries. None stands for a missing one."""
     return {path: (before.get(path), after.get(path)) for path in sorted({*before, *after}) if before.get(path) != after.get(path)}

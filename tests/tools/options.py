@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What follows from the modules' documentation: the roles' argument specs and task arguments, and the results that modules share.
+"""Writes what follows from the modules' documentation: the roles' argument specs and task arguments, and the results that modules share.
 
     options.py [--write]      without --write: say which files are outdated
 
@@ -111,7 +111,7 @@ RESULTS = Path(__file__).with_name("results.yml")
 
 
 class Dumper(yaml.SafeDumper):
-    """Lists are indented, and what several entry points share is called `options`."""
+    """A YAML writer that indents lists, and names the anchor of what several entry points share `options`."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
@@ -122,7 +122,7 @@ class Dumper(yaml.SafeDumper):
 
 @functools.cache
 def documentation(module: str) -> dict[str, Any]:
-    """Read once: a module's options are asked for with every sentence that may name one."""
+    """Return a module's documentation, read once, since each sentence that may name an option asks for it."""
     return arguments.documentation(module)
 
 
@@ -133,12 +133,12 @@ def shared() -> list[dict[str, Any]]:
 
 
 def variable(module: str, option: str) -> str:
-    """An option of a module, as the roles call it."""
+    """Return an option's name as a variable of the roles."""
     return PREFIX + NAMES.get(module, {}).get(option, option)
 
 
 def variables(module: str) -> dict[str, dict[str, Any]]:
-    """A module's options as variables of a role, in the order of their names."""
+    """Return a module's options as variables of a role, in the order of their names."""
     documented = documentation(module)["options"]
     hand = BY_HAND.get(module, frozenset())
     found = {variable(module, option): of_role(module, text) for option, text in documented.items() if option not in hand}
@@ -155,7 +155,7 @@ def of_role(module: str, option: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def renamed(module: str, sentence: str) -> str:
-    """A sentence about options, about the variables of the same meaning."""
+    """Turn a sentence about options into one about the variables of the same meaning."""
     known = documentation(module)["options"]
     return MARKED.sub(lambda m: f"O({variable(module, m[1])}{m[2] or ''})" if m[1] in known else m[0], sentence)
 
@@ -165,7 +165,10 @@ def spec_file(role: str) -> Path:
 
 
 def specs(role: str, text: str) -> str:
-    """A role's argument specs with the options of its modules. What an entry point is for stays as it is written there."""
+    """Return a role's argument specs with the options of its modules.
+
+    The description of an entry point stays as it is written there.
+    """
     head = text.partition("---\n")[0]
     entries = yaml.safe_load(text)["argument_specs"]
     shared: dict[str, dict[str, Any]] = {}
@@ -178,12 +181,12 @@ def specs(role: str, text: str) -> str:
 
 
 def tasks(text: str) -> str:
-    """A role's tasks, each with all the options of its module that are variables of the role."""
+    """Return a role's tasks, each with all the options of its module that are variables of the role."""
     return TASK.sub(lambda found: found[1] + handed_on(found[2], found[3]), text)
 
 
 def handed_on(module: str, lines: str) -> str:
-    """The lines of one task's arguments."""
+    """Return the lines of one task's arguments."""
     hand = BY_HAND.get(module, frozenset())
     kept = {m[1]: m[0] for m in re.finditer(r"(?m)^    (\w+):.*\n", lines) if m[1] in hand}
     documented = documentation(module)["options"]
@@ -198,7 +201,10 @@ def argument(module: str, option: str, spec: Mapping[str, Any]) -> str:
 
 
 def results(module: str, text: str) -> str:
-    """A module's text with the results that it shares with others; samples, and what an entry calls its modules' own, stay as they are."""
+    """Return a module's text with the results that it shares with others.
+
+    Samples stay as they are, and so do the keys that an entry marks as the modules' own.
+    """
     return RETURN.sub(lambda found: found[1] + RESULT.sub(lambda one: result(module, one[1], one[0]), found[2]) + found[3], text)
 
 
@@ -212,12 +218,12 @@ def result(module: str, name: str, text: str) -> str:
 
 
 def keys(text: str) -> dict[str, str]:
-    """The keys of one result, each with its lines."""
+    """Return the keys of one result, each with its lines."""
     return {found[1]: found[0] for found in KEY.finditer(text)}
 
 
 def files() -> Iterator[tuple[Path, str]]:
-    """Every file that something is written into, with its text as it has to be."""
+    """Yield every file that something is written into, with its text as it has to be."""
     for role in ENTRIES:
         yield spec_file(role), specs(role, spec_file(role).read_text())
         for path in sorted((ROOT / "roles" / role / "tasks").glob("*.yml")):

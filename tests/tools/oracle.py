@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""nvidia-ctk's CDI spec of a tree and ours, as facts, and every difference under the topic of the list of intended ones that tells why."""
+"""A comparison of nvidia-ctk's CDI spec of a tree with ours, as facts.
+
+Every difference stands under the topic of the list of intended ones that explains it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ NODE_NUMBERS, MEMORY_LIMITS, SOCKETS, ABSOLUTE_LINKS = "node numbers", "memory l
 
 @dc.dataclass(frozen=True, order=True)
 class Fact:
-    """One thing that a spec says: of which device ('' all of them), what kind of thing, and the thing."""
+    """A fact of a spec: the device that it is about ('' for all of them), its kind, and its value."""
 
     device: str
     kind: str
@@ -49,7 +52,7 @@ class Fact:
 
 
 def theirs(root: Path, mode: str = "nvml", *more: str) -> Spec:
-    """What nvidia-ctk makes of a tree; ValueError with its last words where it makes nothing."""
+    """Return the spec that nvidia-ctk makes of a tree. ValueError contains its last line of output if it fails."""
     return reader.parse(run(root, mode, *more))
 
 
@@ -70,12 +73,15 @@ def policy(root: Path, **more: object) -> Policy:
 
 
 def request(wanted: Policy, questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """As a task's with `environment: {FAKE_NVML: ...}`: what the node runs gets the variables that the task names, and no others."""
+    """Return a request as of a task with `environment: {FAKE_NVML: ...}`.
+
+    What the node runs gets the variables that the task names, and no others.
+    """
     return {"schema": 1, "root": wanted.root, "questions": questions, "environment": ["FAKE_NVML"]}
 
 
 def look(wanted: Policy) -> Observation:
-    """What the observer sees of a tree, on this machine."""
+    """Return what the observer finds in a tree, on this machine."""
     questions = [*gpus.questions(wanted), *discover.questions(wanted)]
     return Observation({}, {}).with_answers(OBSERVER.run(request(wanted, questions)))
 
@@ -86,7 +92,7 @@ def ours(root: Path, profile: profiles.Profile = "full", layout: str = layouts.W
 
 
 def observed(root: Path, wanted: Policy) -> Observation:
-    """All that a spec takes, NVML's answers included."""
+    """Return all that a spec takes, NVML's answers included."""
     os.environ["FAKE_NVML"] = str(root / "etc/fake-nvml.conf")  # reaches the probe because each request names it
     seen = look(wanted)
     for _round in range(6):
@@ -100,7 +106,7 @@ def observed(root: Path, wanted: Policy) -> Observation:
 
 
 def planned(wanted: Policy, seen: Observation, profile: profiles.Profile = "full", layout: str = layouts.WORKLOADS) -> Spec:
-    """From one observation to a spec: the part that is pure."""
+    """Plan a spec from one observation, which is the pure part."""
     driver = gpus.parse(wanted, seen)
     found = discover.discover(seen, wanted, wanted.cdi_features or catalogue.FEATURES, driver.version)
     how = profiles.MountPlan(profile, PROGRAM, wanted.cdi_driver_root, str(seen.host["machine"]), layout == layouts.MANAGEMENT)
@@ -118,7 +124,10 @@ def planned(wanted: Policy, seen: Observation, profile: profiles.Profile = "full
 
 
 def facts(spec: Spec, tree: Path) -> frozenset[Fact]:
-    """A spec without order; host paths as the tree sees them, without the root in front and without links."""
+    """Return a spec as facts without order.
+
+    Host paths are as the tree has them, without the root in front and without links.
+    """
     parts = [("", spec.edits), *((d.name, d.edits) for d in spec.devices)]
     resolve = importlib.import_module(OBSERVER.__name__.replace("observe", "host_files")).resolve
 
@@ -129,7 +138,7 @@ def facts(spec: Spec, tree: Path) -> frozenset[Fact]:
 
 
 def of_device(found: frozenset[Fact], device: str) -> frozenset[Fact]:
-    """What a container gets that asks for this device, wherever the spec says it."""
+    """Return what a container gets that asks for this device, wherever in the spec it stands."""
     return frozenset(dc.replace(fact, device="") for fact in found if fact.device in ("", device))
 
 
@@ -155,7 +164,7 @@ def of_edits(device: str, edits: Edits, host: Callable[[str], str]) -> Iterator[
 
 
 def differences(theirs_: frozenset[Fact], ours_: frozenset[Fact]) -> dict[str, list[tuple[str, Fact]]]:
-    """Topic -> what only one of the two says; '' holds what no topic explains."""
+    """Return, by topic, the facts that only one of the two has. '' holds those that no topic explains."""
     found: dict[str, list[tuple[str, Fact]]] = {}
     for side, lot in (("theirs", theirs_ - ours_), ("ours", ours_ - theirs_)):
         for fact in sorted(lot):
@@ -164,7 +173,7 @@ def differences(theirs_: frozenset[Fact], ours_: frozenset[Fact]) -> dict[str, l
 
 
 def topic(side: str, fact: Fact) -> str:
-    """Which intended difference it is, '' none."""
+    """Return the topic of the intended difference that a fact belongs to, or '' if it belongs to none."""
     if fact.kind == "node number" and side == "theirs":
         return NODE_NUMBERS
     if fact.kind == "hook" and side == "theirs" and "apply-cuda-memory-limits" in fact.value:
@@ -178,7 +187,10 @@ def topic(side: str, fact: Fact) -> str:
 
 
 def chrooted(root: Path, mode: str = "nvml") -> Spec:
-    """nvidia-ctk within a tree whose links are absolute: it follows them on the host when the tree is its driver root."""
+    """Run nvidia-ctk within a tree whose links are absolute, and return its spec.
+
+    If the tree is its driver root, nvidia-ctk follows such links on the host.
+    """
     command = ["chroot", str(root), "/tmp/nvidia-ctk", "cdi", "generate", "--mode", mode, *FLAGS]  # noqa: S108
     done = subprocess.run(command, env={"PATH": PATH, "LC_ALL": "C"}, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tables in docs/, from the tables in the code that they speak of.
+"""Writes the tables in docs/ from the tables in the code that they describe.
 
     pages.py [--write]      without --write: say which pages are outdated
 
@@ -73,7 +73,10 @@ def imitated(hosts: Iterable[str]) -> str:
 
 
 def caps() -> str:
-    """One row per version of the specification, one column per engine: the releases that read it and no newer one."""
+    """Return a table of CDI: one row per version of the specification, one column per engine.
+
+    A cell lists the releases that read this version and no newer one.
+    """
     columns = {engine: ranges(rows) for engine, rows in cdi_versions.MAX_CDI.items()}
     known = [newest for newest in ("", *version.KNOWN) if any(newest in column for column in columns.values())]
     body = [[newest or "no CDI", *("; ".join(column.get(newest, ())) for column in columns.values())] for newest in known]
@@ -81,7 +84,10 @@ def caps() -> str:
 
 
 def ranges(rows: Sequence[tuple[tuple[int, int, int], str]]) -> Mapping[str, list[str]]:
-    """{"0.8.0": ["1.7.27 and later 1.7", "2.0.0 to 2.0.4"]}, without the releases that follow each other in words."""
+    """Return the releases in words, by the newest version that they read.
+
+    Releases that follow each other are joined: {"0.8.0": ["1.7.27 to before 2.0.0", "from 2.1.0"]}.
+    """
     found: dict[str, list[str]] = {}
     joined = [row for index, row in enumerate(rows) if index == 0 or rows[index - 1][1] != row[1]]
     for (first, newest), following in zip(joined, (*joined[1:], None), strict=True):
@@ -104,7 +110,7 @@ def packaged() -> str:
 
 
 def plain(pattern: str) -> str:
-    """A release out of the pattern that recognises it: v?1\\.7\\.24~ds1.* is 1.7.24~ds1."""
+    """Return the release in the pattern that recognises it: v?1\\.7\\.24~ds1.* is 1.7.24~ds1."""
     return pattern.replace("\\", "").replace("v?", "").replace(".*", "")
 
 
@@ -153,7 +159,7 @@ def traps(facts: containerd_releases.Release) -> Iterator[str]:
 
 
 def since() -> str:
-    """Minimum versions, by engine."""
+    """Return the minimum versions, by engine."""
     rows = [
         ["containerd", "configured by this collection", number(containerd_releases.OLDEST)],
         ["containerd", "CDI", first_cdi("containerd")],
@@ -212,7 +218,7 @@ def engine_of(kind: Kind) -> str:
 
 
 def managers() -> str:
-    """Who renders a containerd's configuration, and whether hosts of it are in the lab."""
+    """Return the systems that render a containerd's configuration, and whether hosts of them are in the lab."""
     rows = []
     for one in (m for m in known.MANAGERS if not m.taken_back or m.homes):
         shown = code((*one.homes, *one.units, *(f"ID={name}" for name in one.os_ids)))
@@ -229,7 +235,7 @@ def managers() -> str:
 
 
 def package_managers() -> str:
-    """What NVIDIA's packages are installed with, and on which hosts of the lab that ran."""
+    """Return the programs that install NVIDIA's packages, and the hosts of the lab on which that ran."""
     rows = []
     for name, family in repository.FAMILIES.items():
         installer = installers.INSTALLERS[family.manager]
@@ -257,13 +263,13 @@ SPEED = {
 
 
 def speed() -> str:
-    """The figures of docs/bench.md that compare, as the bench has written them."""
+    """Return the figures of docs/bench.md that compare, as the bench has written them."""
     lines = [line for line in (DOCS / "bench.md").read_text().splitlines() if line.startswith("|")]
     return table(["", "figure"], [[title, figure(lines, row)] for row, title in SPEED.items()])
 
 
 def figure(lines: Sequence[str], row: str) -> str:
-    """The first figure of the first row that begins so."""
+    """Return the first figure of the first row that begins so."""
     for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in lines):
         if cells[0].startswith(row):
             return cells[1]
@@ -294,7 +300,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
 
 
 def subject(name: str) -> str:
-    """Give the heading of a variable: by the longest beginning, as `cdi` is not a setting of the spec."""
+    """Return the heading of a variable. The longest beginning counts, as `cdi` is not a setting of the spec."""
     fits = [(len(begin), title) for title, begins in SUBJECTS.items() for begin in begins if own(name).startswith(begin)]
     if not fits:
         raise SystemExit(f"pages.py: {name} has no heading in docs/variables.md; name one in SUBJECTS")
@@ -302,7 +308,7 @@ def subject(name: str) -> str:
 
 
 def place(begins: Sequence[str], name: str) -> int:
-    """Give where a variable stands among those of its subject."""
+    """Return the position of a variable among those of its subject."""
     return next(number for number, begin in enumerate(begins) if own(name).startswith(begin))
 
 
@@ -311,7 +317,7 @@ def own(name: str) -> str:
 
 
 def variables() -> str:
-    """Give every variable of the roles by subject, with the values that it takes and the beginning of its description."""
+    """Return every variable of the roles by subject, with its values and the beginning of its description."""
     found: dict[str, dict[str, Any]] = {}
     for entries in options.ENTRIES.values():
         for module in entries.values():
@@ -329,7 +335,7 @@ def variables() -> str:
 
 
 def rollout_settings() -> str:
-    """Every setting of a rollout as the variable that it is."""
+    """Return every setting of a rollout, as the variable that it is."""
     documented = arguments.documentation("rollout_settings")["options"]
     rows = [
         [f"`gpufleet_rollout_{name}`", default_of(spec), " ".join(map(marked, said(spec)))] for name, spec in sorted(documented.items())
@@ -347,7 +353,7 @@ def said(option: Mapping[str, Any]) -> list[str]:
 
 
 def values(option: Mapping[str, Any]) -> str:
-    """The choices with the default in bold, else the type and the default."""
+    """Return the choices with the default in bold, or else the type and the default."""
     default = option.get("default")
     first = default if isinstance(default, list) else [default]
     if "choices" in option:
@@ -358,12 +364,12 @@ def values(option: Mapping[str, Any]) -> str:
 
 
 def marked(sentence: str) -> str:
-    """Ansible's markup as Markdown's."""
+    """Turn Ansible's markup into Markdown's."""
     return re.sub(r"\b[CEOV]\(((?:[^()]|\([^()]*\))*)\)|\bM\(([^)]*)\)", lambda m: f"`{m[1] or m[2]}`", sentence).replace("|", "\\|")
 
 
 def other_owners_() -> str:
-    """By which marks a Kubernetes node is in other hands."""
+    """Return the marks by which a Kubernetes node is in other hands."""
     rows = [[f"{m.kind} `{m.key}`", ", ".join(f"`{v}`" for v in m.values) or "any", f"{m.owner}, {m.ends}"] for m in other_owners.MARKS]
     locked = "the node's name, while the lock's TTL runs"
     rows.append([f"annotation `{other_owners.KURED_LOCK}` of a DaemonSet", locked, "kured, until the host has rebooted"])
@@ -374,7 +380,7 @@ def other_owners_() -> str:
 
 
 def known_bad(stops: bool) -> str:
-    """One row of the table of known-bad combinations each; a link is named by what ends its address."""
+    """Return one row for each known-bad combination. A link is named by the end of its address."""
     rows = [
         [f"`{row.id}`", "; ".join(c.text for c in row.when), row.what, row.way, ", ".join(f"[{named(link)}]({link})" for link in row.links)]
         for row in known_bad_table.ROWS
@@ -384,13 +390,13 @@ def known_bad(stops: bool) -> str:
 
 
 def named(link: str) -> str:
-    """`nvidia-container-toolkit#1404` for an issue or a change, else the last part of an address."""
+    """Return `nvidia-container-toolkit#1404` for an issue or a change, or else the last part of an address."""
     parts = link.split("/")
     return f"{parts[-3]}#{parts[-1]}" if parts[-2] in ("issues", "pull") else parts[-1]
 
 
 def settings_of_the_owner() -> str:
-    """One row for each way in which a setting of NVIDIA's config.toml may be wrong."""
+    """Return one row for each way in which a setting of NVIDIA's config.toml may be wrong."""
 
     def modes(setting: owners_settings.Setting) -> str:
         return "all" if setting.modes >= owners_settings.EVERY else code(sorted(setting.modes & owners_settings.EVERY))
@@ -413,7 +419,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
 
 
 def fill(text: str) -> str:
-    """The page with its tables as the code has them now."""
+    """Return the page with its tables as the code has them now."""
     return BLOCK.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[4]}", text)
 
 

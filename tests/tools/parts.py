@@ -1,10 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of `make test`, `make matrix` and `make check`: each is one command that shares nothing with the others; they run side by side.
+"""The parts of `make test`, `make matrix` and `make check`.
 
-A file of tests/integration boots its own hosts in a lab of its own, so it can be a part of its own. Files are put together where they read
-the same story, or where they are short. A file that is named nowhere is in the part `lab: others`, so none can be forgotten.
+Each part is one command that shares nothing with the others, so they run side by side.
+
+A file of tests/integration boots its own hosts in a lab of its own, so it can be a part of its own. Files are
+put together if they read the same story, or if they are short. A file that is named nowhere is in the part
+`lab: others`, so none can be forgotten.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ HOSTS_NEED, OTHERS_NEED = 3.0, 1.0
 
 @dataclass(frozen=True)
 class Part:
-    """One command; `counted` says whether pytest's closing line is part of the total."""
+    """A command of a run. `counted` tells whether pytest's closing line is part of the total."""
 
     name: str
     command: tuple[str, ...]
@@ -36,12 +39,15 @@ class Part:
 
 
 def target(name: str, load: float = BUSY) -> Part:
-    """One target of the Makefile."""
+    """Return the part that makes one target of the Makefile."""
     return Part(name, ("make", "--no-print-directory", name), load)
 
 
 def pytest_part(name: str, load: float, *tests: str) -> Part:
-    """Some of the tests; what they print goes to a file, so their durations cost nobody a look."""
+    """Return a part that runs some of the tests.
+
+    What they print goes to a file, so their durations disturb no reader.
+    """
     return Part(name, (sys.executable, "-m", "pytest", "-q", "--durations=10", *tests), load, counted=True)
 
 
@@ -95,24 +101,24 @@ MATRIX_ALONE = ("playbooks-2.16: others", "playbooks-2.18", "sanity-2.19", "sani
 
 
 def files(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The paths of files of tests/integration."""
+    """Return the paths of files of tests/integration."""
     return tuple(f"tests/integration/test_{name}.py" for name in names)
 
 
 def unnamed() -> tuple[str, ...]:
-    """The files of tests/integration that no part names."""
+    """Return the files of tests/integration that no part names."""
     named = {name for names in (*LAB.values(), *JUDGES.values()) for name in names}
     found = (path.stem.removeprefix("test_") for path in sorted((ROOT / "tests/integration").glob("test_*.py")))
     return tuple(name for name in found if name not in named)
 
 
 def on_lab(name: str, *command: str) -> Part:
-    """A command on hosts that says what is missing where none can be had."""
+    """Return a part that runs a command on hosts, or reports what this machine lacks for them."""
     return Part(name, (sys.executable, str(ROOT / "tests/tools/on_lab_machines.py"), *command), WAITING)
 
 
 def matrix_part(name: str, *sets: str) -> Part:
-    """Unit tests in environments of other Pythons and other ansible-core releases."""
+    """Return a part that runs unit tests with other Pythons and other ansible-core releases."""
     return Part(name, (sys.executable, "tests/tools/unit_matrix.py", *sets), BUSY)
 
 
@@ -121,7 +127,10 @@ def sanity_part(core: str) -> Part:
 
 
 def fast() -> list[Part]:
-    """What tells most in a few minutes: the newest ansible-core, and the node side on the oldest Python. `make check`."""
+    """Return the parts of `make check`, which tell most in a few minutes.
+
+    They are the newest ansible-core, and the node side on the oldest Python.
+    """
     return [
         pytest_part("unit", BUSY, "tests/unit", f"--ignore={PLANNER}", f"--ignore={PLAYBOOKS}"),
         pytest_part("unit: planner", BUSY, PLANNER),
@@ -133,7 +142,10 @@ def fast() -> list[Part]:
 
 
 def releases() -> list[Part]:
-    """What else needs no hosts, the longest first: playbooks as they are played, other releases of ansible-core and Python, the archive."""
+    """Return the other parts that need no hosts, the longest first.
+
+    They are playbooks as they are played, other releases of ansible-core and Python, and the archive.
+    """
     newest = f"node-3-{sys.version_info.minor}"  # the part `unit` runs the node side's tests on it
     return [
         pytest_part("playbooks: rollout", BUSY, *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob(f"{ROLLOUTS}*.py")))),
@@ -151,12 +163,15 @@ def releases() -> list[Part]:
 
 
 def matrix() -> list[Part]:
-    """All that needs no hosts: `make matrix`."""
+    """Return the parts of `make matrix`: all that need no hosts."""
     return [*releases()[:5], *fast()[:3], *releases()[5:], *fast()[3:]]
 
 
 def parts() -> list[Part]:
-    """The parts of `make test` in the order in which they begin: the longest first, and parts that wait beside parts that do not."""
+    """Return the parts of `make test` in the order in which they begin.
+
+    The longest come first, and parts that wait stand beside parts that do not.
+    """
     hosts = [pytest_part(f"lab: {name}", WAITING, *files(names)) for name, names in LAB.items()]
     judges = [pytest_part(name, BUSY, *files(names)) for name, names in JUDGES.items()]
     others = [pytest_part(OTHERS, WAITING, *files(unnamed()))] if unnamed() else []

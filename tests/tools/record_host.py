@@ -51,7 +51,7 @@ KEPT = re.compile(r"0\.0\.0\.0|127\.\d+\.\d+\.\d+|\d+\.\d+\.\d+\.\d+(?=[-~+])") 
 
 
 def blanked(value: Any, names: Sequence[str]) -> Any:
-    """The same with stand-ins for identifiers. names: of the host, which become `host`."""
+    """Return the value with stand-ins for identifiers. names: names of the host, which become `host`."""
     known: dict[str, str] = {}
 
     def stand_in(found: re.Match[str]) -> str:
@@ -67,7 +67,7 @@ def blanked(value: Any, names: Sequence[str]) -> Any:
 
 
 def look(ask: Answer, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask as the module `node` does, until a plan asks nothing new. Returns {"host": ..., "answers": ...}."""
+    """Ask as the module `node` does, until a plan asks nothing new. Return {"host": ..., "answers": ...}."""
     from ansible_collections.gpufleet.nvidia.plugins.action import transport
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError, Policy

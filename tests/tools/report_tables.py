@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sections of docs/reports-from-the-field.md, from the reports that the tests play."""
+"""Writes the sections of docs/reports-from-the-field.md from the reports that the tests play."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit import public_reports
 
 
 def sections(named: Callable[[str], str]) -> str:
-    """Give one section per subject. named: gives the text of a link."""
+    """Return one section per subject. named: returns the text of a link."""
     found = [public_reports.read(place) for place in public_reports.places()]
     parts = []
     for subject, title in public_reports.SUBJECTS.items():
@@ -28,5 +28,5 @@ def links(report: public_reports.Report, named: Callable[[str], str]) -> str:
 
 
 def cell(text: str) -> str:
-    """Give a text of several lines as one cell."""
+    """Return a text of several lines as one cell."""
     return " ".join(text.split()).replace("|", "\\|")

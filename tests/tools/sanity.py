@@ -48,7 +48,7 @@ PIP_SETTINGS = ("cert", "extra-index-url", "find-links", "index-url", "proxy", "
 
 
 def tracked() -> list[Path]:
-    """Give the tracked files that are there."""
+    """Return the tracked files that are there."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return [Path(item) for item in listed.split("\0") if item and (ROOT / item).is_file()]
 
@@ -112,7 +112,10 @@ def prepare_home(programs: Path, home: Path) -> None:
 
 
 def search_path(programs: Path, python: Path) -> str:
-    """Give a PATH on which every interpreter is a real one: a version manager's shims answer for versions that are not there."""
+    """Return a PATH on which every interpreter is a real one.
+
+    A version manager's shims answer for versions that are not there.
+    """
     rest = [item for item in os.environ["PATH"].split(os.pathsep) if "/shims" not in item]
     return os.pathsep.join([str(programs), str(python.parent), *rest])
 
@@ -168,7 +171,10 @@ def main(cores: list[str]) -> int:
 
 
 def alone(core: str, files: list[Path]) -> bool:
-    """Run one release's tests; of one release one run at a time, since two would take the copy from under each other."""
+    """Run the tests of one release, and let no second run of that release begin meanwhile.
+
+    Two runs would take the copy from under each other.
+    """
     (PLACE / core).mkdir(parents=True, exist_ok=True)
     with (PLACE / core / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -33,7 +33,7 @@ CUT = "  ..."
 
 
 def shown(lines: Sequence[str], parts: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Give the parts of an output that are wanted, with dots between those that do not follow each other."""
+    """Yield the wanted parts of an output, with dots between parts that do not follow each other."""
     end = -1
     for first, last in parts:
         start = next((n for n in range(max(end, 0), len(lines)) if re.search(first, lines[n])), None)
@@ -46,7 +46,7 @@ def shown(lines: Sequence[str], parts: Iterable[tuple[str, str]]) -> Iterator[st
 
 
 def plain(text: str) -> list[str]:
-    """Give the lines without colours, and without blanks at their ends."""
+    """Return the lines without colours, and without blanks at their ends."""
     return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()]
 
 

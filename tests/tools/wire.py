@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What goes to a host over stdin, taken apart, and the same with another job in it."""
+"""Takes apart what goes to a host over stdin, and puts another job into it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _parts(script: bytes) -> tuple[list[int], bytes]:
 
 
 def job(script: bytes) -> dict[str, Any]:
-    """Which of the node's programs is to run, with which request, and the marker of its answer."""
+    """Return which of the node's programs is to run, with which request, and the marker of its answer."""
     sizes, rest = _parts(script)
     found: dict[str, Any] = json.loads(zlib.decompress(rest[sum(sizes[:2]) :]))
     return found
@@ -33,5 +33,5 @@ def with_job(script: bytes, changed: dict[str, Any]) -> bytes:
 
 
 def argv(python: str = sys.executable) -> list[str]:
-    """What the script is given to."""
+    """Return the command that the script is given to."""
     return shlex.split(transport.command(python, ""))
