@@ -16,7 +16,7 @@ COLLECTIONS = os.path.join(ROOT, ".cache", "collections")
 
 
 def link_collection():
-    """Put <checkout>/.cache/collections/ansible_collections/gpufleet/nvidia there, a link back to the checkout."""
+    """Make <checkout>/.cache/collections/ansible_collections/gpufleet/nvidia, a link back to the checkout."""
     namespace = os.path.join(COLLECTIONS, "ansible_collections", "gpufleet")
     link = os.path.join(namespace, "nvidia")
     os.makedirs(namespace, exist_ok=True)

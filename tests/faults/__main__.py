@@ -62,7 +62,7 @@ Result = dict[str, Any]
 
 
 class Log:
-    """What was tried, on the disk as soon as it was."""
+    """A log of what was tried, on the disk as soon as it was."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.lock = path, threading.Lock()
@@ -80,7 +80,7 @@ class Log:
 
 
 def version(victim: Victim) -> str:
-    """The engine's own word for what it is."""
+    """Return the engine's name and the version that its own program prints."""
     name = victim.kind.split("-")[0]
     said = victim.shell(f"{victim.engine.program} --version")
     found = re.search(r"\d+\.\d+\.\d+", said)
@@ -89,13 +89,13 @@ def version(victim: Victim) -> str:
 
 
 def kind_of(name: str) -> str:
-    """The lab's kind of a host under test."""
+    """Return the lab's kind of a host under test."""
     return name.partition(",")[0]
 
 
 @dc.dataclass
 class Bench:
-    """One host under test, and what is left to try on it. name: of EVERY."""
+    """A host under test, and what is left to try on it. name: one of EVERY."""
 
     name: str
     victim: Victim
@@ -112,7 +112,7 @@ class Bench:
         return self.known[traced]
 
     def tries(self, part: str, outages: int) -> Iterator[Result]:
-        """The part's calls that have not been tried yet, one result each."""
+        """Try the part's calls that have not been tried yet, and yield one result for each."""
         by, how = PARTS[part][1:]
         both, found = self.sides("caller" if by == "caller" else "executor")
         engine = version(self.victim) + (" after nvidia-ctk" if self.name in ADOPTED else "")
@@ -133,7 +133,7 @@ class Bench:
             yield {**tried, "number": number, "calls": len(found), **dc.asdict(one), **judged}
 
     def work(self, parts: Sequence[str], outages: int) -> None:
-        """The parts take turns until all is tried or the time is over."""
+        """Let the parts take turns until all is tried or the time is over."""
         if self.name in ADOPTED:
             self.victim.configure()
         self.victim.prepare()
@@ -158,7 +158,7 @@ HEAD = (
 
 
 def rows(results: list[Result]) -> list[str]:
-    """A row for each engine and part that was tried."""
+    """Return a row for each engine and part that was tried."""
     found = []
     for kind in EVERY:
         for part, (words, _by, _how) in PARTS.items():
@@ -177,7 +177,10 @@ def cells(row: str) -> list[str]:
 
 
 def with_those_before(found: list[str], table: str) -> list[str]:
-    """Rows of engines that were not tried this time stay, since one run seldom has the hours that all of them take."""
+    """Return the table's rows, in which rows of engines that were not tried this time stay.
+
+    One run seldom has the hours that all engines take.
+    """
     tried = {cells(row)[0] for row in found}
     before = [row for row in table.splitlines() if row.startswith("| ") and row not in HEAD]
     return [*(row for row in before if cells(row)[0] not in tried), *found]
@@ -215,7 +218,7 @@ def main(arguments: list[str]) -> int:
 
 
 def soak(options: argparse.Namespace, log: Log) -> None:
-    """Boot the hosts, and strike until there is nothing left to strike, or no time."""
+    """Boot the hosts, and strike until nothing is left to strike, or no time."""
     deadline, turns = time.monotonic() + 60 * options.minutes, threading.Semaphore(options.hosts)
     with Lab(options.lab) as lab:
         names = {kind: "soak" + re.sub(r"\W", "", kind.replace("containerd", "c")) for kind in options.kinds}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A transaction that is struck at every system call by which it changes files or starts processes, one try for each.
+"""Transactions that are struck at every system call by which they change files or start processes, one try for each.
 
 A clean run under strace tells which calls there are. Then the executor is killed right before the k-th (or that call fails with an error),
 and the host is looked at three times: at once, after the next run, and after everything was taken back. Files must be old or new, all of
@@ -38,7 +38,7 @@ VOLATILE = re.compile(r"[0-9a-f]{32}|\d{8}T\d{6}Z|(?<=/tmp/)\w+|since [^\"]*|pro
 
 @dc.dataclass(frozen=True)
 class Point:
-    """One system call of the executor: its name, which one of that name it is, and what it is about."""
+    """A system call of the executor: its name, its number among the calls of that name, and what it is about."""
 
     call: str
     number: int
@@ -54,7 +54,7 @@ def strace(*more: str) -> list[str]:
 
 
 def points(trace: str) -> list[Point]:
-    """The calls in a trace that change a file or start a process."""
+    """List the calls in a trace that change a file or start a process."""
     seen: Counter[str] = Counter()
     found = []
     for line in trace.splitlines():
@@ -69,7 +69,7 @@ def points(trace: str) -> list[Point]:
 
 @dc.dataclass(frozen=True)
 class Try:
-    """One struck transaction, and what came of it."""
+    """A struck transaction, and what came of it."""
 
     point: Point
     how: str
@@ -101,7 +101,7 @@ class Try:
 
 @dc.dataclass(frozen=True)
 class Sides:
-    """The host before a transaction, and after one that went well."""
+    """A host before a transaction, and after one that went well."""
 
     old: State
     new: State
@@ -113,7 +113,7 @@ class Sides:
         return sorted(p for p in names if self.old.files.get(p) != self.new.files.get(p) and not is_journal(p) and not self._folder(p))
 
     def _folder(self, path: str) -> bool:
-        """A directory that came with a file; it may be there without it."""
+        """Tell whether a path is a directory. One that came with a file may be there without it."""
         return any((state.files.get(path) or "").startswith("4") for state in (self.old, self.new))
 
     def files(self, now: State) -> str:
@@ -126,7 +126,7 @@ class Sides:
         return "mixed" if whole else "torn"
 
     def verdict(self, now: State) -> str:
-        """Old or new, with an engine that serves just that; else half."""
+        """Return old or new, if the engine serves just that. Otherwise return half and the reason."""
         files = self.files(now)
         if not now.serves:
             return f"half: {files} files, and the engine does not serve"
@@ -142,7 +142,7 @@ def is_journal(path: str) -> bool:
 
 
 def sides(victim: Victim, traced: str = "executor") -> tuple[Sides, list[Point]]:
-    """Both sides of the transaction, and the calls on the way; the host is on the old side again."""
+    """Return both sides of the transaction, and the calls on the way. The host is on the old side again."""
     victim.started = victim.invocation()
     old = victim.look()
     assert old.serves, f"{victim.name}: the engine does not serve"
@@ -165,8 +165,8 @@ WAYS = {"systemd": "executor", "timer": "alone", "next": "alone", "caller": "cal
 class Seen:
     """States of a host from which the next run is known to reach the new state, and the one after it the old one.
 
-    What these two do is decided by what they find. So they are run where something is found that was not found before, and after every
-    n-th try all the same.
+    What these two runs do is decided by what they find. So they are run if something new is found, and after
+    every n-th try all the same.
     """
 
     every: int = EVERY
@@ -179,7 +179,7 @@ class Seen:
 
 
 def strike(victim: Victim, both: Sides, point: Point, how: str, by: str = "systemd", seen: Seen | None = None) -> Try:
-    """One try; the host is on the old side again afterwards."""
+    """Strike one transaction and return what came of it. The host is on the old side again afterwards."""
     struck = victim.again(both.request, point.fault(how), WAYS[by])
     at_once = victim.look()
     hit = bool(re.search(r"INJECTED|killed by SIGKILL", victim.read(TRACE)))
@@ -187,7 +187,10 @@ def strike(victim: Victim, both: Sides, point: Point, how: str, by: str = "syste
 
 
 def judged(victim: Victim, both: Sides, one: Try, at_once: State, seen: Seen | None = None) -> Try:
-    """Have what was left taken back, look what came of it, and, unless that is known, what the next runs make of it."""
+    """Have what was left taken back, and look what came of it.
+
+    If what the next runs make of that is unknown, run them as well.
+    """
     found = at_once
     if one.by == "timer":
         victim.timer()
@@ -223,7 +226,7 @@ def judged(victim: Victim, both: Sides, one: Try, at_once: State, seen: Seen | N
 
 
 def outage(victim: Victim, both: Sides, point: Point, seen: Seen | None = None) -> Try:
-    """The power goes at this call: the executor stops there, and then everything that runs on the host ends at once."""
+    """Take the power at this call: the executor stops there, and then everything on the host ends at once."""
     worker = threading.Thread(target=victim.again, args=(both.request, point.fault("SIGSTOP")), daemon=True)
     worker.start()
     hit = False
@@ -240,13 +243,16 @@ def outage(victim: Victim, both: Sides, point: Point, seen: Seen | None = None) 
 
 
 def evenly(points_: Sequence[Point]) -> list[tuple[int, Point]]:
-    """All of them, with their numbers, from coarse to fine: wherever one stops, those that were tried are spread over the whole."""
+    """Return all points with their numbers, from coarse to fine.
+
+    Wherever one stops, those that were tried are spread over the whole.
+    """
     bits = max(len(points_) - 1, 1).bit_length()
     order = sorted(range(1 << bits), key=lambda number: int(f"{number:0{bits}b}"[::-1], 2))
     return [(number, points_[number]) for number in order if number < len(points_)]
 
 
 def totals(tries: Sequence[Try]) -> Mapping[str, int]:
-    """What there is to print: tries, and what the host was like after what they left was taken back."""
+    """Count the tries, and what the host was like after what they left was taken back."""
     kinds = Counter(found.found if found.fine else "half" for found in tries)
     return {"tried": len(tries), "old": kinds["old"], "new": kinds["new"], "half": kinds["half"]}

@@ -78,7 +78,10 @@ exec /usr/bin/systemd-run "$@"
 
 @dc.dataclass(frozen=True)
 class Engine:
-    """An engine under test, by the unit that runs it. client: whom the host asks about it. its: where else its configuration is."""
+    """An engine under test, by the unit that runs it.
+
+    client: the program that the host asks about it. its: further places of its configuration.
+    """
 
     unit: str
     client: str = CRICTL
@@ -193,7 +196,7 @@ print(json.dumps({
 
 @dc.dataclass(frozen=True)
 class State:
-    """What there is on the host at one moment, when no process of this collection is at work."""
+    """A host's state at one moment, when no process of this collection is at work."""
 
     files: Mapping[str, str]
     serves: bool
@@ -206,14 +209,14 @@ class State:
 
     @property
     def key(self) -> tuple[str, bool, str, int]:
-        """Two states with the same key differ in nothing that a next run could see."""
+        """Key of the state. Two states with the same key differ in nothing that a next run could see."""
         return self.digest, self.serves, self.handler, len(self.units)
 
     def of(self, paths: Iterable[str]) -> dict[str, str | None]:
         return {path: self.files.get(path) for path in paths}
 
     def litter(self, known: Iterable[Mapping[str, str]]) -> list[str]:
-        """What is neither there before a transaction nor after one, outside the journal; and timers of what is over."""
+        """List what is there neither before nor after a transaction, outside the journal, and timers of what is over."""
         names = {name for files in known for name in files}
         timers = [unit for unit in self.units if not any(token in unit for token in self.unfinished)]
         return sorted([*(p for p in self.files if p not in names and not p.startswith("/var/lib/gpufleet/")), *timers])
@@ -221,7 +224,7 @@ class State:
 
 @dc.dataclass(frozen=True)
 class Outcome:
-    """What the action said, or why it could say nothing."""
+    """An outcome of the action: its result, or the reason for which there is none."""
 
     result: Mapping[str, Any]
     lost: str = ""
@@ -236,12 +239,12 @@ class Outcome:
 
 
 def executor_version() -> str:
-    """Which version of the executor is struck: a digest of its source."""
+    """Return the version of the executor that is struck: a digest of its source."""
     return hashlib.sha256(repr(transport.sources("transaction")).encode()).hexdigest()[:12]
 
 
 class Door:
-    """What our actions need of Ansible's: a way to run a command on the host with something on its stdin."""
+    """A stand-in for what our actions need of Ansible: a way to run a command on the host with something on its stdin."""
 
     def __init__(self, lab: Lab, name: str, prefix: Sequence[str] = (), *, check: bool = False, between: str = "") -> None:
         self.lab, self.name, self.prefix, self.between = lab, name, tuple(prefix), between
@@ -269,7 +272,7 @@ class Door:
 
 
 class Victim:
-    """One host with one engine, ready for the first transaction."""
+    """A host with one engine, ready for the first transaction."""
 
     def __init__(self, lab: Lab, name: str) -> None:
         self.lab, self.name = lab, name
@@ -287,7 +290,7 @@ class Victim:
         return done.stdout
 
     def configure(self) -> None:
-        """Have the real nvidia-ctk configure the engine, so each transaction is one that adopts. Before prepare()."""
+        """Have the real nvidia-ctk configure the engine, so that each transaction adopts. Call this before prepare()."""
         shutil.copy2(artefacts.go_tool("nvidia-toolkit") / "nvidia-ctk", self.root / CTK.lstrip("/"))
         engine = self.kind.split("-")[0]
         self.shell(f"{RUNTIME}; {CONFIGURE}{engine}; systemctl restart {self.unit}; {self.until_it_serves()}")
@@ -313,18 +316,24 @@ class Victim:
         return Path(f"/proc/{hosts.first_process(self.lab.host(self.name))}/root")
 
     def read(self, path: str) -> str:
-        """A file of the host's, read from outside: no process has to be started in there."""
+        """Return the text of a file on the host, '' if it is missing.
+
+        It is read from outside, so no process is started on the host.
+        """
         try:
             return (self.root / path.lstrip("/")).read_text(errors="replace")
         except FileNotFoundError:
             return ""
 
     def at_work(self) -> bool:
-        """Whether an executor of this collection runs, or watches, as a unit."""
+        """Tell whether an executor of this collection runs, or watches, as a unit."""
         return any(re.fullmatch(r"gpufleet-[0-9a-f]{32}\.service", path.name) for path in (self.root / "run/systemd/transient").glob("*"))
 
     def look(self, *, settled: bool = True) -> State:
-        """The host as it is when no process of this collection is at work any more; settled=False: as it is now."""
+        """Return the host's state when no process of this collection is at work any more.
+
+        settled=False: its state as it is now.
+        """
         patience = "150" if settled else "0"
         done = self.lab.exec(
             self.name, ["python3", "-I", "-", self.engine.client, self.unit, NVIDIA_RUNTIME, patience, *self.places], stdin=LOOK
@@ -333,7 +342,7 @@ class Victim:
         return State(**json.loads(done.stdout))
 
     def put_back(self, before: State, now: State) -> None:
-        """Undo what a try did: files from the copies, and the engine only where it runs with something else."""
+        """Undo what a try did: files from the copies, and the engine only if it runs with something else."""
         names = {path for path in {*before.files, *now.files} if not path.startswith("/var/lib/gpufleet/")}
         differing = [path for path in names if before.files.get(path) != now.files.get(path)]
         gone = sorted((path for path in differing if path not in before.files), reverse=True)
@@ -362,10 +371,12 @@ class Victim:
     def run(
         self, tracer: Sequence[str] = (), *, traced: str = "executor", check: bool = False, policy: Policy = POLICY, between: str = ""
     ) -> Outcome:
-        """One task `node`.
+        """Run one task `node`.
 
-        traced: whether the tracer stands before the executor, before its caller, or before the executor that nobody watches ("alone").
-        between: what someone else does on the host between the look and the first transaction.
+        traced: whether the tracer stands before the executor, before its caller, or before the executor that
+        is left unwatched ("alone").
+
+        between: a script that runs on the host between the look and the first transaction.
         """
         door: Any = Door(self.lab, self.name, tracer if traced == "caller" else (), check=check, between=between)
         with self.tracing(tracer, traced):
@@ -377,7 +388,10 @@ class Victim:
                 self.requests = door.requests or self.requests
 
     def again(self, request: Mapping[str, Any], tracer: Sequence[str], traced: str = "executor") -> Outcome:
-        """The transaction of an earlier run once more, as it would be sent now: under a new id, with the engine as it runs now."""
+        """Run the transaction of an earlier run once more, as it would be sent now.
+
+        It has a new id, and refers to the engine as it runs now.
+        """
         door: Any = Door(self.lab, self.name, tracer if traced == "caller" else ())
         fresh = self.renewed(request)
         with self.tracing(tracer, traced):
@@ -389,7 +403,7 @@ class Victim:
         return Outcome({"failed": True, "msg": trouble} if trouble else {})
 
     def renewed(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """A request with what another start of the engine, or another boot, has made of its references."""
+        """Return a request with what another start of the engine, or another boot, has made of its references."""
         expect = request["expect"]
         units = {name: self.invocation() if name == self.unit else seen for name, seen in expect["units"].items()}
         files = {path: self.digest(path) for path in expect["files"]}
@@ -401,7 +415,11 @@ class Victim:
 
     @staticmethod
     def renewed_check(check: Mapping[str, Any], process: Mapping[str, int]) -> dict[str, Any]:
-        """Docker judges a file with the arguments of its process, so that process stands among them as well."""
+        """Return a check with the engine's process as it is now.
+
+        Docker judges a file with the arguments of its process, so that process stands among the words as
+        well.
+        """
         named = {"process": process["pid"], "ticks": process["ticks"]}
         argv = [{**word, **named} if isinstance(word, dict) and "process" in word else word for word in check["argv"]]
         return {**check, "argv": argv, **({"process": process} if check.get("process") else {})}
@@ -411,7 +429,7 @@ class Victim:
         return hashlib.sha256(place.read_bytes()).hexdigest() if place.is_file() else None
 
     def process(self) -> dict[str, int]:
-        """The engine's main process, and when it began, in the kernel's ticks."""
+        """Return the engine's main process, and when it began, in the kernel's ticks."""
         words = self.shell(f"p=$(systemctl show --property=MainPID --value {self.unit}); echo $p; sed 's/.*) //' /proc/$p/stat").split()
         return {"pid": int(words[0]), "ticks": int(words[20])}
 
@@ -432,10 +450,10 @@ class Victim:
 
     @staticmethod
     def converge(door: Any, policy: Policy = POLICY) -> dict[str, Any]:
-        """The whole of the action but its options."""
+        """Run the whole of the action but its options."""
         return base.converge(door, dict(VARIABLES), policy, whole.questions, planner, reason="faults", way="stdin")
 
     def timer(self) -> None:
-        """What the host's timer does when its time has come: no try waits that long."""
+        """Do what the host's timer does when its time has come, since no try waits that long."""
         timers = "systemctl list-units --plain --no-legend 'gpufleet-undo-*.timer' | cut -d' ' -f1"
         self.shell(f"for unit in $({timers}); do systemctl start --wait ${{unit%.timer}}.service; done")

@@ -60,7 +60,10 @@ RUNC = '[plugins.{cri}.containerd.runtimes.runc]\nruntime_type = "io.containerd.
 
 @dc.dataclass(frozen=True)
 class Host:
-    """One configuration on one release of containerd. base, systemd, copied, default, refused: what an expert expects of our handler."""
+    """A configuration on one release of containerd.
+
+    base, systemd, copied, default, refused: what an expert expects of our handler.
+    """
 
     title: str
     release: str
@@ -74,7 +77,7 @@ class Host:
 
 @dc.dataclass(frozen=True)
 class Verdict:
-    """What came of one host. why: the refusal, or what differs."""
+    """A verdict on one host. why: the refusal, or what differs."""
 
     host: Host
     outcome: str
@@ -95,7 +98,7 @@ def of_rows(rows: Iterable[Public]) -> list[Host]:
 
 
 def with_crun() -> list[Host]:
-    """crun as default handler, with runc built in and with runc declared."""
+    """Return hosts with crun as default handler, with runc built in and with runc declared."""
     versions = {"1.6": 2, "1.7": 2, "2.1": 3, "2.3": 3, "2.4": 3}
     return [
         Host(f"crun{', runc declared' if more else ''}", release, (CRUN + more).format(version=n, cri=NATURAL[n]), "crun", True, "crun")
@@ -105,12 +108,15 @@ def with_crun() -> list[Host]:
 
 
 def open_hosts() -> list[Host]:
-    """Those that no other system writes, so nvidia-ctk and this collection are used there."""
+    """Return the hosts that no other system writes, so that nvidia-ctk and this collection are used there."""
     return of_rows(row for row in public.CONTAINERDS if not row.home.manager)
 
 
 def wrong_bases() -> list[Host]:
-    """Those whose files do not say of `runc` what our handler has to have: it is not declared, or another handler is what pods run with."""
+    """Return the hosts whose `runc` is the wrong handler to copy from.
+
+    It is not declared, or pods run with another handler.
+    """
     every = [*of_rows((*public.CONTAINERDS, *earlier.ROWS)), *with_crun()]
     return [host for host in every if host.base != "runc" or not _declares_runc(host.text)]
 
@@ -124,7 +130,10 @@ def _declares_runc(text: str) -> bool:
 
 
 def taken_over(host: Host, tool: str, flags: Sequence[str]) -> Verdict:
-    """Whether the host ends as one that the tool never was on, by containerd's own word; and gets the tool's bytes back."""
+    """Judge whether the host ends as one that the tool never was on, by containerd's own dump.
+
+    Its files must also end as the tool has left them.
+    """
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as place:
         tree, untouched = (Tree(Path(place) / name, host.release) for name in ("tree", "untouched"))
         for each in (tree, untouched):
@@ -145,7 +154,10 @@ def taken_over(host: Host, tool: str, flags: Sequence[str]) -> Verdict:
 
 
 def _compared(now: dict[str, Any], there: dict[str, Any], before: dict[str, Any]) -> str:
-    """before: containerd's handlers as the tool has left them."""
+    """Compare two dumps, and return ALIKE, KEPT or WRONG.
+
+    before: containerd's handlers as the tool has left them.
+    """
     if now == there:
         return ALIKE
     ours, _theirs = (cri_of(whole)["containerd"]["runtimes"].pop("nvidia") for whole in (now, there))
@@ -154,7 +166,10 @@ def _compared(now: dict[str, Any], there: dict[str, Any], before: dict[str, Any]
 
 
 def _options(handler: dict[str, Any]) -> dict[str, Any]:
-    """By their names in small letters; 1.x takes the usual spelling before any other."""
+    """Return a handler's options by their names in small letters.
+
+    1.x takes the usual spelling before any other.
+    """
     every = sorted((handler.get("options") or {}).items(), reverse=True)
     return {"options": None, **{f"options.{name.lower()}": value for name, value in every}}
 

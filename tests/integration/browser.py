@@ -24,12 +24,12 @@ SECONDS = 120  # for one answer; a machine that is busy with other tests is slow
 
 
 def program() -> str:
-    """The browser of this machine, '' where there is none: apt-get install chromium."""
+    """Return the path of this machine's browser, or '' if there is none (apt-get install chromium)."""
     return next((found for found in map(shutil.which, PROGRAMS) if found), "")
 
 
 class Browser:
-    """One page of one browser. events: all that the browser told of it, in order."""
+    """A page of a browser. events: all that the browser has reported of it, in order."""
 
     def __init__(self, to: int, from_: int) -> None:
         self.to, self.from_ = to, from_
@@ -67,7 +67,7 @@ class Browser:
         return json.loads(message)  # type: ignore[no-any-return]
 
     def look(self, script: str) -> Any:
-        """The value of an expression in the page."""
+        """Return the value of an expression in the page."""
         found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in found:
             raise RuntimeError(json.dumps(found["exceptionDetails"])[:500])
@@ -88,7 +88,7 @@ class Browser:
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)["data"]))
 
     def complaints(self) -> list[str]:
-        """What stands in the console: errors of the page, and what its policy did not allow."""
+        """Return what stands in the console: errors of the page, and what its policy did not allow."""
         found = [e["params"]["entry"]["text"] for e in self.events if e.get("method") == "Log.entryAdded"]
         found += [str(e["params"]["exceptionDetails"]) for e in self.events if e.get("method") == "Runtime.exceptionThrown"]
         return found + [str(e["params"]["args"]) for e in self.events if e.get("method") == "Runtime.consoleAPICalled"]
@@ -99,7 +99,7 @@ class Browser:
 
 @contextlib.contextmanager
 def running() -> Iterator[Browser]:
-    """A browser with nothing of the user's, in a folder that goes when it ends."""
+    """Yield a browser with nothing of the user's, in a folder that is removed when it ends."""
     to_read, to = os.pipe()
     from_, from_write = os.pipe()
     with tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as home:

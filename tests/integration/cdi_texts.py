@@ -127,7 +127,7 @@ sound = st.fixed_dictionaries(
 
 @st.composite
 def nearly_sound(draw: st.DrawFn) -> dict[str, Any]:
-    """One part of a sound spec replaced by one that may be odd."""
+    """Draw a sound spec in which one part is replaced by one that may be odd."""
     spec = copy.deepcopy(draw(sound))
     part, strategy = draw(st.sampled_from(sorted(ODD.items(), key=lambda item: item[0])))
     if part in ("cdiVersion", "kind", "annotations", "containerEdits", "devices"):
@@ -158,7 +158,7 @@ ODD: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def texts(draw: st.DrawFn, documents: st.SearchStrategy[dict[str, Any]]) -> bytes:
-    """As JSON, or as YAML in one of its styles."""
+    """Draw a text of a spec: JSON, or YAML in one of its styles."""
     spec = draw(documents)
     if draw(st.booleans()):
         text = json.dumps({str(k): v for k, v in spec.items()}, ensure_ascii=draw(st.booleans()))
@@ -221,7 +221,7 @@ TOKENS = (
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """A text with pieces put in, taken out or doubled."""
+    """Draw a text with pieces put in, taken out or doubled."""
     data = draw(texts(sound | nearly_sound()))
     for _turn in range(draw(st.integers(1, 3))):
         first = draw(st.integers(0, len(data)))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Configurations as the world writes them: what they say is drawn from what engines know, how they say it from everything TOML allows.
+"""Configurations as the world writes them. Their settings are drawn from what engines know, their form from what TOML allows.
 
 A configuration is a tree of tables; a style turns it into text. So the same settings come with headers, dotted keys or inline tables, with
 either quotes, indented by tabs or not at all, with comments everywhere, with Windows' line ends, a byte order mark, a megabyte of it.
@@ -27,7 +27,7 @@ Table = Mapping[str, Any]
 
 @dc.dataclass(frozen=True)
 class Style:
-    """How a tree is written."""
+    """A style in which a tree is written."""
 
     end: str
     mark: bool
@@ -59,7 +59,7 @@ styles = st.builds(
 
 
 class Writer:
-    """One configuration in one style."""
+    """A writer of one configuration in one style."""
 
     def __init__(self, style: Style) -> None:
         self.style, self.drawn = style, style.seed
@@ -73,7 +73,7 @@ class Writer:
         return ("\ufeff" if self.style.mark else "") + text
 
     def _chance(self, of: int) -> int:
-        """A pseudo-random number below `of`: the same for the same style."""
+        """Return a pseudo-random number below `of`, which is the same for the same style."""
         self.drawn = (self.drawn * 1103515245 + 12345) % 2**31
         return self.drawn // 65536 % of
 
@@ -160,7 +160,7 @@ def _containerd(newer: bool) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def containerd(release: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Settings that this release knows, in a version that it reads."""
+    """Return settings that this release knows, in a version that it reads."""
     newer = release.startswith("2.")
     opt = _some(path=st.just("/opt/containerd"))
     top = {
@@ -196,7 +196,7 @@ def containerd(release: str) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def crio() -> st.SearchStrategy[dict[str, dict[str, Any]]]:
-    """The main file and drop-ins of CRI-O, by name."""
+    """Return the main file and drop-ins of CRI-O, by name."""
     handler = st.fixed_dictionaries(
         {"runtime_path": st.just("/usr/libexec/crio/crun"), "monitor_path": st.just("/usr/libexec/crio/conmon")},
         optional={

@@ -21,14 +21,17 @@ Boot = Callable[[Mapping[str, Any]], Fleet]
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
-    """A lab of its own."""
+    """Yield a lab of its own."""
     with Lab(os.environ["GPUFLEET_LAB_NAME"]) if "GPUFLEET_LAB_NAME" in os.environ else Lab.of_run("tests") as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def boot(lab: Lab) -> Iterator[Boot]:
-    """Boot hosts by name: {"c17": {"kind": "containerd-1.7", ...}}; they are gone when the module's tests are."""
+    """Yield a function that boots hosts by name: {"c17": {"kind": "containerd-1.7", ...}}.
+
+    The hosts are gone when the module's tests are.
+    """
     booted: list[str] = []
 
     def up(wanted: Mapping[str, Any]) -> Fleet:
@@ -44,12 +47,15 @@ def boot(lab: Lab) -> Iterator[Boot]:
 
 @pytest.fixture(scope="session")
 def story(lab: Lab) -> stories.Story:
-    """Everything that happens to the fleet happens once, the tests read."""
+    """Return the story of one fleet: everything happens to it once, and the tests read."""
     return stories.tell(lab)
 
 
 @pytest.fixture(scope="session")
 def kube(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.Kube]:
-    """One Kubernetes for all files that a part of the tests has; its hosts are gone when these are done."""
+    """Yield one Kubernetes for all files that a part of the tests has.
+
+    Its hosts are gone when these are done.
+    """
     yield clusters.start(lab, tmp_path_factory.mktemp("cluster"))
     lab.down(list(clusters.KINDS))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The daemon itself judges a configuration: whether it starts with these files, and whether its CRI answers then.
+"""The daemon's own judgement of a configuration: whether it starts with these files, and whether its CRI answers then.
 
 `config dump` checks less: what stops CRI shows only when the daemon loads its plugins. Each daemon has namespaces of its own for mounts and
 processes, with nothing of this machine's in `/etc`, `/run`, `/opt` and `/var/lib`, and it ends with its caller. No container is started.
@@ -33,7 +33,7 @@ MOST_QUESTIONS = 20_000
 
 @dc.dataclass(frozen=True)
 class Verdict:
-    """What became of the daemon, and what it said."""
+    """A verdict on a configuration: what became of the daemon, and what it printed."""
 
     outcome: Judgement
     said: str
@@ -61,7 +61,10 @@ def judged(release: str, config: Path) -> Verdict:
 
 
 def _serves(socket: str) -> bool:
-    """Ask until CRI has begun. It is there once its plugin is loaded, and says that it is not initialized until it serves."""
+    """Ask until CRI has begun, and tell whether it has.
+
+    CRI is there once its plugin is loaded, and answers that it is not initialized until it serves.
+    """
     for _ in range(MOST_QUESTIONS):
         try:
             cri.ask(socket, "Version", [], 20)

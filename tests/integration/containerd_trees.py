@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""containerd's configurations for tests: trees with one, the dump that each release makes of it, and who plans and applies in between.
+"""containerd's configurations for tests: trees with one, the dump that each release makes of it, and planner and executor in between.
 
 No daemon runs. The binaries are the lab's: Debian's 1.6 and 1.7, and 2.1 to 2.4 built with Go, as far as this machine can have them.
 """
@@ -36,7 +36,7 @@ NATURAL = {2: '"io.containerd.grpc.v1.cri"', 3: '"io.containerd.cri.v1.runtime"'
 
 @functools.cache
 def binary(release: str) -> Path:
-    """containerd of this release, out of what the lab keeps."""
+    """Return the path of this release's containerd, which the lab keeps. Skip the test if this machine cannot have it."""
     if release.startswith("2."):
         if shutil.which("go") is None:
             pytest.skip("containerd 2.x is built with Go, and there is no Go here")
@@ -62,7 +62,10 @@ def cri_of(whole: dict[str, Any]) -> dict[str, Any]:
 
 
 def rest_of(whole: dict[str, Any], handlers: tuple[str, ...] = ("nvidia",), keys: tuple[str, ...] = ()) -> dict[str, Any]:
-    """All of a dump but our keys. A runc option that is zero and one that is not said are the same to runc."""
+    """Return all of a dump but our keys.
+
+    A runc option that is zero and one that is missing are the same to runc.
+    """
     runtimes = cri_of(whole)["containerd"]["runtimes"]
     for name in handlers:
         runtimes.pop(name, None)
@@ -218,7 +221,10 @@ def prepared(tmp_path: Path, release: str, shape: str) -> Tree:
 
 
 def before(tree: Tree) -> dict[str, Any]:
-    """The dump of what is there; without a root file that of an empty one, since 1.x dumps nothing then."""
+    """Return the dump of what is there.
+
+    Without a root file, that is the dump of an empty one, since 1.x dumps nothing then.
+    """
     if tree.config.exists():
         return dump(tree.release, tree.config)
     empty = tree.home / "empty.toml"
@@ -229,10 +235,13 @@ def before(tree: Tree) -> dict[str, Any]:
 
 
 class Node:
-    """The whole way but the connection: the real observer and executor on this machine's own files, the planner between them."""
+    """A host on which everything but the connection is real.
+
+    The real observer and executor work on this machine's own files, with the planner between them.
+    """
 
     def __init__(self, tree: Tree, *, default: bool = True, enable_cdi: bool | None = None) -> None:
-        """enable_cdi: what is decided; None decides it as `node` does."""
+        """Take a tree. enable_cdi: what is decided. None decides it as `node` does."""
         self.tree, self.journal, self.default, self.enable_cdi = tree, tree.home / "journal", default, enable_cdi
         self.policy = Policy(config_path=str(tree.config), single=True)
 

@@ -44,7 +44,7 @@ PARTS = ("env", "cat /proc/self/mountinfo")
 
 @dc.dataclass(frozen=True)
 class Inside:
-    """What one container was given; `refused` is the engine's sentence when it did not start."""
+    """The content of one container. `refused` is the engine's sentence if the container did not start."""
 
     # Path -> ENXIO (allowed, no driver behind it), EPERM and so on; a node that is not there was made by the container itself.
     nodes: Mapping[str, str] = dc.field(default_factory=dict)
@@ -59,7 +59,10 @@ Node = tuple[str, int, int]
 
 
 def start(lab: Lab, host: str, devices: Sequence[str], nodes: Sequence[Node] = (), more: str = "", *, account: str = "root") -> Inside:
-    """Start a container with these CDI devices and try all these nodes in it; `more` is a script whose output is kept."""
+    """Start a container with these CDI devices and try all these nodes in it.
+
+    more: a script whose output is kept.
+    """
     done = lab.exec(host, command(lab.host(host).spec.kind, devices, trial(nodes, more), account))
     if done.returncode:
         return Inside(refused=(done.stderr or done.stdout).strip() or f"status {done.returncode}")
@@ -67,14 +70,14 @@ def start(lab: Lab, host: str, devices: Sequence[str], nodes: Sequence[Node] = (
 
 
 def trial(nodes: Sequence[Node], more: str = "") -> list[str]:
-    """The command in the container, whose output `read` understands."""
+    """Return the command in the container, whose output `read` understands."""
     numbers = [str(word) for node in nodes for word in node]
     script = "\necho ==\n".join((container_test.SCRIPT, *PARTS, more))
     return ["sh", "-c", script, "probe", "/dev/nvidia* /dev/nvidia-caps/* /dev/dri/*", *numbers]
 
 
 def command(kind: str, devices: Sequence[str], inside: Sequence[str], account: str = "root") -> list[str]:
-    """The command on a host of this kind."""
+    """Return the command that starts a container on a host of this kind."""
     client = kind.partition("-")[0]
     if client not in ("docker", "podman"):
         wanted = {**CRI_CONTAINER, "CDI_devices": [{"name": name} for name in devices]}
@@ -97,5 +100,5 @@ def read(text: str) -> Inside:
 
 
 def errno(message: str) -> str:
-    """As a name; a node that the container may not even make says EPERM."""
+    """Return an error's message as a name. A node that the container may not even make has EPERM."""
     return next((name for words, name in container_test.ERRNOS if words in message.lower()), message)

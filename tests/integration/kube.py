@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Kube:
-    """The cluster, its nodes as hosts, and the controller in their network."""
+    """A cluster, its nodes as hosts, and the controller in their network."""
 
     def __init__(self, fleet: Fleet, cluster: Cluster) -> None:
         self.fleet = fleet
@@ -63,28 +63,28 @@ class Kube:
         )
 
     def text(self, node: str) -> str:
-        """The plugin's file that the node's label selects."""
+        """Return the text of the plugin's file that the node's label selects."""
         group = self.cluster.get("node", node)["metadata"]["labels"][CONFIG_LABEL]
         return str(self.cluster.get("configmap", CONFIG_MAP, f"--namespace={NAMESPACE}")["data"][group])
 
     def said(self, node: str) -> dict[str, Any]:
-        """What this file says to the plugin."""
+        """Return the plugin's settings in this file."""
         return dict(yaml.safe_load(self.text(node))["flags"]["plugin"])
 
     def plugin(self, node: str, environment: Mapping[str, str] | None = None, **changed: Any) -> None:
-        """Start the plugin with this file, or with these keys of it changed."""
+        """Start the plugin with this file, after changing the given keys of it."""
         document = yaml.safe_load(self.text(node))
         document["flags"]["plugin"].update(changed)
         device_plugin.start(self.cluster, node, yaml.safe_dump(document), environment)
 
     def each(self, job: Callable[[str], T], nodes: Iterable[str] = tuple(KINDS)) -> dict[str, T]:
-        """Do this on all nodes side by side: most of the time of a pod is waiting."""
+        """Do this on all nodes side by side, since most of the time of a pod is waiting. Return the results by node."""
         with ThreadPoolExecutor() as workers:
             running = {node: workers.submit(job, node) for node in nodes}
         return {node: future.result() for node, future in running.items()}
 
     def alone(self, node: str, **pod: Any) -> None:
-        """A pod with one GPU gets the one that the plugin gave to it."""
+        """Require that a pod with one GPU gets the one that the plugin gave to it."""
         found = opened(self.pods.run(node, **pod))
         assert found == self.pods.paths(node, device_plugin.given(self.cluster, node))
         assert len(found) == 1

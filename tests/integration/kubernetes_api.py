@@ -48,7 +48,7 @@ INFO = (
 
 
 def node(name: str, *, ready: str = "True", boot_id: str = "", **metadata: Any) -> JSON:
-    """A node as its kubelet registers it."""
+    """Return a node as its kubelet registers it."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -62,7 +62,7 @@ def node(name: str, *, ready: str = "True", boot_id: str = "", **metadata: Any) 
 
 
 def pod(name: str, node_name: str, *, gpus: int = 0, owner: str = "ReplicaSet", phase: str = "Running", **spec: Any) -> JSON:
-    """A pod on a node; owner is '' for one that nobody would start again."""
+    """Return a pod on a node. owner: '' for a pod that would not be started again."""
     limits = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
     owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "owner", "uid": "1", "controller": True}] if owner else []
     return {
@@ -83,7 +83,11 @@ def status(code: int, reason: str, message: str, **details: Any) -> JSON:
 
 @dc.dataclass
 class Cluster:
-    """What the API knows. budget: how many evictions are refused before one is allowed; ends: pods that are gone after so many lists."""
+    """The objects of the API, and its faults.
+
+    refused_evictions: how many evictions are refused before one is allowed. ends: pods that are gone after so
+    many lists.
+    """
 
     nodes: dict[str, JSON] = dc.field(default_factory=dict)
     pods: dict[str, JSON] = dc.field(default_factory=dict)
@@ -97,7 +101,7 @@ class Cluster:
     patches: list[JSON] = dc.field(default_factory=list)
 
     def changes(self) -> list[str]:
-        """The requests that changed something."""
+        """List the requests that changed something."""
         return [r for r in self.requests if not r.startswith("GET") and "dryRun" not in r]
 
     def answer(self, method: str, path: str, query: Mapping[str, list[str]], body: Any) -> tuple[int, JSON]:
@@ -168,7 +172,10 @@ class Cluster:
 
 
 def patched(document: JSON, patch: list[JSON]) -> JSON:
-    """RFC 6902, of which `test` and `add` of a member; a member that is not there equals null, as for json-patch v4."""
+    """Return the document after a patch by RFC 6902, of which only `test` and `add` of a member are known.
+
+    A member that is not there equals null, as for json-patch v4.
+    """
     found: JSON = copy.deepcopy(document)
     for step in patch:
         *way, last = step["path"].strip("/").split("/")

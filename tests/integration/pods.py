@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pods on nodes of the lab's Kubernetes: what they were given, and the sentence of the kubelet or engine for those that do not start."""
+"""Pods on nodes of the lab's Kubernetes: what they were given, and what the kubelet or engine reports of those that do not start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NVIDIA_MAJOR = 195
 
 
 class Pods:
-    """Each has its node and a number for a name."""
+    """Pods of one cluster, each named after its node and a number."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -31,7 +31,10 @@ class Pods:
     def run(
         self, node: str, *, gpus: int = 1, runtime_class: str = "", env: Mapping[str, str] | None = None, privileged: bool = False
     ) -> Inside:
-        """What a pod with so many GPUs of the plugin's finds. Its node is chosen here, so the scheduler is not asked."""
+        """Run a pod with so many GPUs of the plugin's, and return what it finds.
+
+        Its node is chosen here, so the scheduler is not asked.
+        """
         container = {
             "command": containers.trial([(path, NVIDIA_MAJOR, minor) for path, minor in self._nodes(node).values()]),
             "env": [{"name": key, "value": value} for key, value in (env or {}).items()],
@@ -45,7 +48,10 @@ class Pods:
         return found
 
     def kept(self, node: str, resource: str, number: int = 1) -> tuple[str, str]:
-        """A pod that keeps so many of the resource until it is ended: its name, and the kubelet's sentence where it was not admitted."""
+        """Start a pod that keeps so many of the resource until it is ended.
+
+        Return its name, and the kubelet's sentence if it was not admitted.
+        """
         name = self._create(node, {"command": ["sleep", "600"], "resources": {"limits": {resource: str(number)}}})
         for _turn in cgroup.until(f"the pod {name} to run or to be refused", 60):
             status = self.cluster.get("pod", name)["status"]
@@ -54,7 +60,10 @@ class Pods:
         raise AssertionError("until() ends by itself")
 
     def end(self, *names: str) -> None:
-        """Returns when the kubelet has said that their processes are gone: until then it keeps their GPUs for them."""
+        """Delete pods, and return when the kubelet has reported that their processes are gone.
+
+        Until then it keeps their GPUs for them.
+        """
         self.cluster.kubectl("delete", "pod", *names, "--grace-period=1", "--timeout=60s")
 
     def _create(self, node: str, container: Mapping[str, object], runtime_class: str = "") -> str:
@@ -70,7 +79,10 @@ class Pods:
         return {path for uuid, (path, _minor) in self._nodes(node).items() if uuid in uuids}
 
     def recorded(self, node: str) -> tuple[str, ...]:
-        """What the runtime's hook has asked for last, on hosts of the lab by a nvidia-container-cli that only writes it down."""
+        """Return the devices that the runtime's hook has asked for last.
+
+        On hosts of the lab a nvidia-container-cli only writes them down.
+        """
         last = json.loads(self.cluster.lab.exec(node, ["tail", "-n1", RECORD]).stdout)
         return tuple(word.partition("=")[2] for word in last["argv"] if word.startswith("--device="))
 
@@ -78,7 +90,7 @@ class Pods:
         return {gpu.uuid: (f"/dev/nvidia{gpu.minor}", gpu.minor) for gpu in self.cluster.lab.host(node).spec.gpus.gpus}
 
     def _refused(self, name: str) -> str:
-        """'' once the pod has ended well, else why its container does not run."""
+        """Return '' once the pod has ended well, or else why its container does not run."""
         for _turn in cgroup.until(f"the pod {name} to end or to be refused", 60):
             with contextlib.suppress(LabError):
                 self.cluster.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", f"pod/{name}", "--timeout=2s")
@@ -91,7 +103,10 @@ class Pods:
 
 
 def opened(found: Inside) -> set[str]:
-    """The GPUs' nodes that the container may open: behind them is no driver on hosts of the lab, which says ENXIO."""
+    """Return the GPUs' nodes that the container may open.
+
+    No driver is behind them on hosts of the lab, so opening one gives ENXIO.
+    """
     assert not found.refused, found.refused
     assert set(found.nodes.values()) <= {"ENXIO", "EPERM"}, found.nodes
     return {path for path, said in found.nodes.items() if said == "ENXIO"}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real registry for tests: Debian's `docker-registry`, with TLS and a password, on a port of its own. Nothing of it is installed."""
+"""A real registry for tests: Debian's `docker-registry`, with TLS and a password, on a port of its own. It is not installed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CERTIFICATE = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", 
 
 
 def fetched() -> str:
-    """'' where the program is there now, else why it cannot be had."""
+    """Fetch the program, and return '' if it is there now, or else why it cannot be had."""
     if PROGRAM.exists():
         return ""
     place = PROGRAM.parents[2]
@@ -39,7 +39,7 @@ def fetched() -> str:
 
 
 class Registry:
-    """It runs until it is closed."""
+    """A registry that runs until it is closed."""
 
     def __init__(self, place: Path) -> None:
         with socket.socket() as spare:
@@ -65,7 +65,10 @@ class Registry:
         self._wait()
 
     def _wait(self) -> None:
-        """Until it answers. A connection that is refused is tried again; the process that ended is an error."""
+        """Wait until the registry answers.
+
+        A connection that is refused is tried again. RuntimeError if the process has ended.
+        """
         while self.process.poll() is None:
             try:
                 self.ask("GET", "/v2/")
@@ -87,7 +90,7 @@ class Registry:
         return {"digest": digest, "size": len(body)}
 
     def image(self, repository: str, tag: str, architectures: tuple[str, ...], env: list[str]) -> str:
-        """Push an index with an image without layers for each architecture, and give the index's digest."""
+        """Push an index with an image without layers for each architecture, and return the index's digest."""
         entries = []
         for architecture in architectures:
             config = {"architecture": architecture, "os": "linux", "config": {"Env": env}, "rootfs": {"type": "layers", "diff_ids": []}}

@@ -14,7 +14,10 @@ MODES = "nvidia-smi --query-gpu=compute_mode --format=csv,noheader"
 
 
 def stand_in_for_the_toolkit(fleet: Fleet, host: str) -> None:
-    """Docker's handler needs the program of its package; devices are asked for by CDI here, so it is never run."""
+    """Put a stand-in for the program of Docker's handler into a host.
+
+    The handler needs it. It is never run, since devices are asked for by CDI here.
+    """
     fleet.shell(host, RUNTIME)
 
 

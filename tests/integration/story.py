@@ -33,13 +33,16 @@ EFFECTIVE = {"containerd": "containerd config dump 2>/dev/null", "crio": "crio c
 
 
 def pass_over(host: str, why: str) -> None:
-    """End a test whose host needs what this machine has not: Go, root, another Debian. `python -m tests.lab kinds` names it."""
+    """Skip a test whose host needs what this machine lacks: Go, root, another Debian.
+
+    `python -m tests.lab kinds` names it.
+    """
     pytest.skip(f"the lab cannot boot the host {host} on this machine: {why}")
 
 
 @dc.dataclass(frozen=True)
 class Moment:
-    """What is on a host at one time."""
+    """A host's state at one time."""
 
     tree: Tree
     effective: str  # the engine's own word
@@ -50,7 +53,7 @@ class Moment:
 
 @dc.dataclass(frozen=True)
 class Story:
-    """One fleet of all kinds: untouched, announced, converged, converged again, rolled back; and once more with the packages there."""
+    """A fleet of all kinds: untouched, announced, converged, converged again, rolled back, and once more with the packages there."""
 
     fleet: Fleet
     kinds: Mapping[str, str]
@@ -100,7 +103,7 @@ def start_bystander(fleet: Fleet, host: str) -> None:
 
 
 def tell(lab: Lab) -> Story:
-    """Everything that happens to the fleet happens here, once; the tests read."""
+    """Do everything that happens to the fleet, once. The tests read."""
     lab.up(fleets.ENGINES)
     fleet = Fleet(lab)
     kinds = {name: host.spec.kind for name, host in lab.hosts().items() if name in fleets.read(fleets.ENGINES)["hosts"]}
