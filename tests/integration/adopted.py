@@ -132,7 +132,7 @@ def _declares_runc(text: str) -> bool:
 def taken_over(host: Host, tool: str, flags: Sequence[str]) -> Verdict:
     """Judge whether the host ends as one that the tool never was on, by containerd's own dump.
 
-    Its files must also end as the tool has left them.
+    `state: absent` must also give back the files as the tool has left them.
     """
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as place:
         tree, untouched = (Tree(Path(place) / name, host.release) for name in ("tree", "untouched"))

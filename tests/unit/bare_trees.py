@@ -33,7 +33,7 @@ State = dict[str, tuple[bytes | None, int, int, int]]
 
 
 class Tree:
-    """One host directory."""
+    """A directory of one host."""
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
@@ -52,7 +52,7 @@ class Tree:
         return self.path(name).read_text()
 
     def state(self) -> State:
-        """All files and directories but the journal: bytes, mode, owner."""
+        """Return all files and directories but the journal, by path: bytes, mode, owner."""
         found: State = {}
         for folder, folders, names in os.walk(self.root):
             for name in (*folders, *names):
@@ -74,7 +74,7 @@ class Tree:
         shutil.rmtree(self.path(JOURNAL_DIR))
 
     def kept(self, name: str) -> pathlib.Path:
-        """The directory of a file's copy from before."""
+        """Return the directory of a file's copy from before."""
         return pathlib.Path(journal.original_dir(str(self.path(JOURNAL_DIR)), name))
 
     # ---------------------------------------------------------------- tasks
@@ -91,7 +91,7 @@ class Tree:
         return self.task(policy, about, plan)
 
     def task(self, policy: Policy, questions: base.Questions, planner: base.Planner) -> dict[str, Any]:
-        """The result of one task, as a user has it; a refusal of the planner is a failed one."""
+        """Return the result of one task, as a user has it. If the planner refuses, it is a failed one."""
         seen, ask = Observation({}, {}), questions(policy)
         while True:
             seen = self.look(seen, ask)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Observations for tests, from what a domain expert would say: these files, these processes, this word of the engine."""
+"""Observations for tests, from what a domain expert would name: these files, these processes, these answers of the engine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def sha(text: str) -> str:
 
 
 def file_answer(text: str | Mapping[str, Any] | None) -> dict[str, Any]:
-    """A file's answer from its text; a mapping adds or overrides fields; None is a file that is not there."""
+    """Return a file's answer from its text.
+
+    A mapping adds or overrides fields. None is a file that is missing.
+    """
     if text is None:
         return {"exists": False}
     more = dict(text) if isinstance(text, Mapping) else {"content": text}
@@ -44,7 +47,7 @@ def file_answer(text: str | Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def spec_answer(path: str, text: str | Mapping[str, Any] | None) -> dict[str, Any]:
-    """The same of a file that a glob shows; of a CDI spec what may travel arrives."""
+    """Return the answer for a file that a glob shows. Of a CDI spec only what may travel arrives."""
     answer = file_answer(text)
     if not path.endswith(lookup.SUFFIXES) or not isinstance(answer.get("content"), str):
         return answer
@@ -53,7 +56,7 @@ def spec_answer(path: str, text: str | Mapping[str, Any] | None) -> dict[str, An
 
 
 class Answers(dict[str, Any]):
-    """Answers any question about the files it knows, and 'not there' for the rest; everything else only as given."""
+    """Answers to any question about the files that it knows, 'not there' for the rest. Other questions need given answers."""
 
     def __init__(self, files: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         super().__init__(given)
@@ -95,7 +98,10 @@ class Answers(dict[str, Any]):
         raise KeyError(qid)
 
     def _tags(self, path: str) -> dict[str, Any]:
-        """Of containerd's files: below its CRI tables, and below every handler that one of the files names."""
+        """Return the tags of one of containerd's files.
+
+        They stand below its CRI tables, and below every handler that one of the files names.
+        """
         texts = [str(file_answer(t).get("content") or "") for p, t in self.files.items() if p.endswith(".toml") and t is not None]
         names = sorted({n for text in texts for n in re.findall(r"\.runtimes\.[\"']?([\w-]+)", text)})
         every = [list(place) for place in containerd_leaves.prefixes(names)]
@@ -120,7 +126,7 @@ class Answers(dict[str, Any]):
 
 
 def process(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A verified process, unless a rule is named that it breaks."""
+    """Return a verified process, unless the fields name a rule that it breaks."""
     usual: dict[str, Any] = {"start": 2.0, "ticks": 200, "unit": None}
     broken = fields.get("unverified")
     doubt = {"place": f"process {fields.get('pid')} ({fields.get('exe')})", "why": "breaks it", "remedy": "Mend it"}
@@ -144,9 +150,12 @@ def obs(
     host: Mapping[str, Any] | None = None,
     monotonic: float | None = None,
 ) -> Observation:
-    """commands: "argv joined" -> stdout or a whole answer. cri: "Status:/socket" -> answer, of which what is listed arrives.
+    """Return an observation of a host with these parts.
 
-    packages: name -> version or None.
+    commands: by "argv joined", stdout or a whole answer. cri: by "Status:/socket", an answer, of which what
+    is listed arrives.
+
+    packages: by name, the version or None.
     """
     given: dict[str, Any] = {}
     for argv, said in (commands or {}).items():

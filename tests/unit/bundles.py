@@ -35,7 +35,7 @@ def tar(members: Mapping[str, bytes], kind: bytes = tarfile.REGTYPE) -> bytes:
 
 
 def deb(name: str, copyright_file: str = COPYRIGHT) -> bytes:
-    """An ar archive as dpkg-deb makes it, with a copyright file and nothing else."""
+    """Return an ar archive as dpkg-deb makes it, with a copyright file and nothing else."""
     parts = {
         "debian-binary": b"2.0\n",
         "control.tar.gz": b"odd",
@@ -49,7 +49,7 @@ def deb(name: str, copyright_file: str = COPYRIGHT) -> bytes:
 
 
 def apt(versions: Sequence[str] = ("1.20.1-1",), *, algorithm: str = "SHA256", names: Sequence[str] = packages.FAMILY) -> dict[str, bytes]:
-    """The files of a flat repository, whose InRelease is not signed."""
+    """Return the files of a flat repository, whose InRelease is not signed."""
     files, stanzas = {}, []
     for version in versions:
         for name in names:
@@ -92,12 +92,12 @@ def rpm(versions: Sequence[str] = ("1.20.1-1",)) -> dict[str, bytes]:
 
 
 def content() -> dict[str, bytes]:
-    """What is in an archive of the toolkit 1.20.1-1 for apt, without the manifest."""
+    """Return the files of an archive of the toolkit 1.20.1-1 for apt, without the manifest."""
     return {manifest.KEY: b"key\n", **{f"apt/x86_64/{name}": data for name, data in apt().items()}}
 
 
 def described(files: Mapping[str, bytes]) -> manifest.Manifest:
-    """The manifest of such files."""
+    """Return the manifest of such files."""
     names = sorted(name.removeprefix("apt/x86_64/") for name in files if name.startswith("apt/"))
     debs = [name for name in names if name.endswith(".deb")]
     packages_ = tuple(manifest.Package(name.split("_")[0], name.split("_")[1], name, ("Apache-2.0",)) for name in debs)

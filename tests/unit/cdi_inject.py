@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a container gets when devices are injected into it: the OCI spec before, the OCI spec after, as the reference library does it.
+"""A prediction of what a container gets when devices are injected into it: the OCI spec after, from the OCI spec before.
 
-Nothing is injected here; an engine does that. This says beforehand what will come of a spec, and tests compare it with the library's word.
+It follows the reference library. Nothing is injected here, since an engine does that. Tests compare the
+prediction with what the library does.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ LISTS = ("env", "deviceNodes", "netDevices", "hooks", "mounts", "additionalGids"
 
 
 class CannotInject(ValueError):
-    """The container is not started: the library's reason."""
+    """An injection that fails, with the library's reason. The container is not started."""
 
 
 class Unresolvable(CannotInject):
-    """Names that no spec gives; nothing is injected then."""
+    """An injection of names that no spec gives. Nothing is injected then."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         super().__init__(f"unresolvable CDI devices {', '.join(names)}")
@@ -35,7 +36,7 @@ class Unresolvable(CannotInject):
 
 @dc.dataclass(frozen=True)
 class HostNode:
-    """What lstat says of a path on the host; `type` is b, c or p, and empty for what is not a node."""
+    """A path on the host as lstat shows it. `type` is b, c or p, and '' for what is not a node."""
 
     type: str
     major: int = 0
@@ -46,7 +47,10 @@ class HostNode:
 def inject(
     container: Value, names: Iterable[str], devices: Mapping[str, Loaded], host: Mapping[str, HostNode], library: LibraryRelease = NEWEST
 ) -> dict[str, Any]:
-    """The container's OCI spec with the named devices. `devices`: qualified name -> its file; `host`: what is there at host paths."""
+    """Return the container's OCI spec with the named devices.
+
+    devices: each qualified name with its file. host: what is there at host paths.
+    """
     edits = gather(tuple(names), devices)
     spec: dict[str, Any] = copy.deepcopy(dict(container))
     _env(spec, edits["env"], library)
@@ -65,7 +69,10 @@ def inject(
 
 
 def gather(names: tuple[str, ...], devices: Mapping[str, Loaded]) -> dict[str, Any]:
-    """The edits of all devices one after the other; a file's own come once, before the first of its devices. The last intelRdt counts."""
+    """Return the edits of all devices one after the other.
+
+    A file's own edits come once, before those of the first of its devices. The last intelRdt counts.
+    """
     missing = tuple(name for name in names if name not in devices)
     if missing:
         raise Unresolvable(missing)
@@ -94,7 +101,7 @@ def _process(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _env(spec: dict[str, Any], added: list[str], library: LibraryRelease) -> None:
-    """A variable of the edits replaces one of earlier edits, and from 1.1.1 on one of the image.
+    """Let a variable of the edits replace one of earlier edits, and from 1.1.1 on one of the image.
 
     Up to 1.1.0 runtime-tools (createEnvCacheMap) knows what was there by its whole text, not by its name. So a container gets both, in this
     order, and a program that reads its environment as runc sets it up sees the last.
@@ -139,7 +146,10 @@ def _node(spec: dict[str, Any], node: Value, host: Mapping[str, HostNode], libra
 
 
 def _filled(node: Value, host: Mapping[str, HostNode], library: LibraryRelease) -> dict[str, Any]:
-    """fillMissingInfo: what the spec leaves out comes from the host's node, and what it says wins."""
+    """Return a device as fillMissingInfo completes it.
+
+    What the spec leaves out comes from the host's node, and what it contains wins.
+    """
     device: dict[str, Any] = {
         "path": node.get("path", ""), "type": node.get("type", ""), "major": node.get("major", 0), "minor": node.get("minor", 0),
         **{key: node[key] for key in ("fileMode", "uid", "gid") if key in node},
@@ -181,7 +191,10 @@ def _mounts(spec: dict[str, Any], added: list[Value], library: LibraryRelease) -
 
 
 def _map_ids(mount: dict[str, Any]) -> None:
-    """A bind mount of a container with a user namespace shows files with the ids of that namespace."""
+    """Map the ids of a bind mount.
+
+    In a container with a user namespace such a mount shows files with the ids of that namespace.
+    """
     options = list(mount.get("options") or ())
     if {"idmap", "ridmap"} & set(options):
         return
@@ -191,7 +204,7 @@ def _map_ids(mount: dict[str, Any]) -> None:
 
 
 def _clean(path: str) -> str:
-    """Go's filepath.Clean, which knows no double slash in front."""
+    """Return a path as Go's filepath.Clean does, which keeps no double slash in front."""
     return posixpath.normpath(path).replace("//", "/") if path else "."
 
 

@@ -26,7 +26,7 @@ RECORD = resource.record_of_options("collection", "1.0.0")
 
 
 def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
-    """A host with two GPUs and the toolkit, changed by `files` (None takes one away)."""
+    """Return an observation of a host with two GPUs and the toolkit, changed by `files` (None takes one away)."""
     merged = {**host(), **(files or {})}
     answers = {**nvml(), **more.pop("answers", {})}
     there = {p: t for p, t in merged.items() if t is not None}
@@ -55,5 +55,5 @@ def two_names() -> str:
 
 
 def by_hand() -> str:
-    """With a variable that no tool writes."""
+    """Return a spec with a variable that no tool writes."""
     return file_of() + "containerEdits: {env: [A=b]}\n"

@@ -18,7 +18,7 @@ KUBELET = Kubelet(present=True, version="1.34.1", endpoint="unix:///run/containe
 
 
 def looked(engine: str = "containerd", version: str = "2.3.7", *, kubelet: Kubelet = KUBELET, **policy: Any) -> dict[str, Any]:
-    """A host whose kubelet runs pods in this engine."""
+    """Return the result of a host whose kubelet runs pods in this engine."""
     own = instance(engine, version, used_by_kubelet=kubelet.present)
     record = decide.decide(Policy(**policy), [own], ONE_GPU, kubelet)
     return {

@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
 
 
 def by(manager: str, thing: Mapping[str, Any]) -> dict[str, Any]:
-    """A manager's entry for all that an object has."""
+    """Return a manager's entry for all that an object has."""
     parts = {f"f:{part}": {f"f:{k}": {} for k in thing["metadata"].get(part) or {}} for part in ("labels", "annotations")}
     operation = "Apply" if manager == objects.MANAGER else "Update"
     return {"manager": manager, "operation": operation, "fieldsV1": {"f:metadata": parts}}
@@ -30,7 +30,7 @@ def node(name: str, boot_id: str = "boot", **metadata: Any) -> dict[str, Any]:
 
 
 def made(thing: Mapping[str, Any], manager: str = objects.MANAGER) -> dict[str, Any]:
-    """An object as somebody has applied it."""
+    """Return an object as a manager has applied it."""
     found = copy.deepcopy(dict(thing))
     found["metadata"]["managedFields"] = [by(manager, found)]
     return found

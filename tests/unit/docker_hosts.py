@@ -29,12 +29,16 @@ CONTAINERS = [{"Id": "a" * 64, "Names": ["/web"]}, {"Id": "b" * 64, "Names": ["/
 
 
 def told(said: Any, path: str) -> dict[str, Any]:
-    """An answer of the daemon as it leaves the node."""
+    """Return an answer of the daemon as it leaves the node."""
     return {"status": 200, "value": selection.select(said, output_places.HTTP[path])}
 
 
 def running(version: str = "26.1.5+dfsg1", text: str | None = None, **more: Any) -> Any:
-    """A host with a daemon. containers: how many run; argv, files, originals, answers as in builders.obs; the rest is what /info says."""
+    """Return an observation of a host with a daemon.
+
+    containers: how many run. argv, files, originals, answers: as in builders.obs. The rest is what /info
+    contains.
+    """
     answers, files, originals, argv, units = (more.pop(k, None) or {} for k in ("answers", "files", "originals", "argv", "units"))
     count = more.pop("containers", 0)
     said = {"ServerVersion": version, "DefaultRuntime": "runc", "Runtimes": RUNC, "CDISpecDirs": [], "ContainersRunning": count, **more}

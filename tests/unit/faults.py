@@ -23,12 +23,12 @@ FAILED: Answer = {"error": {"kind": "timeout", "message": "no answer within 5 s"
 
 
 def at(qid: str, change: Callable[[dict[str, Any]], Answer]) -> Fault:
-    """The fault of one answer."""
+    """Return the fault of one answer."""
     return lambda asked, answer: change(copy.deepcopy(dict(answer))) if asked == qid and "error" not in answer else answer
 
 
 def without(kind: str, key: str, part: Any) -> Callable[[dict[str, Any]], Answer]:
-    """An answer without one of its parts."""
+    """Return a change that takes one part out of an answer."""
 
     def change(answer: dict[str, Any]) -> Answer:
         if isinstance(answer[key], list):
@@ -57,7 +57,7 @@ PARTS = {"which": "found", "package": "installed", "glob": "files", "paths": "fi
 
 
 def of(qid: str, answer: Answer) -> Iterator[tuple[str, Fault]]:
-    """The closed list of what may be wrong with one answer, each with its name."""
+    """Yield the closed list of what may be wrong with one answer, each with its name."""
     kind = qid.partition(":")[0]
     if "error" in answer:
         return
@@ -81,7 +81,10 @@ def of(qid: str, answer: Answer) -> Iterator[tuple[str, Fault]]:
 
 
 def stopped(program: str, socket: str, name: str, state: Mapping[str, str]) -> Fault:
-    """An engine that does not run: no process, nobody at its socket, its unit in this state."""
+    """Return the fault of an engine that does not run.
+
+    It has no process, its socket does not answer, and its unit is in this state.
+    """
 
     def fault(qid: str, answer: Answer) -> Answer:
         kind = qid.partition(":")[0]
@@ -103,7 +106,7 @@ WATCH = "/etc/gpufleet/cdi-watch.json"  # has what a spec was made from: another
 
 
 def taken(plan: Plan) -> list[str]:
-    """What a plan takes away, in a word each."""
+    """List what a plan takes away, in a word each."""
     every = [*plan.first, plan]
     found = [f"{c['op']} {c['path']}" for one in every for c in one.changes if c["op"] in ("remove", "restore")]
     found += [f"disable {name}" for one in every for name in one.disable_units]
@@ -126,7 +129,7 @@ def less(key: str, before: Any, after: Any) -> bool:
 
 
 def losses(before: str, after: str) -> list[str]:
-    """Devices of a CDI spec, strategies and engines of a record that are not there afterwards."""
+    """List devices of a CDI spec, strategies and engines of a record that are missing afterwards."""
     if "cdiVersion" in before:
         try:
             names = [{d.name for d in reader.parse(text).devices} if text else set() for text in (before, after)]

@@ -38,7 +38,7 @@ def nodes(minors: tuple[int, ...] = (0, 1), uvm: int = 511) -> dict[str, Any]:
 
 
 def pci(count: int = 2) -> dict[str, str]:
-    """The GPUs, and a network card that is none."""
+    """Return the files of the GPUs, and of a network card that is none."""
     home = "/sys/bus/pci/devices"
     files = {f"{home}/0000:00:03.0/vendor": "0x1af4\n", f"{home}/0000:00:03.0/class": "0x020000\n"}
     for bus in BUSES[:count]:
@@ -54,7 +54,10 @@ def library(version: str) -> dict[str, Any]:
 def host(
     count: int = 2, *, version: str = "550.163.01", user: str = "550.163.01", minors: tuple[int, ...] = (), uuids: tuple[str, ...] = UUIDS
 ) -> dict[str, Any]:
-    """A host whose driver works; a test changes or removes (None) what its case is about."""
+    """Return the files of a host whose driver works.
+
+    A test changes or removes (None) what its case is about.
+    """
     minors = minors or tuple(range(count))
     proc = "/proc/driver/nvidia"
     files: dict[str, Any] = {
@@ -71,7 +74,10 @@ def host(
 def nvml(
     count: int = 2, *, minors: tuple[int, ...] = (), uuids: tuple[str, ...] = UUIDS, migs: dict[int, list[dict[str, Any]]] | None = None
 ) -> dict[str, Any]:
-    """NVML's answer about the same host. migs: index of a GPU in MIG mode -> its MIG devices, as mig() makes them."""
+    """Return NVML's answer about the same host.
+
+    migs: by the index of a GPU in MIG mode, its MIG devices, as mig() makes them.
+    """
     found = [
         {
             "index": index,
@@ -88,13 +94,16 @@ def nvml(
 
 
 def mig(index: int, gi: int, ci: int = 0, profile: str = "1g.10gb") -> dict[str, Any]:
-    """One MIG device as NVML tells it."""
+    """Return one MIG device as NVML reports it."""
     name = f"NVIDIA H100 80GB HBM3 MIG {profile}"
     return {"index": index, "uuid": f"MIG-{gi:08d}-0000-5000-8000-{ci:012d}", "gi": gi, "ci": ci, "name": name}
 
 
 def instances(minor: int, *pairs: tuple[int, int], told: bool = True) -> dict[str, Any]:
-    """What the driver shows of a GPU's MIG instances: capability files and nodes. told: the files name the minors."""
+    """Return what the driver shows of a GPU's MIG instances: capability files and nodes.
+
+    told: the files name the minors.
+    """
     home = f"/proc/driver/nvidia/capabilities/gpu{minor}/mig"
     files: dict[str, Any] = {"/dev/nvidia-caps/nvidia-cap1": node(510, 1), "/dev/nvidia-caps/nvidia-cap2": node(510, 2)}
     for gi, ci in pairs:
@@ -105,12 +114,16 @@ def instances(minor: int, *pairs: tuple[int, int], told: bool = True) -> dict[st
 
 
 def cap_minor(gpu: int, gi: int, ci: int | None = None) -> int:
-    """The driver's table: 15 GPU instances with 8 compute instances each, after the two nodes of configuration and monitor."""
+    """Return a minor number by the driver's table.
+
+    The table has 15 GPU instances with 8 compute instances each, after the two nodes of configuration and
+    monitor.
+    """
     return 3 + (gpu * 15 + gi) * 9 + (0 if ci is None else 1 + ci)
 
 
 def mig_minors(gpus: int = 2) -> str:
-    """The table itself."""
+    """Return the text of the table itself."""
     lines = ["config 1", "monitor 2"]
     for gpu in range(gpus):
         for gi in range(15):

@@ -22,7 +22,7 @@ NODES = (("/dev/nvidiactl", 195, 255), ("/dev/nvidia-uvm", 511, 0), ("/dev/nvidi
 
 @dc.dataclass(frozen=True)
 class Gpu:
-    """One GPU. drm: the numbers of its card and render nodes, if it has any."""
+    """A GPU. drm: the numbers of its card and render nodes, if it has any."""
 
     bus: str
     minor: int = 0
@@ -48,7 +48,7 @@ class Gpu:
 
 @dc.dataclass(frozen=True)
 class Hardware:
-    """GPUs, the driver that is loaded and its libraries. driver: its version, "" where none is loaded."""
+    """A host's GPUs, the driver that is loaded and its libraries. driver: its version, "" if none is loaded."""
 
     gpus: tuple[Gpu, ...] = ()
     driver: str = "580.65.06"
@@ -63,7 +63,7 @@ class Hardware:
 
 
 def files(of: Hardware) -> dict[str, str]:
-    """Give the texts by their path."""
+    """Return the texts by their path."""
     found: dict[str, str] = {"/proc/devices": _numbers(of)}
     if of.driver:
         found[f"{PROC}/version"] = (OPEN if of.open else gpus.NVRM).format(of.driver)
@@ -85,7 +85,7 @@ def _numbers(of: Hardware) -> str:
 
 
 def links(of: Hardware) -> dict[str, str]:
-    """Give the links by their path: which kernel driver has which GPU."""
+    """Return the links by their path: which kernel driver has which GPU."""
     return {f"{DEVICES}/{gpu.bus}/driver": f"../../drivers/{gpu.bound}" for gpu in of.gpus if gpu.bound}
 
 
@@ -103,7 +103,7 @@ def _drm(gpu: Gpu) -> dict[str, int]:
 
 
 def devices(of: Hardware) -> dict[str, tuple[int, int, int, int]]:
-    """Give the device nodes by their path: major and minor number, mode and group."""
+    """Return the device nodes by their path: major and minor number, mode and group."""
     rows: list[tuple[str, int, int]] = list(of.nodes)
     for gpu in (gpu for gpu in of.gpus if gpu.served):
         rows += [(f"/dev/nvidia{gpu.minor}", 195, gpu.minor)] if gpu.node else []
@@ -112,7 +112,7 @@ def devices(of: Hardware) -> dict[str, tuple[int, int, int, int]]:
 
 
 def nvml(of: Hardware) -> dict[str, Any]:
-    """Give what NVML says of the GPUs that the driver serves."""
+    """Return what NVML reports of the GPUs that the driver serves."""
     served = [gpu for gpu in of.gpus if gpu.served and gpu.known and not gpu.excluded]
     found = [
         {"index": at, "minor": gpu.minor, "uuid": gpu.name, "bus_id": gpu.bus, "name": gpu.model, "mig": False, "migs": []}

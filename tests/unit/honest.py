@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the node's own programs answer, held against the shapes of the controller's edge: all of it passes, and none of it is dropped."""
+"""A comparison of the answers of the node's own programs with the shapes of the controller's edge.
+
+All of each answer must pass, and none of it may be dropped.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ PROGRAMS = {"transaction", "acknowledge", "container_check"}
 
 
 def questions(request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The queries of a request as the planner has them: with an id, and with their list of what may travel."""
+    """Return the queries of a request as the planner has them: with an id, and with their list of what may travel."""
     sources = {transport.probe_source(name): name for name in observer.PROBES}
     found = []
     for at, short in enumerate(request["questions"]):
@@ -27,7 +30,7 @@ def questions(request: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def broken(program: str, request: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str]:
-    """The rules that an answer breaks, and what would be dropped of it."""
+    """List the rules that an answer breaks, and what would be dropped of it."""
     if program in PROGRAMS:
         return _broken(lambda: edge.program(program, request, answer), answer)
     asked = questions(request)
@@ -48,7 +51,7 @@ def _broken(read: Any, answer: Any) -> list[str]:
 
 
 def dropped(given: Any, found: Any, place: str = "") -> str:
-    """The places that an answer has and its shape has not."""
+    """Return the places that an answer has and its shape lacks, in one text."""
     if isinstance(given, dict) and isinstance(found, dict):
         gone = [f"{place}.{key}" for key in given if key not in found]
         return ", ".join([*gone, *filter(None, (dropped(given[key], found[key], f"{place}.{key}") for key in found))])

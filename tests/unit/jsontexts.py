@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JSON as people and programs write it: the same value in one line, in many, with tabs, with Windows' line ends, with odd blanks."""
+"""JSON texts as people and programs write them.
+
+The same value comes in one line, in many, with tabs, with Windows' line ends, with odd blanks.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is less afterwards: a rule of its own over two CRI tables, and configurations in which handlers differ in all that counts.
+"""Judges what is less afterwards, by a rule of its own over two CRI tables, and draws configurations with differing handlers.
 
 The tables are those that containerd prints (`config dump`), or that its files add up to.
 """
@@ -26,14 +26,14 @@ Table = Mapping[str, Any]
 
 
 def fits(entry: Table) -> bool:
-    """Whether it is one of runc's, so another one of runc's can take its place."""
+    """Tell whether a handler is one of runc's, so another one of runc's can take its place."""
     program = posixpath.basename(str((entry.get("options") or {}).get("BinaryName") or ""))
     plain = entry.get("runtime_type", "") in ("", RUNC, V1, LINUX) and entry.get("sandboxer", "") in ("", "podsandbox")
     return plain and not entry.get("runtime_path") and program not in OTHERS
 
 
 def values(entry: Table, *, plugin_systemd: bool = False) -> dict[str, Any]:
-    """What it says that is not nothing, with lists item by item, in the words of runc.v2."""
+    """Return what a handler contains that is not empty, with lists item by item, in the words of runc.v2."""
     flat = {k: v for k, v in entry.items() if k != "options"} | {f"options.{k}": v for k, v in (entry.get("options") or {}).items()}
     if entry.get("runtime_type") == LINUX:
         flat["options.Root"] = flat.pop("options.RuntimeRoot", "")
@@ -47,7 +47,10 @@ def less(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list
 
 
 def losses(before: Table, after: Table, ours: Iterable[str] = ("nvidia",), *, told: bool = False) -> list[str]:
-    """All that is less afterwards. told: whether this containerd tells the kubelet its default handler's cgroup driver."""
+    """List all that is less afterwards.
+
+    told: whether this containerd tells the kubelet its default handler's cgroup driver.
+    """
     was, now = before["containerd"].get("runtimes") or {}, after["containerd"].get("runtimes") or {}
     systemd = bool(before.get("systemd_cgroup"))
     found = []
@@ -78,14 +81,20 @@ def _default(was: Table, now: Table, before: Table, after: Table, told: bool, sy
 
 
 def tells(runtimes: Table, default: str) -> bool:
-    """RuntimeConfig of containerd 2.0 to 2.4, as its source has it; a table of options with nothing in it is none to it."""
+    """Tell whether RuntimeConfig of containerd 2.0 to 2.4 reports systemd, as its source has it.
+
+    A table of options with nothing in it counts as none.
+    """
     names = sorted(runtimes, key=lambda name: (name != default, name))
     options = (runtimes[n].get("options") for n in names if runtimes[n].get("runtime_type") == RUNC)
     return next((bool(o.get("SystemdCgroup")) for o in options if o), True)
 
 
 def _same(entry: Table, other: Table) -> bool:
-    """runc alone gets the type that 1.x does not fill in."""
+    """Tell whether two handlers have one type and one program.
+
+    An empty type counts as that of runc, which 1.x does not fill in.
+    """
     kinds = {str(e.get("runtime_type") or RUNC) for e in (entry, other)}
     return len(kinds) == 1 and _program(entry) == _program(other)
 
@@ -95,7 +104,7 @@ def _program(entry: Table) -> str:
 
 
 def worse(differences: Iterable[Difference]) -> list[str]:
-    """Entries of a plan by which something that was set is taken away."""
+    """List the entries of a plan by which something that was set is taken away."""
     about = ("BinaryName", "runtime_type", "default_runtime_name", "imports", "")
     counted = [d for d in differences if d.key.rpartition(".")[2] not in about and d.before]
     return [f"{d.key}: {d.before!r} to {d.after!r}" for d in counted if not _covers(d.before, d.after)]
@@ -122,7 +131,7 @@ def _entry(kinds: tuple[str, ...], programs: tuple[str, ...]) -> st.SearchStrate
 
 
 def configurations(release: str) -> st.SearchStrategy[dict[str, Any]]:
-    """CRI tables with a default of every kind, and a handler of our name in most."""
+    """Return CRI tables with a default of every kind, and a handler of our name in most."""
     kinds = (RUNC,) if release.startswith("2.") else (RUNC, RUNC, V1)
     kata = st.fixed_dictionaries({"runtime_type": st.just("io.containerd.kata.v2")}, optional={"snapshotter": st.just("nydus")})
     handlers = {

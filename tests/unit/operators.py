@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a look says of a GPU Operator's toolkit on a host without a kubelet: nothing of it runs, and these pods there are."""
+"""Answers to a look about a GPU Operator's toolkit on a host without a kubelet. Nothing of it runs, and these pods exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 
 
 def answers(socket: str, handlers: Iterable[str], note: str = "", pods: Mapping[str, Any] | None = None, pid: int = 0) -> dict[str, Any]:
-    """handlers: of NVIDIA's, in force. note: where CRI-O keeps a pod's handler. pods: how many each has."""
+    """Return the answers.
+
+    handlers: those of NVIDIA's that are in force. note: where CRI-O keeps a pod's handler. pods: how many
+    each has.
+    """
     found: dict[str, Any] = {q["id"]: {"processes": []} for q in gpu_operator.KUBELET_QUESTIONS if q["kind"] == "processes"}
     found[queries.processes(gpu_operator.PROCESSES)["id"]] = {"processes": []}
     found[queries.units(["kubelet.service"])["id"]] = {"units": {"kubelet.service": {"LoadState": "not-found"}}}

@@ -32,12 +32,12 @@ ADDRESS = re.compile(r"https://[\w.-]+/\S+")
 
 
 class Malformed(Exception):
-    """A report that is not written as the format says."""
+    """A report that is not written as the format demands."""
 
 
 @dc.dataclass(frozen=True)
 class Content:
-    """How a file is after a task. state: one of STATES, or "" where its text and mode are judged."""
+    """The state of a file after a task. state: one of STATES, or "" if its text and mode are judged."""
 
     state: str = ""
     has: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Content:
 
 @dc.dataclass(frozen=True)
 class Expected:
-    """What is right after one task."""
+    """The right outcome of one task."""
 
     outcome: str
     says: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Expected:
 
 @dc.dataclass(frozen=True)
 class Task:
-    """One task, as a playbook would have it. An option "@NAME" is the text of a file beside the reports."""
+    """A task, as a playbook would have it. An option "@NAME" is the text of a file beside the reports."""
 
     module: str
     expect: Expected
@@ -68,7 +68,10 @@ class Task:
 
 @dc.dataclass(frozen=True)
 class Running:
-    """A host that runs, with its engine. programs: what others print: how the command line begins, exit status, output, errors."""
+    """A host that runs, with its engine.
+
+    programs: what others print: how the command line begins, exit status, output, errors.
+    """
 
     engine: str
     programs: tuple[tuple[str, int, str, str], ...] = ()
@@ -76,7 +79,7 @@ class Running:
 
 @dc.dataclass(frozen=True)
 class Report:
-    """One report: where it was made, the host, the tasks, and what the page says."""
+    """A report: where it was made, the host, the tasks, and what the page says."""
 
     place: Path
     addresses: tuple[str, ...]
@@ -101,12 +104,12 @@ class Report:
 
 
 def places() -> list[Path]:
-    """Give the directories of all reports."""
+    """Return the directories of all reports."""
     return sorted(path.parent for path in PLACE.glob("*/*/report.yml"))
 
 
 def read(place: Path) -> Report:
-    """Read one report. Malformed for anything that the format has not."""
+    """Read one report. Malformed is raised for anything that the format does not have."""
     given = yaml.safe_load((place / "report.yml").read_text(encoding="utf-8"))
     try:
         return _report(place, given)

@@ -28,14 +28,14 @@ DECISION = Decision(
 
 
 def handler(version: int, name: str, program: str = NVIDIA, systemd: bool | None = True) -> str:
-    """A handler as such a system renders it."""
+    """Return the text of a handler as such a system renders it."""
     at = f"[plugins.'{TABLES[version]}'.containerd.runtimes.'{name}'"
     driver = "" if systemd is None else f"\n  SystemdCgroup = {str(systemd).lower()}"
     return f'{at}]\n  runtime_type = "io.containerd.runc.v2"\n{at}.options]\n  BinaryName = "{program}"{driver}\n'
 
 
 def rendered(version: int, *more: str, manager: str = "k3s", default: str = "") -> str:
-    """The generated file, without `imports`."""
+    """Return the generated file, without `imports`."""
     named = f'  default_runtime_name = "{default}"\n' if default else ""
     runc = f"[plugins.'{TABLES[version]}'.containerd.runtimes.runc"
     return (
@@ -49,7 +49,7 @@ def rendered(version: int, *more: str, manager: str = "k3s", default: str = "") 
 
 @dc.dataclass(frozen=True)
 class Node:
-    """A host. files: what else is there; programs: paths of what is installed; served: handlers of the running daemon."""
+    """A host. files: what else is there. programs: paths of what is installed. served: handlers of the running daemon."""
 
     manager: str = "k3s"
     unit: str = "k3s-agent.service"
@@ -69,7 +69,7 @@ class Node:
         return f"/var/lib/rancher/{self.manager}/agent/etc/containerd"
 
     def seen(self, originals: Mapping[str, Any] | None = None) -> Observation:
-        """All that a plan asks, as often as it asks."""
+        """Return the answers to all that a plan asks, as often as it asks."""
         main = f"{self.directory}/config.toml"
         exe = f"/var/lib/rancher/{self.manager}/data/0a1b/bin/containerd"
         path = f"/var/lib/rancher/{self.manager}/data/0a1b/bin:{self.path}"
@@ -95,7 +95,7 @@ class Node:
         return {which: {"found": self.which()}, f"glob:{settings}*": {"files": more}}
 
     def which(self) -> dict[str, str | None]:
-        """As the node answers it, in the directories that this host's files and its process say."""
+        """Return the answer of the node about programs, in the directories that this host's files and its process name."""
         texts = [str(builders.file_answer(text).get("content")) for name, text in self.files.items() if not name.endswith(".tmpl")]
         said = [text for text in texts if re.search(r"(?m)^PATH=", text)]
         value = re.search(r"(?m)^PATH=(.*)$", said[-1]) if said else None

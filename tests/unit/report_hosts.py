@@ -40,11 +40,11 @@ PROGRAMS: Mapping[str, Callable[[Any], Any]] = {
 
 
 class Unplayable(Exception):
-    """No process may have a root of its own here, which a host that runs needs."""
+    """An error: no process may have a root of its own here, which a host that runs needs."""
 
 
 class Host(Protocol):
-    """What tasks are run on."""
+    """A host on which tasks are run."""
 
     tree: Tree
 
@@ -96,7 +96,7 @@ class RunningHost:
 
 @functools.cache
 def _node() -> running_host.Node:
-    """One process answers for all reports, since it has to be started before any thread."""
+    """Return the one process that answers for all reports, since it has to be started before any thread."""
     return running_host.Node()
 
 
@@ -141,7 +141,7 @@ def build(report: Report, tree: Tree) -> None:
 
 
 def _set_modes(root: Path) -> None:
-    """Give files and directories the same modes whatever the checkout's are; what may be executed stays so."""
+    """Give files and directories the same modes whatever the checkout's are. What may be executed stays so."""
     root.chmod(0o755)
     for path in root.rglob("*"):
         if not path.is_symlink():

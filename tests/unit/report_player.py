@@ -19,7 +19,7 @@ CONTROLLER = report_hosts.CONTROLLER
 
 
 def play(report: Report, root: Path, show: Callable[[str], None] = lambda _text: None) -> list[str]:
-    """Give what is wrong, [] for nothing. show: takes each result as lines."""
+    """Return what is wrong, [] for nothing. show: takes each result as lines."""
     wrong: list[str] = []
     with report_hosts.built(report, root) as host:
         first = host.tree.state()
@@ -58,7 +58,10 @@ def _judge_second_run(host: report_hosts.Host, task: Task) -> Iterator[str]:
 
 
 def lines(value: Any, place: str = "") -> str:
-    """Give a result as lines, `place: text` for each value. Left out is the diff, which has the content of files."""
+    """Return a result as lines, `place: text` for each value.
+
+    The diff, which has the content of files, is left out.
+    """
     if isinstance(value, Mapping):
         kept = {key: inner for key, inner in value.items() if place or key != "diff"}
         return "".join(lines(inner, f"{place}.{key}" if place else str(key)) for key, inner in kept.items())
@@ -68,7 +71,7 @@ def lines(value: Any, place: str = "") -> str:
 
 
 def short(told: str) -> str:
-    """Give the lines that a person reads first."""
+    """Return the lines that a person reads first."""
     kept = [line for line in told.splitlines() if line.startswith(("msg", "changed", "failed", "advice", "row.why"))]
     return " | ".join(kept)[:2000]
 
@@ -83,7 +86,7 @@ def outcome(result: Mapping[str, Any]) -> str:
 
 
 def judge(task: Task, result: Mapping[str, Any], told: str) -> Iterator[str]:
-    """Compare the result with what is right."""
+    """Yield the differences of the result from what is right."""
     right, found = task.expect, outcome(result)
     if found != right.outcome:
         yield f"{found}, not {right.outcome}: {short(told)}"
@@ -96,7 +99,10 @@ def judge(task: Task, result: Mapping[str, Any], told: str) -> Iterator[str]:
 
 
 def judge_files(task: Task, earlier: Mapping[str, State], tree: Tree) -> Iterator[str]:
-    """Compare the files with what is right: a task that changes nothing leaves all bytes, modes and owners."""
+    """Yield the differences of the files from what is right.
+
+    A task that changes nothing leaves all bytes, modes and owners.
+    """
     before, after = earlier["unchanged"], tree.state()
     if (task.check or task.expect.outcome != "changed") and after != before:
         yield f"files are not as before: {sorted(path for path in {*before, *after} if before.get(path) != after.get(path))}"

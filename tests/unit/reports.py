@@ -31,7 +31,7 @@ LOG = {
 
 
 def looked(engine: str = "containerd 1.7.24", driver: str = "550.163.01", toolkit: str = "1.17.8-1", **more: Any) -> dict[str, Any]:
-    """A host that is as desired."""
+    """Return the result of a host that is as desired."""
     row = {"engine": engine, "gpus": f"8 x H100 80GB HBM3, {driver}", "injection": "native-cdi", "why": WHY, "restarted": "-"}
     facts = {
         "row": row,
@@ -49,7 +49,7 @@ def changed(**more: Any) -> dict[str, Any]:
 
 
 def fleet() -> dict[str, dict[str, Any]]:
-    """One host of each kind, by what a report says of it."""
+    """Return one host of each kind, by what a report says of it."""
     reasons = [{"what": "nodes", "why": "records /dev/nvidia-uvm as 511:0, but it is 510:0 now"}]
     return {
         "as-desired": looked(),
@@ -73,7 +73,7 @@ def fleet() -> dict[str, dict[str, Any]]:
 
 
 def many(number: int = 1000) -> dict[str, dict[str, Any]]:
-    """A fleet as one is on a bad day: most hosts are as desired, some of each other kind."""
+    """Return a fleet as one is on a bad day: most hosts are as desired, some of each other kind."""
     kinds = fleet()
     rare = [name for name in kinds if name not in ("as-desired", "changed", "other-engine", "would", "pending", "not-reached")]
     found: dict[str, dict[str, Any]] = {}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host that runs, beneath a directory: the real node programs see it as their own root, by chroot, and whole actions work on it.
+"""A host that runs, beneath a directory. The real node programs see it as their own root, by chroot, and whole actions work on it.
 
 Played are the kernel's word of processes (files in /proc), what programs print (a table of command lines), and what engines answer over
 their sockets. All else is real: files, trust, projections, the journal, the transaction; and the actions with their wire.
@@ -48,7 +48,7 @@ Row = tuple[str, int, Out, str]
 
 
 def node(pipe: Any) -> None:
-    """Answers requests in the directory that comes with each, until there are no more."""
+    """Answer requests in the directory that comes with each, until there are no more."""
     try:
         if os.geteuid() != 0:
             me, mine = os.geteuid(), os.getegid()
@@ -83,7 +83,9 @@ STAT_FIELDS = ("st_mode", "st_rdev", "st_uid", "st_gid", "st_size", "st_mtime", 
 
 
 def with_devices(devices: Mapping[str, tuple[int, int, int, int]]) -> Callable[[str, str], Any]:
-    """Play device nodes, of which no account but root can make any: files at these paths (as the host sees them) are shown as such nodes.
+    """Return an lstat that shows files at these paths (as the host sees them) as device nodes.
+
+    Only root can make real ones.
 
     devices: major and minor number, mode and group by the path.
     """
@@ -108,7 +110,7 @@ PROGRAMS: Mapping[str, Callable[[Any], Any]] = {
 
 
 class Played:
-    """Programs by the first row of the table that begins as a command line does; all others are not there."""
+    """A table of played programs. The first row that begins as a command line does answers, and all other programs are missing."""
 
     def __init__(self, known: list[Row]) -> None:
         self.known = known
@@ -123,7 +125,7 @@ class Played:
 
 
 class Node:
-    """The process that answers, started before any thread of this one."""
+    """A process that answers, started before any thread of this one."""
 
     def __init__(self) -> None:
         context = mp.get_context("fork")
@@ -146,7 +148,10 @@ class Node:
 
 
 def nodes() -> Iterator[Node]:
-    """For a fixture: one process that answers for all tests of a file, or none of them where it may have no root of its own."""
+    """Yield one process that answers for all tests of a file, for a fixture.
+
+    Skip the tests if it may have no root of its own.
+    """
     made = Node()
     if made.refused:
         pytest.skip(f"no process may have a root of its own here: {made.refused}")
@@ -158,7 +163,7 @@ def nodes() -> Iterator[Node]:
 
 
 class Host:
-    """One host's directory, its processes, sockets and programs."""
+    """A host's directory, its processes, sockets and programs."""
 
     def __init__(self, node_: Node) -> None:
         self.node = node_
@@ -186,7 +191,7 @@ class Host:
         place.chmod(mode)
 
     def put(self, name: str, entry: str | Mapping[str, Any]) -> None:
-        """An entry as the tables of tests have them: a text, a link to the `real` file, a device node by its `rdev`."""
+        """Put an entry as the tables of tests have them: a text, a link to the `real` file, a device node by its `rdev`."""
         place = self.path(name)
         if isinstance(entry, str):
             self.write(name, entry)
@@ -205,7 +210,7 @@ class Host:
         self.known.append((line, status, out, err))
 
     def process(self, pid: int, exe: str, *words: str, unit: str, environ: Mapping[str, str] | None = None) -> None:
-        """One of root's, a service of the host's systemd."""
+        """Add a process of root's, which is a service of the host's systemd."""
         place = self.path(f"/proc/{pid}")
         (place / "ns").mkdir(parents=True)
         self.write(f"/proc/{pid}/stat", f"{pid} (x) S 1 " + "0 " * 17 + "200 0\n")
@@ -220,7 +225,7 @@ class Host:
             self.write(exe, "a program", 0o755)
 
     def units(self, table: Mapping[str, Mapping[str, str]]) -> None:
-        """What systemctl shows: of every unit, since a look asks for many at once."""
+        """Let systemctl show these units. It shows every unit, since a look asks for many at once."""
         blocks = [
             "\n".join(f"{key}={value}" for key, value in {"Id": name, "Names": name, "LoadState": "loaded", **more}.items())
             for name, more in table.items()
@@ -228,11 +233,11 @@ class Host:
         self.program("systemctl show", "\n\n".join(blocks) + "\n")
 
     def runtime(self, path: str, replies: Callable[[str], bytes]) -> None:
-        """Answers CRI calls at a socket. replies: a method's name to the message."""
+        """Answer CRI calls at a socket. replies: returns the message for a method's name."""
         self._serve(path, lambda stream: answer_cri(stream, replies))
 
     def api(self, path: str, replies: Callable[[str], Any]) -> None:
-        """Answers GET with JSON at a socket."""
+        """Answer GET with JSON at a socket. replies: returns the value for a path, None for 404."""
         self._serve(path, lambda stream: answer_http(stream, replies))
 
     def _serve(self, path: str, answer: Callable[[Any], bytes]) -> None:
@@ -256,7 +261,7 @@ class Host:
     # ------------------------------------------------------------ whole tasks
 
     def task(self, module: str, *, check: bool = False, way: str = "stdin", **options: Any) -> dict[str, Any]:
-        """What a task's user gets: the result of the action, or of its failure."""
+        """Run a task, and return what its user gets: the result of the action, or of its failure."""
         return played_task(module, {**options, "transport": way}, self._by_stdin, self._by_module, check=check)
 
     def _by_stdin(self, _line: str, in_data: bytes) -> dict[str, Any]:
@@ -273,7 +278,10 @@ class Host:
         return {"answer": transport.pack(answer)}
 
     def readable(self) -> Iterator[tuple[str, bytes]]:
-        """What accounts other than root can read: files whose mode allows it, in directories that let them through."""
+        """Yield what accounts other than root can read: path and bytes.
+
+        These are files whose mode allows it, in directories that let them through.
+        """
         folders = ["/"]
         while folders:
             folder = folders.pop()
@@ -288,7 +296,10 @@ class Host:
 def played_task(
     module: str, options: dict[str, Any], by_stdin: Callable[..., Any], by_module: Callable[..., Any], *, check: bool = False
 ) -> dict[str, Any]:
-    """Run an action as Ansible does for a task, and give its result. by_stdin, by_module: the two ways on which it asks its host."""
+    """Run an action as Ansible does for a task, and return its result.
+
+    by_stdin, by_module: the two ways on which it asks its host.
+    """
     cls = importlib.import_module(ACTIONS + module).ActionModule
     action = cls.__new__(cls)
     action._task = types.SimpleNamespace(args=options, check_mode=check, diff=True, async_val=0, delegate_to=None, action=module)
@@ -306,7 +317,7 @@ def played_task(
 
 
 def answer_cri(stream: Any, replies: Callable[[str], bytes]) -> bytes:
-    """One call: its path stands in the first headers."""
+    """Answer one call. Its path stands in the first headers."""
     stream.read(24)
     method = b""
     while True:
@@ -345,5 +356,5 @@ def status_message(config: Any, handlers: tuple[str, ...] = ()) -> bytes:
 
 
 def pods_message(pods: list[dict[str, str]]) -> bytes:
-    """Pods with labels (field 7 is a map of them)."""
+    """Return a message with pods and their labels (field 7 is a map of them)."""
     return bytes(cri.encode([(1, 2, [(1, 2, p["id"]), (7, 2, [(1, 2, "label"), (2, 2, p["label"])]), (9, 2, p["handler"])]) for p in pods]))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts as they are in the wild, each a value: its files, the words of its processes, what its sockets and programs answer."""
+"""Hosts as they are in the wild, each a value: its files, the output of its programs, the answers of its sockets."""
 
 from __future__ import annotations
 
@@ -166,7 +166,10 @@ FAILURE = "Starting x...\n{said}\n{unit}: Main process exited, code=exited, stat
 
 @dc.dataclass
 class Spec:
-    """A host before it is built. fails: how it refuses what comes, "" where it serves: "validator" | "restart"."""
+    """A host before it is built.
+
+    fails: how it refuses what comes, "validator" or "restart", "" if it serves.
+    """
 
     engine: str
     files: dict[str, str]
@@ -224,7 +227,7 @@ ENGINES: Mapping[str, Spec] = {
 
 
 def build(node: Node, spec: Spec, mode: int) -> Host:
-    """The host. mode: of all its configurations."""
+    """Build the host. mode: of all its configurations."""
     host = Host(node)
     name, version = PACKAGES[spec.engine]
     me = os.getpid()  # who answers at the sockets
@@ -251,7 +254,7 @@ def build(node: Node, spec: Spec, mode: int) -> Host:
 
 
 def said(host: Host, spec: Spec) -> None:
-    """What the host's programs print."""
+    """Let the host's programs print what the spec has."""
     host.program(f"{sys.executable} -I -S - ", json.dumps(gpus.nvml(1)["probe:nvml"]["value"]))
     host.program("kubelet --version", "Kubernetes v1.31.4\n")
     host.program("/usr/bin/kubelet --version", "Kubernetes v1.31.4\n")
@@ -267,12 +270,15 @@ def said(host: Host, spec: Spec) -> None:
 
 
 def containerd_dump(argv: list[str]) -> str:
-    """`containerd -c FILE config dump`."""
+    """Return the output of `containerd -c FILE config dump`."""
     return "\n".join(lines_of(tomllib.loads(pathlib.Path(argv[2]).read_text(encoding="utf-8")), (), lists=False)) + "\n"
 
 
 def crio_config(argv: list[str]) -> str:
-    """`crio --config FILE --config-dir DIRECTORY config`: line by line, with the handlers that the last of the files has of a name."""
+    """Return the output of `crio --config FILE --config-dir DIRECTORY config`, line by line.
+
+    Of handlers with one name, that of the last file counts.
+    """
     merged: dict[str, Any] = {}
     for place in [pathlib.Path(argv[2]), *sorted(pathlib.Path(argv[4]).glob("*.conf"))] if argv[2] else ():
         laid_over(merged, tomllib.loads(place.read_text(encoding="utf-8")))
@@ -288,7 +294,10 @@ def laid_over(below: dict[str, Any], above: Mapping[str, Any], path: tuple[str, 
 
 
 def lines_of(table: Mapping[str, Any], path: tuple[str, ...], *, lists: bool = True) -> Iterator[str]:
-    """A configuration as an engine prints it. lists: with a line for each item, as CRI-O has them."""
+    """Yield the lines of a configuration as an engine prints it.
+
+    lists: with a line for each item, as CRI-O has them.
+    """
     for key, value in table.items():
         if isinstance(value, list) and lists:
             yield f"{key} = ["
@@ -303,7 +312,7 @@ def lines_of(table: Mapping[str, Any], path: tuple[str, ...], *, lists: bool = T
 
 
 def serve(host: Host, spec: Spec) -> None:
-    """What its engine answers: it has in force what its files say."""
+    """Let the engine answer at its socket. It has in force what its files contain."""
     if spec.engine == "docker":
         host.api(SOCKETS["docker"], lambda target: docker(host, spec, target))
         return

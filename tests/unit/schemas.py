@@ -10,7 +10,7 @@ from typing import Any
 
 
 def judged(value: Any, schema: Any, where: str = "") -> list[str]:
-    """What of a value its schema does not allow, for the keywords that ours has."""
+    """List what of a value its schema does not allow, for the keywords that ours has."""
     kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
     if "const" in schema and value != schema["const"]:
         return [f"{where}: {value!r}"]

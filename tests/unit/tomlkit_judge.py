@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A TOML text as tomlkit reads it, order and comments included: a second opinion on every edit."""
+"""A reading of TOML texts by tomlkit, order and comments included: a second opinion on every edit."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ Fact = tuple[str, Path, str]  # what it is, the key or table that it belongs to,
 
 
 def data(text: str) -> dict[str, Any]:
-    """The values alone."""
+    """Return the values alone."""
     found: dict[str, Any] = tomlkit.parse(text).unwrap()
     return found
 
 
 def facts(text: str) -> list[Fact]:
-    """Everything but blanks, in the order of the text: headers, values as they are written, and comments with the table they stand in."""
+    """Return everything but blanks, in the order of the text.
+
+    These are headers, values as they are written, and comments with the table that they stand in.
+    """
     return list(_of(tomlkit.parse(text), ()))
 
 
@@ -31,7 +34,7 @@ def headers(found: list[Fact]) -> list[Path]:
 
 
 def without(found: list[Fact], *ours: Path) -> list[Fact]:
-    """The facts about everyone else's keys. Comments stay wherever they stand, in our table too."""
+    """Return the facts about everyone else's keys. Comments stay wherever they stand, in our table too."""
     kept = [fact for fact in found if fact[0] == "comment" or not any(fact[1][: len(path)] == path for path in ours)]
     return [(what, () if what == "comment" else path, words) for what, path, words in kept]
 
@@ -61,7 +64,10 @@ def _of_key(path: Path, item: Any) -> Iterator[Fact]:
 
 
 def _of_table(path: Path, table: items.Table) -> Iterator[Fact]:
-    """Of a table that has a header of its own, the header too. Whether one is there shows in its text only."""
+    """Yield the facts of a table, its header included if it has one of its own.
+
+    Only the text shows whether it has one.
+    """
     if not table.is_super_table() and table.display_name:
         yield "table", path, table.display_name.strip()
         yield from _comment(path, table)

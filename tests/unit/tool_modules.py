@@ -16,14 +16,14 @@ TOOLS = Path(__file__).resolve().parents[1] / "tools"
 
 
 def imported(name: str) -> Iterator[ModuleType]:
-    """One of them, for a fixture; it imports its neighbours by their names."""
+    """Yield one of these modules, for a fixture. It imports its neighbours by their names."""
     sys.path.insert(0, str(TOOLS))
     yield executed(name)
     sys.path.remove(str(TOOLS))
 
 
 def loaded(name: str) -> ModuleType:
-    """One of them for a whole test file; its neighbours are imported now or never."""
+    """Return one of these modules for a whole test file. It can import its neighbours only while it is loaded."""
     with contextlib.contextmanager(imported)(name) as module:
         return module
 

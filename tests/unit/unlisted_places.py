@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a host may have a secret that nobody has asked for: each place is a function that puts one there, as its owner would write it.
+"""Places where a host may have a secret that is not asked for.
 
-What is listed is no such place: the names of handlers, say, and paths of programs.
+Each place is a function that puts a secret there, as its owner would write it.
+
+What is listed is not such a place: the names of handlers, say, and paths of programs.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ HANDLERS = "runtimes]"  # what stands in this table is a handler, whose name is 
 
 
 def quoted(secret: str, draw: Draw) -> str:
-    """A string as TOML and JSON write it; with escapes, or without them."""
+    """Return a string as TOML and JSON write it, with escapes or without them."""
     return json.dumps(secret, ensure_ascii=draw((False, True)))
 
 
 def spelled(secret: str, draw: Draw) -> str:
-    """A value of TOML that holds the secret."""
+    """Return a value of TOML that holds the secret."""
     basic = quoted(secret, draw)
     ways = [
         basic, f'"""{basic[1:-1]}"""', f'"""\n\\\n  {basic[1:-1]}\n"""', f'["A=b", {basic}]', f'[\n  {basic}, # {secret}\n]',
@@ -51,7 +53,10 @@ def put(text: str, at: int, line: str) -> str:
 
 
 def statements(text: str) -> list[int]:
-    """Line numbers at which a key may be written into a table that has no list of names: behind each header, and at the top."""
+    """Return line numbers at which a key may be written into a table that has no list of names.
+
+    These are behind each header, and at the top.
+    """
     lines = text.split("\n")
     behind = [number + 1 for number, line in enumerate(lines) if HEADER.fullmatch(line) and not line.strip().endswith(HANDLERS)]
     top = [number for number, line in enumerate(lines) if line.startswith(("version", "disable", "server"))]
@@ -102,7 +107,7 @@ def toml_table(path: str) -> Place:
 
 
 def odd(path: str) -> Place:
-    """A listed place of the handler that ours is copied from, with a value of another form than such values have."""
+    """Return a place: a listed value of the handler that ours is copied from, in a form that such values do not have."""
 
     def place(spec: Spec, secret: str, draw: Draw) -> None:
         variable, annotation = quoted(f"KEY={secret}", draw), quoted(f"{secret} x", draw)
@@ -115,7 +120,7 @@ def odd(path: str) -> Place:
 
 
 def inline(path: str) -> Place:
-    """A pair in an inline table that leads to a listed value."""
+    """Return a place: a pair in an inline table that leads to a listed value."""
 
     def place(spec: Spec, secret: str, draw: Draw) -> None:
         text = spec.files[path]
@@ -130,7 +135,10 @@ def inline(path: str) -> Place:
 
 
 def spec_of_another(path: str) -> Place:
-    """In a CDI spec: a value of a variable, of an annotation or of a hook's argument, a field that nobody knows, a comment."""
+    """Return a place in a CDI spec.
+
+    It is a value of a variable, of an annotation or of a hook's argument, an unknown field, or a comment.
+    """
 
     def place(spec: Spec, secret: str, draw: Draw) -> None:
         text, words = spec.files[path], [('"A=b"', f"A={secret}"), ('"plain"', secret)]
@@ -153,7 +161,7 @@ NAMED = ("runtimes", "features")  # whose keys are listed
 
 
 def containers(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Objects and arrays of a document in which nobody has listed what stands there."""
+    """Yield the paths of objects and arrays of a document in which no list names what stands there."""
     if path[-1:] != ("cdi-spec-dirs",) and (not path or path[-1] not in NAMED):
         yield path
     for key, value in data.items() if isinstance(data, dict) else enumerate(data):
@@ -189,7 +197,7 @@ def json_file(path: str) -> Place:
 
 
 def line(path: str, *forms: str) -> Place:
-    """A line of a file; in a form, $ is the secret."""
+    """Return a place: a line of a file. In a form, $ is the secret."""
 
     def place(spec: Spec, secret: str, draw: Draw) -> None:
         text = spec.files[path]
@@ -245,7 +253,7 @@ def words(spec: Spec, secret: str, draw: Draw) -> None:
 
 
 def places(spec: Spec) -> dict[str, Place]:
-    """All places of a host, by what a person calls them."""
+    """Return all places of a host, by what a person calls them."""
     found: dict[str, Place] = {
         "argument": arguments, "environment": environment, "engine's answer": answer, "container label": label, "log": log,
         "validator's words": words,

@@ -82,7 +82,10 @@ END = "\nmain()\n"
 
 
 def start(place: Path, nodes: list[str], word: str) -> Path:
-    """The kubeconfig. word: what a converged host has in its containerd's configuration."""
+    """Make the cluster, and return its kubeconfig.
+
+    word: what a converged host has in its containerd's configuration.
+    """
     modules = place / "stub/ansible_collections/kubernetes/core/plugins/modules"
     modules.mkdir(parents=True)
     for name, text in (("k8s_info", INFO), ("k8s", APPLY)):
@@ -94,7 +97,7 @@ def start(place: Path, nodes: list[str], word: str) -> Path:
 
 
 def log(path: Path) -> list[dict[str, Any]]:
-    """What was applied since the last look at it."""
+    """Return what was applied since the last call."""
     state = json.loads(path.read_text())
     path.write_text(json.dumps({**state, "log": []}))
     return list(state["log"])

@@ -15,14 +15,14 @@ import yaml
 
 
 def tree(place: Path) -> Path:
-    """A host as an image: containerd 1.7 and nothing else."""
+    """Make a host as an image, with containerd 1.7 and nothing else."""
     (place / "etc/containerd").mkdir(parents=True, exist_ok=True)
     (place / "etc/containerd/config.toml").write_text("version = 2\n")
     return place
 
 
 def variables(place: Path, host: str) -> dict[str, str]:
-    """What makes a host of an inventory a bare tree."""
+    """Return the variables that make a host of an inventory a bare tree."""
     return {
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
@@ -38,7 +38,7 @@ def written(path: Path, text: str) -> Path:
 
 
 def run(place: Path, program: str, *arguments: Any, **environment: str) -> tuple[int, str]:
-    """Run one of Ansible's programs beside this Python, and give the exit status and the words."""
+    """Run one of Ansible's programs beside this Python, and return the exit status and the output."""
     own = {
         "ANSIBLE_HOME": str(place / "home"),
         "ANSIBLE_LOCAL_TEMP": str(place / "tmp"),

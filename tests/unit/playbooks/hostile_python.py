@@ -69,7 +69,11 @@ def places(value, way=()):
 
 
 def lie(answer, draw):
-    """Put templates into an answer: in half of all cases in its texts alone, so that its shape stays, else in any place and any shape."""
+    """Put templates into an answer.
+
+    In half of all cases only its texts change, so that its shape stays. Otherwise any of its places get
+    values of any shape.
+    """
     if draw.random() < 0.5:
         return words(answer, draw)
     for _time in range(draw.choice((1, 1, 2, 5, 20))):
@@ -85,7 +89,7 @@ def lie(answer, draw):
 
 
 def words(answer, draw):
-    """Put templates behind and instead of texts; of a transaction that failed, also into the words that say why."""
+    """Put templates behind and instead of texts. In a transaction that failed, also put them into the reason."""
     texts = [way for way in places(answer) if isinstance(at(answer, way), str)]
     for way in draw.sample(texts, min(len(texts), draw.choice((1, 2, 5)))):
         text = draw.choice(TEMPLATES)

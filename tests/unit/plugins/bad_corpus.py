@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How each part of the bad corpus (tests/fixtures/bad) is put to the collection, and what it then says: one function per part."""
+"""Puts each part of the bad corpus (tests/fixtures/bad) to the collection, and returns what it answers: one function per part."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Case = Mapping[str, Any]
 
 @functools.cache
 def cases(part: str) -> dict[str, dict[str, Any]]:
-    """The cases of one part by name."""
+    """Return the cases of one part by name."""
     text = (PLACE / f"{part}.yml").read_text(encoding="utf-8")
     found = cast(dict[str, dict[str, Any]], yaml.safe_load(text))
     names = [node[0].value for node in cast(Any, yaml.compose(text)).value]
@@ -47,7 +47,7 @@ def cases(part: str) -> dict[str, dict[str, Any]]:
 
 
 def expanded(value: Any) -> Any:
-    """{repeat: [[text, times], ...]} is a long text."""
+    """Return a value in which {repeat: [[text, times], ...]} is replaced by the long text."""
     if isinstance(value, Mapping):
         if list(value) == ["repeat"]:
             return "".join(text * times for text, times in value["repeat"])
@@ -56,7 +56,7 @@ def expanded(value: Any) -> Any:
 
 
 def answers(files: Mapping[str, Any]) -> dict[str, Any]:
-    """Texts as they are; bytes as they travel; anything else is a file's answer already."""
+    """Return the answers of files. Texts stay as they are, bytes become what travels, and anything else is an answer already."""
     return {path: raw(value) if isinstance(value, bytes) else value for path, value in files.items()}
 
 
@@ -83,7 +83,7 @@ def say_crio(case: Case, _place: Path) -> None:
 
 
 def say_docker(case: Case, _place: Path) -> None:
-    """In a tree, or with flags or a process of a daemon that runs."""
+    """Plan for Docker in a tree, or with flags or a process of a daemon that runs."""
     options = {k: v for k, v in case.items() if k in ("cdi", "set_as_default", "cdi_spec_dirs")}
     alive = "flags" in case or "process" in case
     place = {} if alive else {"root": "/tree", "engine_version": case.get("version", "28.5.2")}
@@ -116,7 +116,7 @@ def say_repository(case: Case, _place: Path) -> None:
 
 
 def say_options(case: Case, _place: Path) -> None:
-    """A task's options, up to the policy that they make."""
+    """Read a task's options, up to the policy that they make."""
     spec = arguments.spec(case["module"])
     task = SimpleNamespace(_task=SimpleNamespace(args=dict(case["options"])))
     wanted = arguments.policy(arguments.of_task(cast(Any, task), spec, docker=case["module"] == "docker_runtime"))
@@ -138,7 +138,7 @@ def say_question(case: Case, place: Path) -> str:
 
 
 def say_transaction(case: Case, place: Path) -> str:
-    """The executor's answer; whatever it says, the tree is as it was."""
+    """Return the executor's answer, after requiring that the tree is as it was."""
     furnish(place, case)
     before = tree(place)
     request = {"schema": 1, "id": "0" * 32, "root": "/", "reason": "test", "journal_dir": str(place / "journal"), **case["request"]}
@@ -150,7 +150,11 @@ def say_transaction(case: Case, place: Path) -> str:
 
 
 def furnish(place: Path, case: Case) -> None:
-    """Put the case's files there: text, bytes, or {link: target}, {fifo: true}, {dir: mode}, {size: bytes}, {mode: octal, text: ...}."""
+    """Put the case's files there.
+
+    A file is text, bytes, or {link: target}, {fifo: true}, {dir: mode}, {size: bytes}, {mode: octal, text:
+    ...}.
+    """
     for name, what in (case.get("there") or {}).items():
         path = place / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +176,7 @@ def furnish(place: Path, case: Case) -> None:
 
 
 def in_place(value: Any, place: Path) -> Any:
-    """@/ at the beginning stands for the case's own directory."""
+    """Replace @/ at the beginning of texts by the case's own directory."""
     if isinstance(value, str):
         return str(place) + value[1:] if value.startswith("@/") else value
     if isinstance(value, Mapping):
@@ -181,7 +185,7 @@ def in_place(value: Any, place: Path) -> Any:
 
 
 def tree(place: Path) -> dict[str, str]:
-    """Everything but the journal."""
+    """Return everything but the journal, by path: mode, size and content."""
     found = {}
     for path in sorted(place.rglob("*")):
         if path.is_relative_to(place / "journal") and (place / "journal").is_dir():
@@ -206,7 +210,7 @@ PARTS = {
 
 
 def said(part: str, case: Case, place: Path) -> str:
-    """What the collection says to a case; '' when it takes it."""
+    """Return what the collection answers to a case, '' if it takes it."""
     try:
         return PARTS[part](case, place) or ""
     except (PlanError, AnsibleActionFail) as refused:

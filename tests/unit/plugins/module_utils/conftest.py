@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host has, made by hand: a systemd whose units are text files, and a runtime that answers CRI. Python 3.6."""
+"""A host made by hand: a systemd whose units are text files, and a runtime that answers CRI. Python 3.6."""
 
 import hashlib
 import json
@@ -98,7 +98,7 @@ class Systemd(object):
             (unit / key).write_text(value + "\n")
 
     def hook(self, name, action, text):
-        """A script that runs with the action; when it fails, the action fails."""
+        """Add a script that runs with the action. If it fails, the action fails."""
         script(self.units / name / ("on-" + action), "#!/bin/sh\n" + text + "\n")
 
     def state(self, name, key="ActiveState"):
@@ -106,7 +106,7 @@ class Systemd(object):
 
     @property
     def actions(self):
-        """The actions so far, looks left out."""
+        """Actions so far, without looks."""
         lines = self.log_file.read_text().splitlines() if self.log_file.exists() else []
         return [line for line in lines if not line.startswith("show ")]
 
@@ -119,7 +119,10 @@ def systemd(tmp_path, monkeypatch):
 
 
 def first_on_path(monkeypatch, directory):
-    """Root's own programs come from here first: for this process, and for the program that it puts on the disk."""
+    """Put a directory before the others that root's own programs come from.
+
+    This holds for this process, and for the program that it puts on the disk.
+    """
     monkeypatch.setattr(trust, "PROGRAM_PATH", (directory,) + trust.PROGRAM_PATH)
     source = launcher.source
     begins = "PROGRAM_PATH = ("
@@ -131,7 +134,7 @@ def sha(text):
 
 
 def told(text):
-    """The digest that the controller is told of a text."""
+    """Return the digest of a text that the controller is told."""
     return keyed.digest(sha(text))
 
 
@@ -143,12 +146,15 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def header(name, value):
-    """A literal field without indexing and without Huffman code; 126 bytes at most."""
+    """Return a literal field without indexing and without Huffman code. It has 126 bytes at most."""
     return b"\x00" + b"".join(bytes(bytearray((len(word),))) + word for word in (name.encode(), value.encode()))
 
 
 def answer(message, code="0", text="", status_block=b"\x88"):
-    """The frames of a usual answer: headers, one message, trailers. 0x88 is the static table's ":status: 200"."""
+    """Return the frames of a usual answer: headers, one message, trailers.
+
+    0x88 is the static table's ":status: 200".
+    """
     trailers = header("grpc-status", code) + (header("grpc-message", text) if text else b"")
     if message is None:  # trailers only
         return frame(1, 0x5, 1, status_block + trailers)
@@ -168,7 +174,10 @@ def wire_version(name, version):
 
 
 class Runtime(object):
-    """Answers each connection with the next of `replies` (bytes to send), the last one forever; None means: say nothing."""
+    """A runtime that answers each connection with the next of `replies` (bytes to send), the last one forever.
+
+    None in `replies` means: send nothing.
+    """
 
     def __init__(self, path, replies):
         self.path, self.replies, self.requests = str(path), list(replies), []
@@ -195,7 +204,7 @@ class Runtime(object):
 
     @staticmethod
     def _request(connection):
-        """(preface, [(kind, flags, stream, payload)]) up to the end of the request."""
+        """Return (preface, [(kind, flags, stream, payload)]) up to the end of the request."""
         stream = connection.makefile("rb")
         preface, frames = stream.read(24), []
         while not frames or not (frames[-1][0] == 0 and frames[-1][1] & 1):
@@ -259,7 +268,7 @@ class Node(object):
         return dict({"path": str(path), "op": "write", "content": text}, **more)
 
     def tree(self):
-        """Everything below etc, with bytes, mode and owner."""
+        """Return everything below etc, with bytes, mode and owner."""
         found = {}
         for directory, subdirs, names in os.walk(str(self.directory / "etc")):
             for name in subdirs + names:
@@ -291,7 +300,7 @@ def ask(root="/", limits=None, **question):
 
 
 def tree(directory, **files):
-    """Files by path, "__" for "/"; a value that begins with "->" is a link."""
+    """Write files by path, "__" for "/". A value that begins with "->" is a link."""
     for name, text in files.items():
         path = directory.joinpath(*name.split("__"))
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -324,7 +333,7 @@ while [ "$1" != -- ]; do shift; done; shift
 
 @pytest.fixture
 def host(tmp_path, systemd, monkeypatch):
-    """A host with systemd, as far as the executor can see."""
+    """Return a host with systemd, as far as the executor can see."""
     made = Node(tmp_path / "host")
     made.systemd = systemd
     made.runs = tmp_path / "systemd-run.log"
