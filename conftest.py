@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes this checkout importable as the collection it is, wherever it was cloned to.
+"""Make this checkout importable as the collection it is, wherever it was cloned to.
 
 Python 3.6 must be able to read this file: the node side's tests run on the Pythons of old hosts, without Ansible.
 """
@@ -42,7 +42,7 @@ settings.load_profile("house")
 
 
 def pytest_collection_modifyitems(items):
-    """Say why tests on real hosts are not run on a machine that cannot carry them."""
+    """Skip tests on real hosts, with the reason, on a machine that cannot carry them."""
     needy = [item for item in items if item.get_closest_marker("lab")]
     if not needy:
         return

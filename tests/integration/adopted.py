@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many hosts that were configured before are taken over, counted with the real programs; the numbers go to docs/adoption.md.
+"""Counts with the real programs how many hosts that were configured before are taken over. The numbers go to docs/adoption.md.
 
     python -m tests.integration.adopted [--write] [--jobs N]
 

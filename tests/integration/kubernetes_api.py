@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An API that answers as Kubernetes' does, for nodes, pods and evictions; it records requests. What it imitates is documented upstream:
 
-- GET, LIST and PATCH of nodes: a JSON patch, 422 Invalid where a test does not hold; dryRun=All keeps nothing.
+- GET, LIST and PATCH of nodes: a JSON patch, 422 Invalid if a test does not hold; dryRun=All keeps nothing.
 - POST .../pods/NAME/eviction: 201, or 429 with the reason TooManyRequests and the cause DisruptionBudget (API-initiated eviction).
 - 403 Forbidden and 404 NotFound as Status objects.
 """
@@ -172,9 +172,9 @@ class Cluster:
 
 
 def patched(document: JSON, patch: list[JSON]) -> JSON:
-    """Return the document after a patch by RFC 6902, of which only `test` and `add` of a member are known.
+    """Return the document after a patch by RFC 6902, with only `test` and `add` of a member.
 
-    A member that is not there equals null, as for json-patch v4.
+    A member that is missing equals null, as for json-patch v4.
     """
     found: JSON = copy.deepcopy(document)
     for step in patch:

@@ -146,7 +146,10 @@ GO_TOOLS: dict[str, GoTool] = {
 
 @functools.cache
 def go_version() -> str:
-    """Return the version of the Go compiler, which is part of every build's key. LabError if there is no Go."""
+    """Return the version of the Go compiler, which is part of the key of every build with Go.
+
+    LabError is raised if there is no Go.
+    """
     if not shutil.which("go"):
         raise LabError("'go' is not in PATH, and containerd 2.x, CRI-O and NVIDIA's tools are built with it: install Go 1.26 or newer.")
     return subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip()

@@ -28,7 +28,7 @@ CHECKOUT = artefacts.REPO
 
 @dataclass(frozen=True)
 class Owner:
-    """The content of the file `owner`: the checkout, where its labs are built, and which process has brought this one up."""
+    """The content of the file `owner`: the checkout, the directory of its labs, and the process that has brought this one up."""
 
     checkout: str
     home: str  # artefacts.lab_dir() of that time
@@ -38,7 +38,7 @@ class Owner:
 
 
 def read(place: Path) -> Owner | None:
-    """Return the owner of the lab with this runtime directory, or None if there is no whole file."""
+    """Return the owner of the lab with this runtime directory, or None if the file is missing or incomplete."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         return Owner(**json.loads((place / OWNER).read_text()))
     return None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One running host: boot, commands inside, loss of power, a disk that fills, and removal without a trace."""
+"""A running host: boot, commands inside, loss of power, a disk that fills, and removal without a trace."""
 
 from __future__ import annotations
 

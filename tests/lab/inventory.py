@@ -18,7 +18,7 @@ RECORD = "/var/log/nvidia-container-cli.jsonl"  # what the recording nvidia-cont
 
 
 def imitated(root: str = FAKE_ROOT) -> dict[str, str]:
-    """Return the environment variable that tells the controller where the lab's hosts have their imitated GPUs."""
+    """Return the environment variable that gives the controller the places of imitated GPUs on the lab's hosts."""
     places = {"proc_root": f"{root}/proc", "sys_root": f"{root}/sys", "evidence_file": RECORD, "kernel_log": KERNEL_LOG}
     return {"GPUFLEET_TEST_HOSTS": json.dumps(places)}
 

@@ -37,7 +37,7 @@ def say(words: str) -> None:
 
 @contextlib.contextmanager
 def building(what: str) -> Iterator[None]:
-    """Announce the begin and the end of one build, and keep it listed as under way meanwhile."""
+    """Announce the beginning and the end of one build, and keep it listed as under way meanwhile."""
     outer, work = _under_way.get(threading.get_ident()), Work(what, time.monotonic())
     _under_way[threading.get_ident()] = work
     say(f"  {what} ...")

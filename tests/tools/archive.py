@@ -29,7 +29,7 @@ SETTINGS = "[galaxy-importer]\nlog_level_main = INFO\nrun_ansible_test = False\n
 
 
 def tracked() -> list[Path]:
-    """Give the tracked files and links that are there."""
+    """Return the tracked files and links that are there."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return [Path(item) for item in listed.split("\0") if item and os.path.lexists(ROOT / item)]
 
@@ -62,7 +62,7 @@ def build(source: Path, target: Path) -> Path:
 
 
 def packed(built: Path, time: int) -> bytes:
-    """Give the bytes of an archive with the same entries and one time."""
+    """Return the bytes of an archive with the same entries and one time."""
     plain = io.BytesIO()
     with tarfile.open(built) as old, tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as new:
         for entry in sorted(old.getmembers(), key=lambda item: item.name):

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Build what the tests need, before they run: environments, Debian roots, and the programs that are compiled with Go.
 
-    build.py            builds what is missing, with a line per thing, and says how long each took
+    build.py            builds what is missing, with a line per thing, and prints how long each took
 
 On a machine with nothing built this takes a good part of the whole run, most of it for Kubernetes. It is a step of its own,
 so no test waits for it and no part's time limit counts it: with GPUFLEET_LAB_BUILD=never, as `make test` sets it for its

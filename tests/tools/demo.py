@@ -4,7 +4,7 @@
 """The main job on a small fleet of real hosts, as a person would do it: plan, site, the proofs, a second run that changes nothing,
 and a rollout.
 
-In between a change goes wrong while nobody can reach the host.
+In between a change goes wrong while the host cannot be reached.
 
     demo.py [--fleet NAME] [--cluster] [--keep]
 
@@ -130,7 +130,10 @@ def changed(recap: str) -> Mapping[str, int]:
 
 
 def plan(stage: Stage, *settings: str) -> None:
-    """Show the first thing that a user would run, with the variables of the run that follows, so both say the same."""
+    """Show the first thing that a user would run.
+
+    It has the variables of the run that follows, so that both report the same.
+    """
     heading("1. plan: what is there, what would change, and why (reads only)")
     stage.run("ansible-playbook", "gpufleet.nvidia.plan", *settings)
 

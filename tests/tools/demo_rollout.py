@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One act of the demo: a change goes through the fleet by canaries and waves, an alert stops it, and it goes on later."""
+"""An act of the demo: a change goes through the fleet by canaries and waves, an alert stops it, and it goes on later."""
 
 from __future__ import annotations
 

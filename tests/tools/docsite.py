@@ -65,7 +65,7 @@ def run(programs: Path, *command: str | Path, **environment: str) -> None:
 
 
 def unpack() -> Path:
-    """Put the archive's files where Ansible looks for a collection."""
+    """Put the archive's files into the place in which Ansible looks for a collection."""
     target = COLLECTIONS / "ansible_collections" / NAME.replace(".", "/")
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
@@ -176,7 +176,7 @@ def build(programs: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the arguments say."""
+    """Do what the arguments name."""
     try:
         programs = environments.ensure("docs")
         (lint if "--lint" in arguments else build)(programs)

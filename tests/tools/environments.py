@@ -91,7 +91,10 @@ def lock_file(group: str) -> Path:
 
 
 def without_upper_bounds(group: str) -> list[str]:
-    """Return a group's requirements that allow each newer release, except where an old one is the group's purpose."""
+    """Return a group's requirements that allow each newer release.
+
+    A bound stays if an old release is the group's purpose.
+    """
     if OLD.match(group):
         return requirements(group)
     return [UPPER_BOUND.sub("", requirement) for requirement in requirements(group)]
@@ -160,7 +163,7 @@ def make_environment(place: Path, python: Path, arguments: list[str], tools: lis
 
 
 def main(arguments: list[str]) -> int:
-    """Make the named environment and print where its programs are."""
+    """Make the named environment and print the folder of its programs."""
     if len(arguments) != 1 or arguments[0] not in INTERPRETERS:
         print(f"usage: environments.py {'|'.join(INTERPRETERS)}", file=sys.stderr)
         return 2

@@ -6,7 +6,7 @@
     everything.py [--fast|--matrix] [PART...]   without a name: all of tests/tools/parts.py; what needs no hosts, or the fast half of that
 
 What the parts need is built before they begin (build.py), so that no part's time limit counts it. Parts run side by side as far as the
-processors go: a test on hosts waits for half of its time. One line says when a part begins and when it has ended. What a part prints goes
+processors go: a test on hosts waits for half of its time. One line tells when a part begins and when it has ended. What a part prints goes
 to .cache/test-logs; of a part that fails it is shown, at once and whole. The others go on, so that one run shows all that is wrong.
 """
 
@@ -118,7 +118,7 @@ class Run:
         self.begin = time.monotonic()
 
     def all(self) -> list[Ended]:
-        """Run all parts, tell how each begins and ends, and return what came of them. An interrupt ends those that run."""
+        """Run all parts, report how each begins and ends, and return what came of them. An interrupt ends those that run."""
         self.logs.mkdir(parents=True, exist_ok=True)
         found = []
         with interruptible():

@@ -1,13 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run a command that needs the lab's hosts, or say what this machine lacks.
+"""Run a command that needs the lab's hosts, or report what this machine lacks.
 
     on_lab_machines.py [--lab NAME] COMMAND...
 
 With --lab the command finds in GPUFLEET_LAB_NAME a lab for this run alone, which is taken down afterwards.
 
-A machine that cannot carry the lab is not a failure of the collection: the summary says so, and what can be run is run.
+A machine that cannot carry the lab is not a failure of the collection: the summary reports it, and what can be run is run.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes what follows from the modules' documentation: the roles' argument specs and task arguments, and the results that modules share.
 
-    options.py [--write]      without --write: say which files are outdated
+    options.py [--write]      without --write: print which files are outdated
 
 An option is written once, in a doc fragment or in its module. Each option of a role's module is a variable of the role.
 """

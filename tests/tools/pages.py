@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes the tables in docs/ from the tables in the code that they describe.
 
-    pages.py [--write]      without --write: say which pages are outdated
+    pages.py [--write]      without --write: print which pages are outdated
 
 A page marks the place of a table with `<!-- table NAME -->` and `<!-- end -->`; all around it is written by hand.
 """

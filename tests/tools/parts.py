@@ -182,7 +182,7 @@ def parts() -> list[Part]:
 
 
 def mixed(waiting: list[Part], busy: list[Part]) -> list[Part]:
-    """Take one of the busy for two of those that wait, as long as there are both."""
+    """Take one of the busy parts for two of the waiting ones, as long as there are both."""
     found, rest = [], list(busy)
     for number, part in enumerate(waiting):
         found.append(part)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Play public reports (tests/fixtures/public_reports), also with the collection of another checkout, and say what is wrong.
+"""Play public reports (tests/fixtures/public_reports), also with the collection of another checkout, and print what is wrong.
 
 public_report.py [--checkout DIR] [--show] DIR...      DIR: of a report, or one above several
 """

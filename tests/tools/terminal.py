@@ -5,8 +5,9 @@
 
     terminal.py docs/plan.svg --prompt 'ansible-playbook ...' --show '^HOST ' '^$' --show '^  /etc/' '^  restart' -- COMMAND...
 
-Every line is the command's own. --show keeps the lines from the first that matches FROM to the one before that which matches TO; three dots
-stand for what lies between. --prompt is what a reader would type, where the command itself has more (a lab around it, say).
+Every line is the command's own. --show keeps the lines from the first that matches FROM to the one before the
+line that matches TO; three dots stand for what lies between. --prompt is what a reader would type, if the
+command itself has more, such as a lab around it.
 README's picture is of three hosts of the lab, of which k3s is imitated:
 
     COLUMNS=108 terminal.py docs/plan.svg --prompt 'ansible-playbook -i inventory gpufleet.nvidia.plan' \\

@@ -50,7 +50,7 @@ EXAMPLES = {"GPUFLEET_EXAMPLES": "5"}
 
 
 def run(name: str) -> bool:
-    """Run the tests of one name and say whether they passed."""
+    """Run the tests of one name and tell whether they passed."""
     tests = TESTS.get(name, (NODE_SIDE,))
     try:
         programs = environments.ensure(name.removesuffix("-planner").removesuffix("-playbooks").removesuffix("-other"))

@@ -13,10 +13,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 
 
 def answers(socket: str, handlers: Iterable[str], note: str = "", pods: Mapping[str, Any] | None = None, pid: int = 0) -> dict[str, Any]:
-    """Return the answers.
+    """Return the answers to these questions of a look.
 
-    handlers: those of NVIDIA's that are in force. note: where CRI-O keeps a pod's handler. pods: how many
-    each has.
+    handlers: those of NVIDIA's that are in force. note: the annotation in which CRI-O keeps a pod's handler.
+    pods: how many each has.
     """
     found: dict[str, Any] = {q["id"]: {"processes": []} for q in gpu_operator.KUBELET_QUESTIONS if q["kind"] == "processes"}
     found[queries.processes(gpu_operator.PROCESSES)["id"]] = {"processes": []}

@@ -79,7 +79,7 @@ class Running:
 
 @dc.dataclass(frozen=True)
 class Report:
-    """A report: where it was made, the host, the tasks, and what the page says."""
+    """A report: the addresses at which it was made, the host, the tasks, and the page's words on condition and right outcome."""
 
     place: Path
     addresses: tuple[str, ...]

@@ -53,7 +53,7 @@ class Host(Protocol):
 
 @contextlib.contextmanager
 def built(report: Report, place: Path) -> Iterator[Host]:
-    """Build the host of a report, and take it away. place: where a tree is put."""
+    """Build the host of a report, and take it away. place: the directory for a tree."""
     with mock.patch.object(online, "fetch", return_value={"error": {"kind": "fetch", "message": "there is no network in tests"}}):
         if report.running:
             yield from _running(report, place)

@@ -49,7 +49,7 @@ def changed(**more: Any) -> dict[str, Any]:
 
 
 def fleet() -> dict[str, dict[str, Any]]:
-    """Return one host of each kind, by what a report says of it."""
+    """Return one host of each kind that a report tells apart."""
     reasons = [{"what": "nodes", "why": "records /dev/nvidia-uvm as 511:0, but it is 510:0 now"}]
     return {
         "as-desired": looked(),

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The Python of a host that lies: it gives recorded answers in which templates stand in the place of values, by a seed.
 
-Run as `ansible_python_interpreter`, for both ways to a host. The environment says what to do: GPUFLEET_LIES is the directory with
+Run as `ansible_python_interpreter`, for both ways to a host. The environment tells what to do: GPUFLEET_LIES is the directory with
 `answers.json` and the log, GPUFLEET_LIE the program whose answer lies ('' for none), GPUFLEET_SEED what a lie is drawn by.
 """
 
@@ -32,7 +32,7 @@ def packed(value):
 
 
 def job_of_stdin(script):
-    """Give the program, the request and the marker that came over stdin."""
+    """Return the program, the request and the marker that came over stdin."""
     head, _newline, rest = script.partition(b"\n")
     sizes = [int(word) for word in head.split()]
     job = json.loads(zlib.decompress(rest[sum(sizes[:2]) :]).decode())
@@ -40,13 +40,13 @@ def job_of_stdin(script):
 
 
 def job_of_module(text):
-    """Give the program and the request that a module was made for."""
+    """Return the program and the request that a module was made for."""
     found = {name: pattern.search(text).group(1) for name, pattern in MODULE.items()}
     return found["program"], json.loads(zlib.decompress(base64.b64decode(found["request"])).decode()), ""
 
 
 def told(program, request, known):
-    """Give the recorded answer: of an observer for each of its questions, of the executor for its one transaction."""
+    """Return the recorded answer: of an observer for each of its questions, of the executor for its one transaction."""
     if program != "observe":
         return dict(known["transaction"], id=request.get("id"))
     unknown = {"error": {"kind": "not-found", "message": "nothing was recorded"}}
@@ -60,7 +60,7 @@ def question(asked):
 
 
 def places(value, way=()):
-    """Give the way to each value, however deep."""
+    """Return the way to each value, however deep."""
     found = [way] if way else []
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in inner:
@@ -100,14 +100,14 @@ def words(answer, draw):
 
 
 def at(value, way):
-    """Give the value that a way leads to."""
+    """Return the value that a way leads to."""
     for key in way:
         value = value[key]
     return value
 
 
 def odd(draw):
-    """Give output that is no answer at all, as a module's failure and as words."""
+    """Return output that is not an answer, as a module's failure and as words."""
     text = draw.choice(TEMPLATES)
     failed = {
         "failed": True,
