@@ -86,7 +86,7 @@ class Engine:
     unit: str
     client: str = CRICTL
     its: tuple[str, ...] = ()
-    program: str = "containerd"  # that says its version
+    program: str = "containerd"  # that prints its version
 
     def until_it_serves(self, seconds: int = 60) -> str:
         asked = f"{CRICTL} info" if self.client == CRICTL else f"{self.client} info"
@@ -104,7 +104,7 @@ ENGINES = {
     ),
 }
 
-# Runs inside the host: every file below the given directories, or what is to be said of it; and what the engine says of itself.
+# Runs inside the host. It reports every file below the given directories, and what the engine reports of itself.
 # Before it looks, it waits until nothing of this collection is at work any more, a probation's watch included; armed timers do not count.
 LOOK = r"""
 import hashlib, json, os, re, stat, subprocess, sys, time
@@ -201,11 +201,11 @@ class State:
     files: Mapping[str, str]
     serves: bool
     nvidia: bool  # the running engine has our handler, with our program
-    handler: str  # all that the running engine says of that handler
+    handler: str  # all that the running engine reports of that handler
     units: Sequence[str]  # of this collection, that systemd still has: timers
-    unfinished: Sequence[str]  # transactions that someone still has to end, a timer if nobody else
+    unfinished: Sequence[str]  # transactions that are still to be ended, if only by a timer
     invocation: str  # of the engine's unit: another one after each start
-    digest: str  # of all files, and of what the journal says when ids, times and reasons are taken out of it
+    digest: str  # of all files, and of the journal without ids, times and reasons
 
     @property
     def key(self) -> tuple[str, bool, str, int]:

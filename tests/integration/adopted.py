@@ -44,7 +44,7 @@ BEGIN, END = "<!-- counts: written by make adopted -->", "<!-- end of counts -->
 TOOLS = ("1.17", "1.20")
 FLAGS = {"none": (), "`--set-as-default --cdi.enabled`": (DEFAULT, CDI)}
 ALIKE, REFUSED, WRONG = "like a host that it never was on", "refused", "wrong"
-# 1.17 overwrites the default handler's name, and with it what says which cgroup driver pods had: a kubelet can tell, files cannot.
+# 1.17 overwrites the default handler's name, and with it the sign of the cgroup driver that pods had: a kubelet can tell, files cannot.
 KEPT = "as it left them"
 CRUN = """version = {version}
 [plugins.{cri}.containerd]

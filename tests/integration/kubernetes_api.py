@@ -95,7 +95,7 @@ class Cluster:
     refused_evictions: int = 0
     ends: dict[str, int] = dc.field(default_factory=dict)
     reports: int = 0  # how many patches find a node whose kubelet has reported since it was read
-    rivals: int = 0  # how many find a node that somebody has labelled since
+    rivals: int = 0  # how many find a node that has been labelled since
     forbidden: tuple[str, ...] = ()  # "PATCH nodes", "LIST pods" ...
     requests: list[str] = dc.field(default_factory=list)
     patches: list[JSON] = dc.field(default_factory=list)
@@ -152,7 +152,7 @@ class Cluster:
         self.reports, self.rivals = max(0, self.reports - 1), max(0, self.rivals - 1)
         try:
             new = patched(there[name], body)
-        except AssertionError:  # the real one says no more, either
+        except AssertionError:  # the real one tells no more, either
             return 422, status(422, "Invalid", "the server rejected our request due to an error in our request")
         new["metadata"]["resourceVersion"] = str(int(there[name]["metadata"]["resourceVersion"]) + 1)
         if "dryRun" not in query:

@@ -100,8 +100,8 @@ class GoTool:
     """Programs built from one module of gomods/, whose go.mod and go.sum pin every source by hash."""
 
     tags: tuple[str, ...] = ()
-    stamps: tuple[tuple[str, str], ...] = ()  # what -ldflags -X sets, so the programs say their version
-    static: bool = field(default=False, repr=False)  # without cgo, as upstream builds them; no part of the key of those that are not
+    stamps: tuple[tuple[str, str], ...] = ()  # what -ldflags -X sets, so that the programs report their version
+    static: bool = field(default=False, repr=False)  # without cgo, as upstream builds them; in the key only if true
 
 
 def _kubernetes(version: str) -> GoTool:

@@ -187,7 +187,7 @@ def boot(host: Host) -> None:
     if not power(host).startswith("off"):
         raise LabError(f"The host {host.spec.name} is not off (it is {power(host) or 'not up'}), so it cannot be booted.")
     (host.home / "power").write_text("starting\n")
-    # Not blocking: without a supervisor nobody reads, and the error must say so instead of hanging.
+    # Not blocking: without a supervisor there is no reader, and an error must report that instead of a hang.
     try:
         control = os.open(host.home / "control", os.O_WRONLY | os.O_NONBLOCK)
     except OSError as why:

@@ -142,7 +142,7 @@ class Cluster:
         place = self.place
         signing = str(place / "service-accounts.key")
         return {
-            # etcd, by the name of its package. Nobody reads again what this machine would lose with its power.
+            # etcd, by the name of its package. Its data is never needed after a loss of this machine's power.
             "server": ["--data-dir", str(place / "etcd"), "--unsafe-no-fsync", "--log-level", "warn"],
             "kube-apiserver": [
                 *("--etcd-servers", ETCD, "--bind-address", network.GATEWAY, "--advertise-address", network.GATEWAY),

@@ -23,7 +23,7 @@ TREES = Path(__file__).with_name("tree")
 OPERATOR = "ops"  # an account that becomes root by sudo, as many fleets have it
 MERGED = ("bin", "lib", "lib64", "sbin")  # links to /usr in the roots; a directory of that name would hide everything below it
 
-# Units that make no sense without hardware, udev or a network of their own, or that would work at times nobody asked for.
+# Units that make no sense without hardware, udev or a network of their own, or that would work at unwanted times.
 MASKED = (
     "getty@tty1.service", "console-getty.service", "systemd-logind.service", "systemd-networkd.service", "systemd-timesyncd.service",
     "systemd-udevd.service", "systemd-udev-trigger.service", "systemd-udevd-kernel.socket", "systemd-udevd-control.socket",

@@ -31,7 +31,7 @@ class Style:
     ascii: bool
     mark: bool
     around: tuple[str, str]  # before and behind the object
-    ragged: bool  # blanks where nobody expects them
+    ragged: bool  # blanks at unexpected places
 
 
 styles = st.builds(

@@ -97,7 +97,7 @@ def toml_comment(path: str) -> Place:
 def toml_table(path: str) -> Place:
     def place(spec: Spec, secret: str, draw: Draw) -> None:
         name = quoted(secret, draw)
-        # A drop-in of 1.7 with a table of CRI's takes the place of all that the main file says of CRI.
+        # A drop-in of 1.7 with a table of CRI's takes the place of all that the main file has of CRI.
         first = 'plugins."io.containerd.grpc.v1.cri".registry.configs' if f"[{V2}]" in spec.files[path] else "theirs"
         headers = [f"[theirs.{name}]", f"[[{name}]]", f"[{first}.{name}.auth]", f"[[theirs.{name}]]\n[[theirs.{name}]]"]
         header = draw(headers)
