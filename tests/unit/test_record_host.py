@@ -31,6 +31,10 @@ BLANKED = [
     ("1.28.0.1-1", "1.28.0.1-1"),  # a version of a package
     ("link/ether 0c:42:a1:0b:0c:0d", "link/ether 02:00:00:00:00:01"),
     ("machine 0123456789abcdef0123456789abcdef", "machine 00000000000000000000000000000001"),
+    ("of\ngpu-node-17\tserves", "of\nhost\tserves"),
+    ("inet6 fe80::1ff:fe23:4567:890a/64", "inet6 2001:db8::1/64"),
+    ("[fd00:0:0:1:2:3:4:5]:2379 and ::1", "[2001:db8::1]:2379 and ::1"),
+    ("0000:17:00.0 at 12:34:56 in std::cout", "0000:17:00.0 at 12:34:56 in std::cout"),
     ("a" * 64, "a" * 64),  # a keyed digest tells nothing
 ]
 
@@ -38,6 +42,12 @@ BLANKED = [
 @pytest.mark.parametrize(("said", "sent"), BLANKED)
 def test_identifiers_become_stand_ins(said: str, sent: str) -> None:
     assert record_host.blanked({"text": said}, ["gpu-node-17"]) == {"text": sent}
+
+
+def test_only_texts_are_changed() -> None:
+    """A host's name may be a word of the format, or of JSON."""
+    assert record_host.blanked({"files": [True, "files/true", None]}, ["files", "true"]) == {"files": [True, "host/host", None]}
+    assert record_host.blanked({"file:/etc/gpu-7": "gpu-7"}, ["gpu-7"]) == {"file:/etc/host": "host"}
 
 
 def test_the_same_identifier_has_the_same_stand_in() -> None:
