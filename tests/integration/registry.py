@@ -72,6 +72,8 @@ class Registry:
         while self.process.poll() is None:
             try:
                 self.ask("GET", "/v2/")
+            except urllib.error.HTTPError as error:  # it answers, and will not answer anything else
+                raise RuntimeError(f"{PROGRAM}: {error}") from error
             except urllib.error.URLError:
                 continue
             return

@@ -92,7 +92,7 @@ def ranges(rows: Sequence[tuple[tuple[int, int, int], str]]) -> Mapping[str, lis
     joined = [row for index, row in enumerate(rows) if index == 0 or rows[index - 1][1] != row[1]]
     for (first, newest), following in zip(joined, (*joined[1:], None), strict=True):
         words = f"from {number(first)}" if following is None else f"{number(first)} to before {number(following[0])}"
-        found.setdefault(newest, []).append(words.replace("0.0.0 to before", "before"))
+        found.setdefault(newest, []).append(re.sub(r"^0\.0\.0 to before", "before", words))
     return found
 
 
