@@ -72,8 +72,8 @@ class Liar:
     def __init__(self, node_: Node, draw: random.Random, program: str) -> None:
         self.node, self.draw, self.program, self.done = node_, draw, program, ""
 
-    def ask(self, root: pathlib.Path, program: str, request: Any, known: Any) -> Any:
-        answer = self.node.ask(root, program, request, known)
+    def ask(self, root: pathlib.Path, program: str, request: Any, known: Any, devices: Any = None) -> Any:
+        answer = self.node.ask(root, program, request, known, devices)
         if program != self.program or self.done:
             return answer
         for _time in range(self.draw.choice((1, 1, 1, 3))):
