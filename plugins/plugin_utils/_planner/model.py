@@ -175,6 +175,7 @@ class Cdi:
     max_version: str  # "" when not able
     evidence: Evidence
     cri_field: bool = True  # accepts the CRI field CDIDevices (containerd 1.7.2, CRI-O 1.28.0)
+    next_dirs: tuple[str, ...] | None = None  # the directories by its file, which are read after its next start; None if that is not known
 
 
 @dc.dataclass(frozen=True)

@@ -7,6 +7,9 @@ An engine's own setting may leave the usual directories out, as guides for Talos
 not find a spec in another place, and reports only `unresolvable CDI devices`. The setting stays as it
 is: the spec goes to a directory that the engine reads. If no directory is read by all, the run is
 refused. With gpufleet_cdi_spec_dirs the engines are told, and nothing is left to find out.
+
+An engine whose file names other directories for its next start counts as two readers: as it is, and as
+it is after that start.
 """
 
 from __future__ import annotations
@@ -38,9 +41,11 @@ class Reader:
     name: str
     directories: tuple[str, ...]
     where: str = ""  # its configuration
+    restarted: bool = False  # it is an engine after its next start
 
     def __str__(self) -> str:
-        return f"{self.name} reads {' and '.join(self.directories) or 'no directory'}"
+        when = " after its next start" if self.restarted else ""
+        return f"{self.name} reads {' and '.join(self.directories) or 'no directory'}{when}"
 
 
 @dc.dataclass(frozen=True)
@@ -101,7 +106,9 @@ class Placement:
 
     def refused(self) -> PlanError:
         odd = next(one for one in self.readers if one.directories != CDI_DIRS)
-        step = f"Set {OPTION}, which gives them one list, for example {shown(CDI_DIRS)}"
+        changed = " and ".join(one.name for one in self.readers if one.restarted)
+        first = f"Restart {changed} and run again, or set" if changed else "Set"
+        step = f"{first} {OPTION}, which gives them one list, for example {shown(CDI_DIRS)}"
         return PlanError("no directory of CDI specs is read by all engines of this host", where=odd.where, why=self.why, next=step)
 
 
@@ -136,11 +143,20 @@ def looking(policy: Policy, instances: Iterable[Instance], consumers: Iterable[C
         return ()
     alone = [of_engine(i) for i in found if i not in managed and i.cdi.enabled]
     others = [Reader(f"{c.name} {c.version}".strip(), cleaned(c.directories)) for c in consumers if c.directories]
-    asked = tuple(map(of_engine, managed))
+    asked = tuple(reader for i in managed for reader in of_managed(i))
     if not now and all(one.directories == CDI_DIRS for one in asked):
         return asked
     places = {CDI_DIRS[0], now}
     return (*asked, *(one for one in (*alone, *others) if places & set(one.directories)))
+
+
+def of_managed(instance: Instance) -> tuple[Reader, ...]:
+    """Build the readers that a managed engine is: two if its file names other directories for its next start."""
+    now, later = of_engine(instance), instance.cdi.next_dirs
+    if later is None:
+        return (now,)
+    coming = dc.replace(of_engine(dc.replace(instance, cdi=dc.replace(instance.cdi, dirs=later))), restarted=True)
+    return (now,) if set(coming.directories) == set(now.directories) else (now, coming)
 
 
 def of_engine(instance: Instance) -> Reader:

@@ -335,7 +335,7 @@ def test_the_engines_directories_have_one_name(how: str) -> None:
     assert (force.hooks_dirs, force.cdi_dirs) == ((hooks,), ("/etc/cdi",))
     assert docker_detect.cdi("28.5.2", {"CDISpecDirs": [spell("/etc/cdi", how)]}, None).dirs == ("/etc/cdi",)
     stopped = obs(files={"/etc/docker/daemon.json": json.dumps({"cdi-spec-dirs": [spell("/etc/cdi", how)]})})
-    assert docker_detect.configured_dirs(Policy(), stopped, "/etc/docker/daemon.json") == ("/etc/cdi",)
+    assert docker.cdi_dirs(Policy(), stopped, "/etc/docker/daemon.json") == ("/etc/cdi",)
     conf = obs(files={"/etc/containers/containers.conf": f'[engine]\ncdi_spec_dirs = ["{spell("/etc/cdi", how)}"]\n'})
     assert podman.looks_into(conf, "5.5.0") == ("/etc/cdi",)
 

@@ -8,13 +8,14 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 import posixpath
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries, refusals, traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_directories, cdi_versions, named_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
     absent,
     aims,
@@ -138,6 +139,7 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     refusal = refusal or _stopped_refusal(obs, daemon) or (_silence(obs, daemon, socket, files, version) if silent else Refusal())
     detects = detected.why(policy, manager, files, version)
     refusal = refusal or detected.unreachable(policy, manager, files, version)
+    cdi = detected.cdi(_cdi(obs, daemon, config, files, version, ask_dump=not refusal), detects)
     return Instance(
         engine="containerd",
         version=version_text,
@@ -148,7 +150,7 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
         manager=manager.name,
         running=daemon.running,
         schema=files.schema if files else 0,
-        cdi=detected.cdi(_cdi(obs, daemon, config, files, version, ask_dump=not refusal), detects),
+        cdi=dc.replace(cdi, next_dirs=_next_cdi_dirs(manager, files, version)),
         cri=serves,
         refusal=refusal,
         detects=detects,
@@ -311,6 +313,16 @@ def _cdi_of_files(files: FileSet | None, version: Version, newest: str, field: b
         return Cdi(True, cri["enable_cdi"], dirs, newest, Evidence("files", f"enable_cdi = {toml.dumps(cri['enable_cdi'])}"), field)
     on = facts.cdi == "on"
     return Cdi(True, on, dirs, newest, Evidence("version", f"CDI is {'on' if on else 'off'} by default in containerd {version}"), field)
+
+
+def _next_cdi_dirs(manager: Manager, files: FileSet | None, version: Version) -> tuple[str, ...] | None:
+    """Return the directories of specs after the next start.
+
+    None if they are not known: a file cannot be read, or a manager may render it again before that.
+    """
+    if manager is not PACKAGE or not files or not files.root:
+        return None
+    return cdi_directories.named(containerd_files.effective(files, version).get("cdi_spec_dirs"))
 
 
 def _default_handler(status: Mapping[str, Any], cri: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_directories
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file, toml_types
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, PlanError, Policy
@@ -306,6 +307,15 @@ def outranked(force: Effective, given: Given) -> Effective:
     """Return the settings of the files with those of the daemon's arguments over them."""
     default, hooks, cdi = given.default or force.default, given.hooks_dirs or force.hooks_dirs, given.cdi_dirs or force.cdi_dirs
     return dc.replace(force, default=default, hooks_dirs=hooks, cdi_dirs=cdi)
+
+
+def next_cdi_dirs(obs: Observation, where: Paths) -> tuple[str, ...] | None:
+    """Return the directories of CDI specs after the next start. None if they are not known, because a file cannot be read."""
+    try:
+        by_files = [layer.runtime["cdi_spec_dirs"] for layer in layers(obs, where) if "cdi_spec_dirs" in layer.runtime]
+    except PlanError:
+        return None
+    return cdi_directories.named(where.given.cdi_dirs or next(reversed(by_files), None))
 
 
 def config_flags(obs: Observation, where: Paths, prefix: str = "") -> list[str]:

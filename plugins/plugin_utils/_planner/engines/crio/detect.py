@@ -106,7 +106,7 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     force = config.in_force(policy, obs, where, instance.binary, config.pair(version))
     instance = dc.replace(
         instance,
-        cdi=cdi_of(config.pair(version), force.cdi_dirs, force.source, version),
+        cdi=dc.replace(cdi_of(config.pair(version), force.cdi_dirs, force.source, version), next_dirs=config.next_cdi_dirs(obs, where)),
         default_handler=force.default,
         handlers={name: str(table.get("runtime_path") or "") for name, table in force.handlers.items()},
     )

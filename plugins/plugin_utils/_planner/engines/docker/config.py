@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_directories
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, NeedMore, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
@@ -235,6 +236,18 @@ BRIEF: Mapping[str, str] = {
     "table": "an object", "array": "a list", "boolean": "a truth value", "string": "a string", "integer": "a number", "float": "a number",
     "null": "null",
 }  # fmt: skip
+
+
+def cdi_dirs(policy: Policy, obs: Observation, path: str) -> tuple[str, ...] | None:
+    """Return the directories of CDI specs by flag or file, which hold once CDI is on. `[""]` is the plan's to refuse.
+
+    None if they are not known, because the file cannot be read.
+    """
+    try:
+        by_file = json_text.lookup(document(obs, path, ())[1], ("cdi-spec-dirs",))
+    except PlanError:
+        return None
+    return cdi_directories.named(by_flag(flags_given(policy, obs), "cdi-spec-dirs") or by_file)
 
 
 def check_shape(doc: json_text.JsonDocument, withheld: Iterable[Mapping[str, Any]] = ()) -> None:

@@ -108,7 +108,7 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         unit=where.unit,
         manager="package",
         running=running,
-        cdi=cdi(version, info, switch(obs, where.config), configured_dirs(policy, obs, where.config)),
+        cdi=cdi(version, info, switch(obs, where.config), config.cdi_dirs(policy, obs, where.config)),
         invocation_id=obs.unit(where.unit).get("InvocationID", ""),
         default_handler=str(info.get("DefaultRuntime") or setting(obs, where.config, "default-runtime") or docker_plan.BUILT_IN),
         handlers=read_runtimes(obs, where.config, info),
@@ -209,13 +209,7 @@ def switch(obs: Observation, path: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def configured_dirs(policy: Policy, obs: Observation, path: str) -> tuple[str, ...]:
-    """Return the directories of CDI specs by flag or file, which hold once CDI is on. `[""]` is the plan's to refuse."""
-    found = config.by_flag(config.flags_given(policy, obs), "cdi-spec-dirs") or setting(obs, path, "cdi-spec-dirs")
-    return host_paths.clean_directories(str(d) for d in found if d) if isinstance(found, list | tuple) else CDI_DIRS
-
-
-def cdi(version: str, info: Mapping[str, Any], on: bool | None, configured: tuple[str, ...] = CDI_DIRS) -> Cdi:
+def cdi(version: str, info: Mapping[str, Any], on: bool | None, by_file: tuple[str, ...] | None = CDI_DIRS) -> Cdi:
     """Describe CDI in this Docker by the daemon's list of directories, otherwise by version and switch.
 
     The list is empty if CDI is off.
@@ -223,10 +217,11 @@ def cdi(version: str, info: Mapping[str, Any], on: bool | None, configured: tupl
     parsed = versions.parse(version)
     series = parsed.series if parsed else (0, 0)
     able = series >= CDI_SINCE
-    newest = cdi_versions.max_cdi(traits.DOCKER, version)
+    newest, configured = cdi_versions.max_cdi(traits.DOCKER, version), CDI_DIRS if by_file is None else by_file
     if "CDISpecDirs" in info:
         dirs = host_paths.clean_directories(info["CDISpecDirs"] or ())
-        return Cdi(able, bool(dirs), dirs or configured, newest, Evidence("dump", f"/info of Docker {version} lists {list(dirs)}"))
+        evidence = Evidence("dump", f"/info of Docker {version} lists {list(dirs)}")
+        return Cdi(able, bool(dirs), dirs or configured, newest, evidence, next_dirs=by_file)
     enabled = able and (on if on is not None else series >= CDI_ON_SINCE)
     text = f"Docker {version}" + ("" if on is None else f", features.cdi is {str(on).lower()}")
     return Cdi(able, enabled, configured if able else (), newest, Evidence("version", text))

@@ -93,6 +93,41 @@ def test_an_engine_that_is_not_asked_for_any_more_keeps_its_spec() -> None:
     assert placement.find(Policy(), [instance("docker")], [], OWN).usual, "it is gone"
 
 
+# what the engine reads now; what its file names for its next start (None: not known); where the spec goes, as in CHOSEN
+NEXT_STARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...] | None, str | None]] = {
+    "the file is not known": (CDI_DIRS, None, None),
+    "the usual ones": (CDI_DIRS, CDI_DIRS, None),
+    "the usual ones in other spellings": (CDI_DIRS, ("/etc/cdi/", "/run/cdi"), None),
+    "the usual ones in another order": (CDI_DIRS, (RUN, ETC), None),
+    "the same one of its own": ((OWN,), (OWN,), OWN),
+    "one more": (CDI_DIRS, (*CDI_DIRS, OWN), ETC),
+    "one of the usual ones": (CDI_DIRS, (RUN,), RUN),
+    "one of its own instead": (CDI_DIRS, (OWN,), ""),
+    "one of its own and a usual one": (CDI_DIRS, (OWN, ETC), ETC),
+    "the usual ones again": ((OWN,), CDI_DIRS, ""),
+    "none": (CDI_DIRS, (), ""),
+}
+
+
+@pytest.mark.parametrize(("now", "later", "place"), NEXT_STARTS.values(), ids=NEXT_STARTS)
+def test_the_spec_goes_where_an_engine_looks_now_and_after_its_next_start(
+    now: tuple[str, ...], later: tuple[str, ...] | None, place: str | None
+) -> None:
+    made = instance("docker", "28.5.2")
+    made = dc.replace(made, cdi=dc.replace(made.cdi, dirs=now, next_dirs=later))
+    where = placement.find(Policy(), [made], [])
+    assert (where.usual, where.place) == (place is None, place or "")
+    assert {d for d in (*now, *(later or ())) if d in (*CDI_DIRS, OWN)} <= set(where.directories)
+    assert placement.find(Policy(cdi_spec_dirs=CDI_DIRS), [made], []).usual, "this run writes the list itself"
+    if place == "":
+        assert f"Restart {placement.of_engine(made).name}" in where.refused().next
+
+
+def test_an_engine_that_is_left_alone_counts_by_what_it_reads_now() -> None:
+    alone = dc.replace(instance("docker"), refusal=Refusal("it is left alone", "", "unasked"))
+    assert placement.find(Policy(), [instance(), dc.replace(alone, cdi=dc.replace(alone.cdi, next_dirs=(OWN,)))], []).usual
+
+
 ORDERS = [
     # the lists of engines, all directories with the lowest priority first
     ([CDI_DIRS], CDI_DIRS),

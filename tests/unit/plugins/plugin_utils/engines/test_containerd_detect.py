@@ -139,6 +139,32 @@ def test_cdi_by_the_order_of_evidence(
     assert (found.cdi.able, found.cdi.enabled, found.cdi.max_version, found.cdi.evidence.source) == (able, enabled, newest, source)
 
 
+CRI_1, CRI_2 = '[plugins."io.containerd.grpc.v1.cri"]\n', '[plugins."io.containerd.cri.v1.runtime"]\n'
+NEXT_DIRECTORIES: dict[str, tuple[str, Any, tuple[str, ...] | None]] = {
+    # name: (version, root file, the directories for the next start)
+    "named": ("1.7.24", f'version = 2\n{CRI_1}cdi_spec_dirs = ["/var/cdi/"]\n', ("/var/cdi",)),
+    "named in containerd 2": ("2.1.9", f'version = 3\n{CRI_2}cdi_spec_dirs = ["/var/cdi"]\n', ("/var/cdi",)),
+    "no directory": ("1.7.24", f"version = 2\n{CRI_1}cdi_spec_dirs = []\n", ()),
+    "not named": ("1.7.24", ROOT, ("/etc/cdi", "/var/run/cdi")),
+    "a broken file": ("1.7.24", "version = [\n", None),
+    "no file": ("1.7.24", None, None),
+}
+
+
+@pytest.mark.parametrize(("version", "root", "later"), NEXT_DIRECTORIES.values(), ids=NEXT_DIRECTORIES)
+def test_directories_of_specs_at_the_next_start(version: str, root: str | None, later: tuple[str, ...] | None) -> None:
+    status = {"enableCDI": True, "cdiSpecDirs": ["/opt/cdi"]}
+    (found,) = find(files={} if root is None else {CONFIG: root}, processes=[daemon()], cri=said(version, status))
+    assert (found.cdi.dirs, found.cdi.next_dirs) == (("/opt/cdi",), later)
+
+
+def test_a_file_that_a_manager_renders_again_tells_nothing_of_the_next_start() -> None:
+    named = rancher.rendered(3).replace("  enable_selinux = false\n", '  enable_selinux = false\n  cdi_spec_dirs = ["/opt/cdi"]\n')
+    assert "/opt/cdi" in named
+    (found,) = containerd.find(Policy(), rancher.Node(config=named).seen())
+    assert (found.manager, found.cdi.dirs, found.cdi.next_dirs) == ("k3s", ("/etc/cdi", "/var/run/cdi"), None)
+
+
 def test_installed_but_stopped() -> None:
     commands = {"/usr/bin/containerd --version": "containerd x v1.7.24 y", f"/usr/bin/containerd -c {CONFIG} config dump": DUMP}
     (found,) = find(files={CONFIG: ROOT, "/usr/bin/containerd": "elf"}, commands=commands)

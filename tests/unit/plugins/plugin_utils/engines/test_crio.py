@@ -85,6 +85,31 @@ def test_a_running_crio_is_found_with_its_own_word() -> None:
     assert (str(found.refusal), found.invocation_id, found.manager) == ("", "abc", "package")
 
 
+LIST = "[crio.runtime]\ncdi_spec_dirs = "
+NEXT_DIRECTORIES: dict[str, tuple[dict[str, str], tuple[str, ...] | None]] = {
+    # name: (files, the directories for the next start)
+    "not named": ({}, ("/etc/cdi", "/var/run/cdi")),
+    "named": ({"/etc/crio/crio.conf": f'{LIST}["/var/cdi/"]\n'}, ("/var/cdi",)),
+    "the last file counts": (
+        {"/etc/crio/crio.conf": f'{LIST}["/var/cdi"]\n', f"{DIRECTORY}/20-cdi.conf": f'{LIST}["/srv/cdi"]\n'}, ("/srv/cdi",),
+    ),
+    "no directory": ({"/etc/crio/crio.conf": f"{LIST}[]\n"}, ()),
+    "not sent from the host": ({"/etc/crio/crio.conf": f'{LIST}["   "]\n'}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "later"), NEXT_DIRECTORIES.values(), ids=NEXT_DIRECTORIES)
+def test_directories_of_specs_at_the_next_start(files: dict[str, str], later: tuple[str, ...] | None) -> None:
+    (found,) = crio.find(Policy(), host(files))
+    assert (found.cdi.dirs, found.cdi.next_dirs) == (("/etc/cdi", "/var/run/cdi"), later)
+
+
+def test_a_flag_outranks_the_directories_of_the_files() -> None:
+    process = {**PROCESS, "argv": ["/usr/bin/crio", "--cdi-spec-dirs", "/srv/cdi"]}
+    (found,) = crio.find(Policy(), host({"/etc/crio/crio.conf": f'{LIST}["/var/cdi"]\n'}, processes=[process]))
+    assert found.cdi.next_dirs == ("/srv/cdi",)
+
+
 @pytest.mark.parametrize(
     ("version", "able", "field", "highest"),
     [

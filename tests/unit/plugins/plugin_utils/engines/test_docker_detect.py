@@ -45,6 +45,23 @@ def test_running(case: str, version: str, features: Any, info: dict[str, Any], a
     assert (found.version, str(found.refusal), found.unit) == (version.partition("+")[0], "", UNIT)
 
 
+NEXT_DIRECTORIES: dict[str, tuple[str | None, list[str], tuple[str, ...] | None]] = {
+    # name: (daemon.json, flags, the directories for the next start)
+    "named": ('{"cdi-spec-dirs": ["/var/cdi/"]}', [], ("/var/cdi",)),
+    "named by a flag": ("{}", ["--cdi-spec-dir=/srv/cdi"], ("/srv/cdi",)),
+    "not named": ("{}", [], tuple(DIRS)),
+    "no file": (None, [], tuple(DIRS)),
+    "a broken file": ('{"cdi-spec-dirs": ["/var/cdi"]', [], None),
+    "not sent from the host": ('{"cdi-spec-dirs": [1]}', [], None),
+}
+
+
+@pytest.mark.parametrize(("text", "flags", "later"), NEXT_DIRECTORIES.values(), ids=NEXT_DIRECTORIES)
+def test_directories_of_specs_at_the_next_start(text: str | None, flags: list[str], later: tuple[str, ...] | None) -> None:
+    (found,) = docker.find(Policy(), running("28.5.2", text, argv=flags, CDISpecDirs=["/opt/cdi"]))
+    assert (found.cdi.dirs, found.cdi.next_dirs) == (("/opt/cdi",), later)
+
+
 @pytest.mark.parametrize(
     ("version", "text", "enabled"), [("28.2.0", "", True), ("25.0.3", '{"features": {"cdi": true}}', True), ("26.1.5", "{", False)]
 )
