@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a program's output means, by a table of known causes that the controller sends. The output itself stays on the host.
+"""Recognize causes in a program's output by a table that the controller sends. The output itself stays on the host.
 
-A row: {"code": name, "pattern": regular expression for a line, "values": {group of the pattern: shape}}. Told are the code and those
-groups that have their shape (see `selection`), nothing else of the line. Node side: standard library only, Python 3.6.
+A row: {"code": name, "pattern": regular expression for a line, "values": {group of the pattern:
+shape}}. The answer contains the code and the groups that have their shape (see `selection`), and
+nothing else of the line. Node side: standard library only, Python 3.6.
 """
 
 import re
@@ -21,7 +22,10 @@ _FAILURE = re.compile(r"\S+\.service: (Main process exited|Control process exite
 
 
 def recognised(text, table):
-    """[{"code", "values"}] of the known causes in an output, one for a line, in the order of the table: the first rows say most."""
+    """Return [{"code", "values"}] for the known causes in an output: one for a line, in the order of the table, at most MOST.
+
+    The first rows explain most.
+    """
     lines, found = [line[:LONGEST] for line in text[-SIZE:].splitlines()], []
     for row in table or ():
         pattern = re.compile(row["pattern"])
@@ -37,7 +41,7 @@ def recognised(text, table):
 
 
 def excerpts(text, patterns):
-    """The known phrases in a text, and nothing of what stands around them: "" where there is none."""
+    """Return the known phrases in a text, joined by "; ", without the text around them; "" if there are none."""
     found = []
     for pattern in patterns or ():
         for match in re.finditer(pattern, text[-SIZE:]):
@@ -47,7 +51,7 @@ def excerpts(text, patterns):
 
 
 def last_failure(log):
-    """What a unit's own program wrote between its last start and its failure; None when the log reports no failure."""
+    """Return what a unit's own program wrote between its last start and its failure; None if the log reports no failure."""
     lines = [line.strip() for line in log[-SIZE:].splitlines() if line.strip()]
     end = next((number for number in range(len(lines) - 1, -1, -1) if _FAILURE.match(lines[number])), None)
     if end is None:

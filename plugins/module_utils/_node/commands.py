@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run one command, bounded in time and output, in a process group that is killed as a whole.
 
-The program is judged first (trust.program), or is the very one that a process runs. It gets an environment of our own making: what a login,
-sudo or a service has left there is nothing that root's programs are to obey. Node side: standard library only, Python 3.6. Nothing ever
-goes through a shell.
+The program is judged first (trust.program), or is the very one that a process runs. It gets an
+environment of our own making: root's programs must not obey what a login, sudo or a service has
+left in ours. Node side: standard library only, Python 3.6. Nothing ever goes through a shell.
 """
 
 import contextlib
@@ -25,9 +25,12 @@ asked_for = []
 
 
 def run(argv, timeout=10, cap=host_files.MIB, stdin=None, env=None, process=None):
-    """{"rc", "stdout", "stderr", "timed_out", "truncated"}; the streams as bytes. NodeError when it cannot be started, or must not be.
+    """Return {"rc", "stdout", "stderr", "timed_out", "truncated"} of a command, the streams as bytes; rc is None after a timeout.
 
-    process: {"pid", "ticks"} of the process whose program this is, wherever it lies; argv[0] says which program that has to be.
+    Raise NodeError if the command cannot be started, or must not be.
+
+    process: {"pid", "ticks"} of the process whose program this is, wherever it lies. argv[0] names
+    the program that this must be.
     """
     if not isinstance(argv, (list, tuple)) or not argv or not all(isinstance(word, str) for word in argv):
         raise host_files.NodeError("bad-question", "argv must be a list of strings, not %r" % (argv,))
@@ -37,7 +40,7 @@ def run(argv, timeout=10, cap=host_files.MIB, stdin=None, env=None, process=None
 
 @contextlib.contextmanager
 def _program(name, process):
-    """(what is started, descriptors that it is reached through)."""
+    """Yield (the program to start, the descriptors that it is reached through)."""
     if process:
         with trust.running(process["pid"], process["ticks"], name) as fd:
             yield "/proc/self/fd/%d" % fd, (fd,)
@@ -48,7 +51,10 @@ def _program(name, process):
 
 
 def _search_path(process):
-    """Where the process itself looks for programs: what it finds there (a proxy, a monitor) its own validation has to find as well."""
+    """Return the PATH of the process itself, {} if it has none.
+
+    The programs that it finds there (a proxy, a monitor) must also be found by its own validation.
+    """
     if not process:
         return {}
     with open("/proc/%d/environ" % process["pid"], "rb") as stream:
@@ -89,12 +95,12 @@ def _run(argv, program, fds, timeout, cap, stdin, env):
 
 
 def text(answer):
-    """The same answer with readable streams."""
+    """Return the same answer with its streams as text."""
     return dict(answer, stdout=answer["stdout"].decode("utf-8", "replace"), stderr=answer["stderr"].decode("utf-8", "replace"))
 
 
 def environment():
-    """What the task's `environment:` says, of what we were started with."""
+    """Return the variables of our own environment that the task's `environment:` names."""
     return {name: os.environ[name] for name in asked_for if name in os.environ}
 
 
@@ -107,7 +113,10 @@ def _environment(extra):
 
 
 def _drain(child, deadline, cap, unfed):
-    """Read both streams until they end, the time is over or one is full: ([stdout, stderr], timed out, truncated). unfed: for its stdin."""
+    """Read both streams until they end, the time is over or one is full: ([stdout, stderr], timed out, truncated).
+
+    unfed: the bytes for the command's stdin.
+    """
     chunks, sizes = {child.stdout: [], child.stderr: []}, {child.stdout: 0, child.stderr: 0}
     truncated = False
     with selectors.DefaultSelector() as selector:
@@ -143,7 +152,10 @@ def _drain(child, deadline, cap, unfed):
 
 
 def _fed(selector, stream, unfed):
-    """What is left to write; once that is nothing, or nobody reads any more, the stream is closed."""
+    """Write to the command's stdin. Return what is left to write.
+
+    The stream is closed once nothing is left, or if the command no longer reads.
+    """
     try:
         unfed = unfed[os.write(stream.fileno(), unfed[:65536]) :]
     except BlockingIOError:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What may be said of a failure that nobody listed: systemd's own words, and where a program of this collection went wrong.
+"""Report what may be told of an unexpected failure: systemd's own words, or the place in a program of this collection.
 
 Node side: standard library only, Python 3.6.
 """
@@ -21,13 +21,13 @@ _MANAGER_SAYS = re.compile(
 
 
 def of_manager(text):
-    """systemd's own words in what systemctl or systemd-run printed; "" where there are none that are known."""
+    """Return systemd's own words from the output of systemctl or systemd-run; "" if it contains none that are known."""
     found = _MANAGER_SAYS.search(" ".join(text.split()))
     return found.group() if found else ""
 
 
 def fault(exc):
-    """An error that nobody expected: its kind and the place in the program. Its own words may quote what the host has."""
+    """Describe an unexpected error: its kind and its place in the program. Its own words may quote contents of the host."""
     place = exc.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

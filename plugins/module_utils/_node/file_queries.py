@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an observation reports on files and directories. Node side: standard library only, Python 3.6."""
+"""Report on files and directories for an observation. Node side: standard library only, Python 3.6."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def stat_fields(root, real, found):
 
 
 def describe(root, path, content=True, cap=host_files.MIB, keep=None):
-    """The answer to a `file` question. Digest and content are those of regular files no larger than cap."""
+    """Return the answer to a `file` question. Digest and content are given for regular files no larger than cap."""
     real, links = host_files.resolve(root, path)
     found = host_files.lstat(root, real)
     answer = {"real": real, "links": links, "sha256": None, "content": None, "encoding": "utf-8"}
@@ -60,15 +60,16 @@ def describe(root, path, content=True, cap=host_files.MIB, keep=None):
 
 
 def untrusted(root, path):
-    """Why a transaction would not write to a directory, by the executor's own rule; "" where it would."""
+    """Return why a transaction would not write to a directory, by the executor's own rule; "" if it would."""
     doubt = trust.path(root, path)
     return "%s %s" % (doubt.place, doubt.why) if doubt else ""
 
 
 def certificates(data):
-    """The digest of the certificates in a PEM file, in any order and however they are broken into lines; None where there is none.
+    """Return the digest of the certificates in a PEM file, whatever their order and line breaks; None if there are none.
 
-    Certificates are public, and no text of another kind is part of it, so it is the plain digest, which is the same on every host.
+    It is the plain digest, which is the same on every host: certificates are public, and no text of
+    another kind is part of it.
     """
     blocks = re.findall(b"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\\s]+)-----END CERTIFICATE-----", data)
     plain = b"\n".join(sorted(b"".join(block.split()) for block in blocks))
@@ -76,7 +77,7 @@ def certificates(data):
 
 
 def list_names(root, real):
-    """Names in a resolved directory, in the byte order that Go's sort.Strings gives."""
+    """List the names in a resolved directory, in the byte order that Go's sort.Strings gives."""
     try:
         return sorted(os.listdir(host_files.full(root, real)), key=os.fsencode)
     except OSError as exc:
@@ -84,7 +85,7 @@ def list_names(root, real):
 
 
 def list_dir(root, path):
-    """The answer to a `dir` question."""
+    """Return the answer to a `dir` question."""
     real = host_files.resolve(root, path)[0]
     found = host_files.lstat(root, real)
     if found is None:
@@ -108,7 +109,7 @@ def list_dir(root, path):
 
 
 class Folders(object):
-    """Folders as they were met in one look at many paths: where each lies and what is in it is found out once."""
+    """The folders that one look at many paths has met. The real place and the names of each are found out once."""
 
     def __init__(self, root):
         self.root = root
@@ -120,20 +121,20 @@ class Folders(object):
         return self._real[folder]
 
     def names(self, folder):
-        """Names in a folder; None when it is none."""
+        """Return the names in a folder; None if it is not a folder."""
         real = self.real(folder)
         if real not in self._names:
             self._names[real] = list_names(self.root, real) if os.path.isdir(host_files.full(self.root, real)) else None
         return self._names[real]
 
     def spot(self, path):
-        """The path with the links of its folders resolved, its own not."""
+        """Return the path with the links of its folders resolved, and its own link kept."""
         folder, name = os.path.split(path.rstrip("/"))
         return os.path.join(self.real(folder or "/"), name)
 
 
 def glob(root, pattern, folders=None):
-    """Host paths that match, in the order of Go's filepath.Glob: * and ? stay within a component and match dot files."""
+    """List the host paths that match, in the order of Go's filepath.Glob: * and ? stay within a component and match dot files."""
     folders = folders or Folders(root)
     parts = [part for part in pattern.split("/") if part]
     if not pattern.startswith("/") or not parts:
@@ -155,7 +156,10 @@ def glob(root, pattern, folders=None):
 
 
 def _matcher(part):
-    """Whether a name matches a part of a pattern: a function. A look has hundreds of patterns, and re takes long to compile one."""
+    """Return a function that tells whether a name matches a part of a pattern.
+
+    A look has hundreds of patterns, and re takes long to compile one.
+    """
     if "?" in part:
         return re.compile("".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in part) + r"\Z", re.DOTALL).match
     pieces = part.split("*")
@@ -173,9 +177,9 @@ def _matcher(part):
 
 
 def list_paths(root, patterns):
-    """What matches many patterns and where it leads, in their order, each place once; nothing is read.
+    """List what matches many patterns and where it leads, in the order of the patterns, each place once. Nothing is read.
 
-    `spot` is given where the path lies behind a linked folder: the same place without that link.
+    `spot` is present if the path lies behind a linked folder: the same place without that link.
     """
     found, met, folders = [], set(), Folders(root)
     for pattern in patterns:
@@ -196,10 +200,11 @@ def list_paths(root, patterns):
 
 
 def mentioned(root, pattern, finds, cap=host_files.MIB, readable=None, keep=None):
-    """The answer to a `mentioned` question: the absolute paths that regular files name, by group 1 of the patterns, and what is there.
+    """Return the answer to a `mentioned` question: the absolute paths that regular files name, with what is there.
 
-    No content leaves, and of the files only what may travel of them by `keep` is searched. A path where nothing is has None; "rdev" is that
-    of the device node itself, "link" says that it is reached by one.
+    Group 1 of the patterns finds the paths. No content leaves the host. Only the parts of the files
+    that may travel by `keep` are searched. A path where nothing is has None. "rdev" is the numbers
+    of the device node itself, "link" tells whether a link leads to it.
     """
     names = set()
     for path in glob(root, pattern):

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Look at files without being hurt by them: bounded, never blocking, links resolved inside a root.
+"""Look at files without being harmed by them: bounded, never blocking, links resolved inside a root.
 
-Node side: standard library only, Python 3.6. "Host path" means a path as the host (or the tree at `root`) sees it.
-`root` is "" for the running host, else the directory that stands for "/"; it never appears in an answer.
+Node side: standard library only, Python 3.6. "Host path" means a path as the host (or the tree at
+`root`) sees it. `root` is "" for the running host, else the directory that stands for "/". It never
+appears in an answer.
 """
 
 import contextlib
@@ -50,7 +51,7 @@ def cut(text, most=CUT):
 
 
 def bounded(value):
-    """The same answer with each of its texts cut: of programs that send names and messages only."""
+    """Return the same answer with each of its texts cut. For programs that send only names and messages."""
     if isinstance(value, dict):
         return {key: bounded(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -59,7 +60,10 @@ def bounded(value):
 
 
 class NodeError(Exception):
-    """What went wrong with one question or one step: a kind that programs read, a sentence that people read, and what to do where known."""
+    """An error of one question or one step.
+
+    It has a kind for programs, a sentence for people, and the next step, '' if that is not known.
+    """
 
     def __init__(self, kind, message, following=""):
         message = cut(message)
@@ -73,7 +77,7 @@ class NodeError(Exception):
 
 
 def from_os_error(exc, path):
-    """The NodeError for an OSError, naming the host path (never the path with the root in front)."""
+    """Build the NodeError for an OSError. It names the host path, never the path with the root in front."""
     message = "%s: %s" % (path, os.strerror(exc.errno) if exc.errno else exc)
     return NodeError(_ERRNO_KINDS.get(exc.errno, "failed"), message, _REMEDIES.get(exc.errno, ""))
 
@@ -86,7 +90,7 @@ def clean_root(root):
 
 
 def full(root, path):
-    """Where a host path lies for this process."""
+    """Return the path that this process uses for a host path."""
     return (root + path) or "/"
 
 
@@ -95,7 +99,10 @@ _remembered = None  # {(root, path): (real, links)} and what is found out once d
 
 @contextlib.contextmanager
 def remembering():
-    """While this lasts, each link is read once. For looks only, which change nothing; a change asks again each time."""
+    """Read each link only once while this context lasts.
+
+    Only for looks, which change nothing. A change reads a link each time.
+    """
     global _remembered
     before, _remembered = _remembered, {}
     try:
@@ -105,7 +112,7 @@ def remembering():
 
 
 def once(key, make):
-    """What `make` gives, which a look asks for once."""
+    """Return the result of `make`. A look calls it once for each key."""
     known = _remembered if _remembered is not None else {}
     if key not in known:
         known[key] = make()
@@ -113,9 +120,9 @@ def once(key, make):
 
 
 def resolve(root, path):
-    """Follow links as the host would, never out of root: (host path after all links, the links crossed).
+    """Follow links as the host would, never out of root. Return (host path after all links, the links crossed).
 
-    A missing component ends nothing: the rest is appended, so the result may not exist.
+    A missing component is no error: the rest is appended, so the result may not exist.
     """
     if not isinstance(path, str) or not path.startswith("/") or "\0" in path:
         raise NodeError("bad-question", "a path must be absolute, not %r" % (path,))
@@ -124,7 +131,7 @@ def resolve(root, path):
 
 
 def _through(root, path, known):
-    """The same from what this look has found of the directories above, which many paths share."""
+    """Resolve a path from what this look has found of the directories above, which many paths share."""
     if (root, path) in known:
         return known[root, path]
     found, at = ("", ()), ""
@@ -139,7 +146,7 @@ def _through(root, path, known):
 
 
 def _steps(root, path, done, links, more):
-    """(where one comes to from a directory, the links that were crossed until then)."""
+    """Follow `more` from a directory. Return (the place that it leads to, all links crossed so far)."""
     todo = [part for part in reversed(more.split("/")) if part]
     while todo:
         part = todo.pop()
@@ -166,7 +173,7 @@ def _steps(root, path, done, links, more):
 
 
 def lstat(root, real):
-    """lstat of a resolved host path; None when it is not there."""
+    """Return lstat of a resolved host path; None if it does not exist."""
     try:
         return os.lstat(full(root, real))
     except OSError as exc:
@@ -176,7 +183,7 @@ def lstat(root, real):
 
 
 def missing_dirs(root, real):
-    """The directories above a resolved host path that are not there yet, outermost first."""
+    """List the directories above a resolved host path that do not exist yet, outermost first."""
     missing, directory = [], os.path.dirname(real)
     while lstat(root, directory) is None:
         missing.insert(0, directory)
@@ -185,7 +192,10 @@ def missing_dirs(root, real):
 
 
 def read_regular(root, real, cap=MIB):
-    """The bytes of a resolved host path. Regular files only: a FIFO or a device must neither block nor act."""
+    """Return the bytes of a resolved host path. Raise NodeError for more than cap bytes.
+
+    Regular files only: a FIFO or a device must neither block nor act.
+    """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
     found = lstat(root, real)
     if found is None:
@@ -216,7 +226,7 @@ def read_regular(root, real, cap=MIB):
 
 
 def read_text(root, path, cap=MIB):
-    """A small text file of the host, undecodable bytes replaced; None when it cannot be read."""
+    """Return a small text file of the host, with undecodable bytes replaced; None if it cannot be read."""
     try:
         return read_regular(root, resolve(root, path)[0], cap).decode("utf-8", "replace")
     except NodeError:
@@ -251,7 +261,7 @@ def _ids(path, _mtime):
 
 
 def id_names(root, database):
-    """{number: name} of "passwd" or "group" as the host's own file says."""
+    """Return {number: name} of "passwd" or "group" from the host's own file; {} if that cannot be read."""
     return once((root, database), lambda: _id_names(root, database))
 
 
@@ -264,24 +274,24 @@ def _id_names(root, database):
 
 
 def encoded(path):
-    """The bytes of a host path: names on a disk need not be UTF-8."""
+    """Return the bytes of a host path: names on a disk need not be UTF-8."""
     return path.encode("utf-8", "surrogateescape")
 
 
 def spot(root, path):
-    """The path with the links of its directories resolved, its own not."""
+    """Return the path with the links of its directories resolved, and its own link kept."""
     directory, name = os.path.split(path.rstrip("/"))
     return os.path.join(resolve(root, directory or "/")[0], name)
 
 
 def dangling(root, path):
-    """The host path of the link when `path` itself is one (asked when its end was not found), else None."""
+    """Return the host path of the link if `path` itself is one, else None. Asked if the end of the link was not found."""
     place = spot(root, path)
     return place if os.path.islink(full(root, place)) else None
 
 
 def which(root, name, directories=DEFAULT_PATH):
-    """The first executable regular file of that name, as a host path (not resolved), or None."""
+    """Return the first executable regular file of that name as a host path (not resolved); None if there is none."""
     for directory in directories:
         path = os.path.join(directory, name)
         found = lstat(root, resolve(root, path)[0])
@@ -291,6 +301,9 @@ def which(root, name, directories=DEFAULT_PATH):
 
 
 def identity(root, path):
-    """What distinguishes a program from one that has taken its place, without reading it: inode, size and time; None when there is none."""
+    """Return inode, size and time of a program, to notice that another has taken its place; None if there is none.
+
+    The file is not read.
+    """
     found = lstat(root, resolve(root, path)[0])
     return None if found is None else "%d:%d:%d" % (found.st_ino, found.st_size, found.st_mtime_ns)

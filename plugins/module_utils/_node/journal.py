@@ -52,7 +52,7 @@ Snapshot = collections.namedtuple("Snapshot", "data mode uid gid mtime xattrs")
 
 
 def snapshot(root, real):
-    """The regular file at a resolved host path, or None when there is nothing."""
+    """Return the regular file at a resolved host path as a Snapshot; None if nothing is there."""
     found = host_files.lstat(root, real)
     if found is None:
         return None
@@ -61,12 +61,12 @@ def snapshot(root, real):
 
 
 def digest(state):
-    """sha256 of a snapshot, None of an absent file."""
+    """Return the SHA-256 of a snapshot; None for an absent file."""
     return None if state is None else host_files.sha256(state.data)
 
 
 def reported_digest(state):
-    """The digest of a snapshot as it is reported to the controller."""
+    """Return the digest of a snapshot as it is reported to the controller."""
     return keyed.digest(digest(state))
 
 
@@ -80,7 +80,7 @@ def _xattrs(path):
 
 
 def properties(state):
-    """A snapshot without its bytes, as JSON."""
+    """Return a snapshot without its bytes, in a form for JSON."""
     if state is None:
         return {"existed": False, "sha256_before": None}
     return {
@@ -103,7 +103,10 @@ def from_properties(meta, data):
 
 
 def read_bytes(path):
-    """A journal file. OSError where it cannot be read, and where it is not a regular file: a FIFO would block, a device could act."""
+    """Read a journal file. Raise OSError if it cannot be read, or if it is not a regular file.
+
+    A FIFO would block, and a device could act.
+    """
     found = os.lstat(path)
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "it is a %s, not a regular file" % host_files.kind_of(found), path)
@@ -118,9 +121,11 @@ def read_json(path):
 
 
 def place(root, directory):
-    """The journal's directory for this process. NodeError where someone else could lead us there, or write to what is in it.
+    """Return the journal's directory as this process sees it.
 
-    Judged before anything in it is read, written or run: what stands there is given back to files, and run as root.
+    Raise NodeError if another account could lead us there, or could write to what it holds. This is
+    judged before anything in it is read, written or run: its contents are given back to files, and
+    run as root.
     """
     real, links = host_files.resolve(root, directory)
     for spot in links + [real]:
@@ -133,7 +138,7 @@ def place(root, directory):
 
 
 def require_own(base):
-    """NodeError unless all that is in the journal's directory belongs to us by now, and nobody else may write to it."""
+    """Raise NodeError unless everything in the journal's directory belongs to us and no other account may write to it."""
     if not os.path.isdir(base):
         return
     _require_root_only(base)
@@ -170,7 +175,10 @@ def _refuse(path, found):
 
 
 def states(entry):
-    """The states that a transaction went through, oldest first. A slot that a power loss tore does not count."""
+    """List the states that a transaction went through, oldest first; [] if they cannot be read.
+
+    A slot that a power loss tore does not count.
+    """
     try:
         data = read_bytes(os.path.join(entry, "states"))[: SLOT * SLOTS]
     except OSError:
@@ -185,7 +193,7 @@ def states(entry):
 
 
 def read(base, name):
-    """One transaction: its meta.json with "entry", "state", "states" and "closed"; None when there is none of that name."""
+    """Return one transaction: its meta.json with "entry", "state", "states" and "closed"; None if there is none of that name."""
     entry = os.path.join(base, "journal", name)
     if not os.path.isdir(entry):
         return None
@@ -204,21 +212,21 @@ def names(base, place_="journal"):
 
 
 def entries(base):
-    """Every transaction, oldest first, also those of one second; one that cannot be read has the state "unreadable"."""
+    """List all transactions, oldest first, also several of one second. One without readable states has the state "unreadable"."""
     found = [meta for meta in (read(base, name) for name in names(base)) if meta]
     # Those of earlier releases have no number, and so come first. Several of one second are told apart by their own time.
     return sorted(found, key=lambda meta: (meta["name"].partition("-")[0], meta.get("epoch") or 0))
 
 
 def next_name(base, id_):
-    """The name of a transaction that begins now. The lock is ours."""
+    """Return the name of a transaction that begins now. The caller holds the lock."""
     numbers = [_NUMBERED.match(name) for name in names(base) + names(base, "open")]
     last = max([int(found.group(1)) for found in numbers if found] or [0])
     return "n%010d-%s-%s" % (last + 1, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), id_)
 
 
 def outcome(meta):
-    """How a transaction ended, for people: who took it back, why, with what evidence."""
+    """Report to people how a transaction ended: who took it back, why, with what evidence; {} if nothing is known."""
     try:
         return read_json(os.path.join(meta["entry"], "outcome.json"))
     except (OSError, ValueError):
@@ -230,7 +238,7 @@ def outcome(meta):
 
 
 def quoted(path):
-    """A path as a name, as urllib.parse.quote() makes it, which takes longer to import than to write again."""
+    """Write a path as a name, as urllib.parse.quote() does. Importing that takes longer than writing it again."""
     return "".join(chr(byte) if chr(byte) in _AS_IT_IS else "%%%02X" % byte for byte in bytearray(host_files.encoded(path)))
 
 
@@ -247,7 +255,10 @@ def original_dir(base, path):
 
 
 def original(base, path):
-    """(meta, Snapshot or None) of the kept original, or None when we keep none of this path. NodeError when what is kept is damaged."""
+    """Return (meta, Snapshot or None) of the kept original; None if the journal keeps none of this path.
+
+    Raise NodeError if the kept original is damaged.
+    """
     meta = original_meta(base, path)
     if meta is None:
         return None
@@ -263,7 +274,10 @@ def original(base, path):
 
 
 def original_meta(base, path):
-    """What is known of the kept original, without its bytes; None when we keep none of this path. NodeError when that is not known."""
+    """Return the meta.json of the kept original, without its bytes; None if the journal keeps none of this path.
+
+    Raise NodeError if that is not known.
+    """
     directory = original_dir(base, path)
     return original_meta_in(directory, path) if os.path.lexists(directory) else None
 
@@ -289,20 +303,26 @@ def original_meta_in(directory, path):
 
 
 def require_bytes(kept, data, digest_, directory, path):
-    """What the journal keeps is verified before it is written anywhere: a file system's repair may have emptied or cut it."""
+    """Verify bytes that the journal keeps before they are written anywhere. Raise NodeError if they have changed.
+
+    The repair of a file system may have emptied or cut the file.
+    """
     if host_files.sha256(data) != digest_:
         raise damaged(directory, path, "%s has %d bytes, which are not those that were kept (SHA-256 differs)" % (kept, len(data)))
 
 
 def damaged(directory, path, why):
-    """The error for a copy from before that must not be used."""
+    """Build the error for a kept original that must not be used."""
     step = "Bring the file into the intended state by hand, then remove that directory"
     values = (path, directory, why, step)
     return host_files.NodeError("damaged", "%s: the copy of the original in %s cannot be used: %s. %s" % values)
 
 
 def is_stray(base, path):
-    """Whether a place is such a name. One that is young may be in use by someone whose entry was removed just now."""
+    """Tell whether a place has such a name (BESIDE) and no transaction uses it.
+
+    A young one may be in use by a transaction whose entry was removed just now.
+    """
     name = os.path.basename(path)
     named = re.match(BESIDE + r"\Z", name) if name.startswith(".gpufleet-") else None
     if not named:  # before it is looked at: so are nearly all of those in a directory
@@ -318,7 +338,10 @@ def is_stray(base, path):
 
 
 def at_work(base, token):
-    """Whether someone who lives holds the lock for this transaction. Asked without taking it: the observer must not block anybody."""
+    """Tell whether a living process holds the lock for this transaction.
+
+    The lock is read, not taken: the observer must not block any transaction.
+    """
     try:
         held = read_json(os.path.join(base, "lock"))
         return held["id"] in (token, "") and system.started(held["pid"]) == held["start"]
@@ -327,7 +350,10 @@ def at_work(base, token):
 
 
 def pending(base, offline=False):
-    """Units that were not restarted since their files changed."""
+    """List the units that were not restarted since their files changed. Raise NodeError if the list cannot be read.
+
+    offline: do not ask systemd which of them were restarted since.
+    """
     path = os.path.join(base, "pending.json")
     try:
         kept = read_json(path)

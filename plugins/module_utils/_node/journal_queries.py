@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an observation reports on the journal. Node side: standard library only, Python 3.6."""
+"""Report on the journal for an observation. Node side: standard library only, Python 3.6."""
 
 import os
 
@@ -10,7 +10,10 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection i
 
 
 def look(root, directory, cap=host_files.MIB, keep=(), listing=False, stray_globs=()):
-    """The answer to an `originals` question; with listing, the journal as people read it. stray_globs: where strays may be."""
+    """Return the answer to an `originals` question. With `listing`, it contains the journal as people read it.
+
+    stray_globs: the directories that may hold strays.
+    """
     base, originals, broken = _place(root, directory), {}, []
     for name in journal.names(base, "originals"):
         kept_in = os.path.join(base, "originals", name)
@@ -38,7 +41,7 @@ def look(root, directory, cap=host_files.MIB, keep=(), listing=False, stray_glob
 
 
 def strays(root, base, directories):
-    """Our names next to files that no transaction refers to: their journal was removed while they were in use."""
+    """List our names next to files that no transaction refers to: their journal was removed while they were in use."""
     found = []
     for directory in directories:
         place_ = host_files.full(root, host_files.resolve(root, directory)[0])
@@ -48,7 +51,7 @@ def strays(root, base, directories):
 
 
 def _original_shown(root, base, meta, cap, keep):
-    """One original as the controller sees it, with how the file is now."""
+    """Describe one original for the controller, together with the present state of the file."""
     found = journal.original(base, meta["path"])
     shown = {key: value for key, value in meta.items() if key not in ("xattrs", "path")}
     shown.update(content=None, directory=journal.original_dir(base, meta["path"])[len(root) :], now=None, trouble=None)
@@ -69,9 +72,9 @@ def _place(root, directory):
 
 
 def wrote(root, path, data, keep):
-    """Whether all of a file may travel, since a transaction left it there with just these bytes, and a controller sent those.
+    """Tell whether all of a file may travel: a transaction left exactly these bytes, which a controller had sent.
 
-    keep: its `journal` is the directory to ask, where such a file is never an edit of what somebody else has written.
+    keep: its `journal` is the directory to ask. Without `journal`, the answer is False.
     """
     try:
         meta = journal.original_meta(_place(root, keep["journal"]), path) if keep and "journal" in keep else None
@@ -85,14 +88,20 @@ def _at_work(base, meta):
 
 
 def _watched(meta):
-    """Whether it is on probation and its monitor lives. The timer would end it as well, but leave what lies about until then."""
+    """Tell whether a transaction is on probation and its monitor lives.
+
+    The timer would end the transaction as well, but its files would stay until then.
+    """
     last = meta["states"][-1] if meta["states"] else {}
     lives = system.started(last.get("pid") or 0) == last.get("start")
     return meta["state"] == "probation" and meta.get("boot") == system.boot() and lives
 
 
 def _logs(meta):
-    """Why the units failed, as far as it was known when the transaction was taken back. What they said stays in the host's journal."""
+    """Return why the units failed, as known when the transaction was taken back: unit -> failed, causes, evidence.
+
+    The units' own output stays in the host's journal.
+    """
     found = [entry for entry in journal.outcome(meta).get("health") or [] if entry.get("kind") == "log"]
     shown = ("failed", "causes", "evidence")
     return {entry["name"]: {key: entry[key] for key in shown} for entry in found if all(key in entry for key in shown)}

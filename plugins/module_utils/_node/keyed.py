@@ -1,12 +1,15 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Digests that can be compared, and that nobody can guess the text from: the plain hash of a known file with one short password can be.
+"""Digests that can be compared, and that do not let another account guess the text.
 
-The key never leaves the host and is stored nowhere: a look writes nothing, and the transaction that follows needs the same key. It is
-made from where the kernel has put the first process of this boot in memory (its auxiliary vector: more than 80 random bits on 64-bit
-systems), which root alone may read; where that is denied, from the random seed that systemd keeps for root. Who is not root has no such
-secret, and reads nothing that another account keeps to itself. Node side: standard library only, Python 3.6.
+The plain hash of a known file with one short password could be guessed. The key never leaves the
+host and is stored nowhere: a look writes nothing, and the transaction that follows needs the same
+key. It is made from the place in memory where the kernel has put the first process of this boot
+(its auxiliary vector: more than 80 random bits on 64-bit systems), which root alone may read. If
+that is denied, the key is made from the random seed that systemd keeps for root. Without root there
+is no such secret, and nothing is read that another account keeps to itself. Node side: standard
+library only, Python 3.6.
 """
 
 import functools
@@ -31,7 +34,7 @@ def _key():
 
 @functools.lru_cache(maxsize=1)
 def _begun():
-    """HMAC of RFC 2104 with SHA-256, begun with the key: a file with many values has as many tags."""
+    """Begin an HMAC (RFC 2104, SHA-256) with the key. It is kept: a file with many values has as many tags."""
     key = _key().ljust(64, b"\0")
     return tuple(loader.sha256(bytes(bytearray(byte ^ pad for byte in bytearray(key)))) for pad in (0x36, 0x5C))
 
@@ -44,15 +47,15 @@ def _keyed(kind, data):
 
 
 def digest(plain):
-    """The digest that leaves the host for a file's SHA-256; None of a file that is not there."""
+    """Return the digest that leaves the host for a file's plain SHA-256; None for a file that does not exist."""
     return None if plain is None else _keyed(b"file", plain.encode("ascii"))
 
 
 def same(reported, plain):
-    """Whether a file has the digest that was reported of it. Who knows its plain SHA-256 may say that instead."""
+    """Tell whether a file has the digest that was reported of it. A caller that knows its plain SHA-256 may pass that instead."""
     return reported == plain or (plain is not None and reported == digest(plain))
 
 
 def tag(value):
-    """The sign of a value that is not sent: equal values have equal signs until the next boot."""
+    """Return a sign for a value that is not sent: equal values have equal signs until the next boot."""
     return _keyed(b"value", json.dumps(value, sort_keys=True).encode("utf-8", "surrogateescape"))

@@ -3,9 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Start a program of the node's from the sources of its parts, which were sent or lie in one file on the disk.
 
-A part is compiled when something of it is used for the first time: compiling is most of what a short program costs, and what a host
-has no use for (no socket, no CDI spec) is not compiled there. Where root keeps the compiled form of these very sources (`Compiled`), that
-runs instead. Sent before everything else, so it imports none of the parts. Node side: standard library only, Python 3.6.
+A part is compiled when something of it is used for the first time. Compiling is most of what a
+short program costs, and parts that a host does not need (it has no socket, no CDI spec) are not
+compiled there. If root keeps the compiled form of these very sources (`Compiled`), that runs
+instead. This file is sent before everything else, so it imports none of the parts. Node side:
+standard library only, Python 3.6.
 """
 
 import binascii
@@ -33,11 +35,14 @@ KEPT = 6  # compiled forms: of looks, changes and proofs, of this release and of
 
 
 class Compiled(object):
-    """The compiled form of one program, in a directory of root's alone: `base`/compiled. What is not as it has to be is not there.
+    """The compiled form of one program, in a directory of root's alone: `base`/compiled.
 
-    Its name: the digest of the compressed sources, and what else the form depends on (the interpreter's tag, its magic number, -O).
-    Its content: the digest of name and body, and the body. It is reached by descriptors from the root directory on, and each is judged
-    once it is open: no link, nobody else's, nobody else may write to it. It is read once, and what was judged is what runs.
+    A form that is not as it must be counts as absent. Its name is the digest of the compressed
+    sources, and everything else that the form depends on (the interpreter's tag, its magic number,
+    -O). Its content is the digest of name and body, and the body. It is reached by descriptors from
+    the root directory on. Each is judged once it is open: it is no link, belongs to no other
+    account, and no other account may write to it. The form is read once, and what was judged is
+    what runs.
     """
 
     def __init__(self, base, packed):
@@ -47,7 +52,7 @@ class Compiled(object):
         self.name = "%s.%s.%s.O%d" % (digest, sys.implementation.cache_tag, magic, sys.flags.optimize)
 
     def read(self):
-        """{part: its marshalled code}, {} where there is none."""
+        """Return {part: its marshalled code}; {} if there is no such form."""
         try:
             folder = self._folder()
             try:
@@ -68,7 +73,10 @@ class Compiled(object):
             return stream.read(LARGEST)
 
     def write(self, codes):
-        """Keep the form for the next time. The directory that it lies in is made, the one above never; what fails is done without."""
+        """Keep the form for the next time. A failure is ignored.
+
+        The directory that it lies in is made, the one above never.
+        """
         body, spare = marshal.dumps(codes), ".%d" % os.getpid()
         try:
             folder = self._folder(make=True)
@@ -89,7 +97,7 @@ class Compiled(object):
         return sha256(self.name.encode("ascii") + b"\0" + body).digest()
 
     def _folder(self, make=False):
-        """A descriptor of the directory; OSError or ValueError where it, or one above it, is not root's alone."""
+        """Return a descriptor of the directory. Raise OSError or ValueError unless it, and each above it, is root's alone."""
         here = os.open("/", _DIRECTORY)
         try:
             for part in self.path:
@@ -106,12 +114,16 @@ class Compiled(object):
 
 
 def _roots(found):
-    """Whether root's alone to change; who runs without privileges has none to lose."""
+    """Tell whether only root can change a file; without root's privileges, the account itself counts as well."""
     return found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
 
 
 def _require(found, passed=False):
-    """passed: a directory on the way. In a sticky one nobody renames a directory of root's."""
+    """Raise ValueError unless a file is root's alone.
+
+    passed: a directory on the way. In a sticky one, no other account can rename a directory of
+    root's.
+    """
     if not _roots(found) and not (passed and found.st_mode & stat.S_ISVTX and found.st_uid == 0):
         raise ValueError("not root's alone")
 
@@ -124,7 +136,7 @@ def _make(name, folder):
 
 
 def _tidy(folder, spare):
-    """What a write has left, and what is old: compiled again, should someone still have a use for it."""
+    """Remove what a write has left, and all but the KEPT newest forms: a form that is still used is compiled again."""
     try:
         ages = {name: os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime for name in os.listdir(folder)}
         old = sorted(ages, key=ages.get)[:-KEPT]
@@ -146,9 +158,10 @@ class Unused(_Module):
 
 
 class Parts(object):
-    """Finds and loads the parts of a program. own: the source of this file; kept: a Compiled.
+    """A finder and loader of the parts of a program.
 
-    packed: the parts as they were sent, each its name and its source, with a zero between any two of these, compressed together.
+    own: the source of this file. kept: a Compiled, or None. packed: the parts as they were sent,
+    each its name and its source, separated by zeros, compressed together.
     """
 
     def __init__(self, package, packed, own, kept=None):
@@ -195,7 +208,7 @@ class Parts(object):
         return self.sources()[self.names[name]]
 
     def keep(self):
-        """See that the next start needs not compile."""
+        """Write the compiled form, so that the next start need not compile."""
         if self.kept and not self.read:
             self.read = {part: marshal.dumps(self.code(part)) for part in self.sources()}
             self.kept.write(self.read)
@@ -206,9 +219,11 @@ def unpack(data):
 
 
 def load(package, packed, own, part, base=None):
-    """The module of one part. First in the way of every other finder: these names mean these sources, whatever else the host has.
+    """Return the module of one part.
 
-    base: the directory below which a compiled form may lie; None where plain sources are to be run.
+    Its finder comes before every other: these names mean these sources, whatever else the host has.
+
+    base: the directory below which a compiled form may lie; None to run plain sources.
     """
     sys.meta_path.insert(0, Parts(package, packed, own, Compiled(base, packed) if base else None))
     sys.modules[package + ".loader"] = sys.modules[__name__]

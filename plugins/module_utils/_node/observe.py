@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The observer: answer a list of questions about one host in one call, changing nothing.
+"""Answer a list of questions about one host in one call, and change nothing.
 
-They know files, commands, units, packages, processes and sockets, and not what any of it is for: that is the controller's
-part. Bounded in size and time; a question that fails has an error for an answer, and the others are answered all the same.
-Node side: standard library only, Python 3.6.
+The questions are about files, commands, units, packages, processes and sockets. What any of it is
+for, only the controller knows. Size and time are bounded. A question that fails has an error for an
+answer, and the others are answered all the same. Node side: standard library only, Python 3.6.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ OFFLINE_KINDS = ("file", "dir", "glob", "paths", "mentioned", "which", "package"
 
 
 def run(request):
-    """The answer to an observe request; it never raises for what the host or a question is like."""
+    """Return the answer to an observe request. No state of the host and no question makes it raise."""
     limits = dict(DEFAULT_LIMITS, **(request.get("limits") or {}))
     deadline = time.monotonic() + limits["seconds"]
     root = host_files.clean_root(request.get("root"))
@@ -64,7 +64,7 @@ def run(request):
 
 
 def _with_list(question, keeps):
-    """A question with its list of what may travel, where that is said by its number."""
+    """Return a question with its list of what may travel, if the question gives that list by its number."""
     keep = question.get("keep")
     if isinstance(keep, int) and 0 <= keep < len(keeps):
         return dict(question, keep=keeps[keep])
@@ -127,7 +127,7 @@ def _ask(root, question, alarm):
 
 
 class _Alarm(object):
-    """Ends a question when the whole look's time is over, also inside a slow pattern or a slow file system."""
+    """An alarm that ends a question when the time of the whole look is over, also inside a slow pattern or a slow file system."""
 
     def __init__(self, deadline):
         self.deadline = deadline
@@ -165,7 +165,10 @@ def _file(root, question):
 
 
 def _read(root, path, question):
-    """What is read has to be root's alone to write: what others may write could be made to say anything, or to be anything."""
+    """Describe a file. Raise NodeError if its content is wanted and not only root can write to it.
+
+    Another account could put anything there, or make it anything.
+    """
     if question.get("content", True):
         real = host_files.resolve(root, path)[0]
         found = host_files.lstat(root, real)
@@ -181,7 +184,7 @@ def _file_options(question):
 
 
 def _certificates(root, question):
-    """Of the first of these files that is there."""
+    """Return the digest of the certificates in the first of these files that exists; None for both values if none does."""
     for path in question["paths"]:
         real = host_files.resolve(root, path)[0]
         if host_files.lstat(root, real) is not None:
@@ -221,12 +224,18 @@ def _described(root, path, question):
 
 
 def _is_named(path, question):
-    """names: the endings of the files of a pattern that are read; the others are looked at only."""
+    """Tell whether a file of a pattern is read.
+
+    `names` lists the endings of such files; the others are only looked at.
+    """
     return not question.get("names") or path.endswith(tuple(question["names"]))
 
 
 def _leads_outside(root, path, question):
-    """inside: the directories where the files of a pattern have to lie to be read. A link may lead to any file of the host."""
+    """Return a NodeError if a file lies outside of the directories that `inside` lists, else None.
+
+    A link may lead to any file of the host.
+    """
     if not question.get("inside"):
         return None
     real = host_files.resolve(root, path)[0]
@@ -257,7 +266,7 @@ def _may_be_read(root, question, path):
 
 
 def _tags(root, question):
-    """Of a file, or of what a command prints: how its keys that are not shown compare with those of another."""
+    """Return how keys that are not shown compare with those of another: in a file, or in what a command prints."""
     if question.get("argv"):
         if root:
             raise host_files.NodeError("offline", "a command needs the running host, but root is another directory")
@@ -289,7 +298,7 @@ def _which(root, question):
 
 
 def _require_roots(question):
-    """What a program will load or change into, judged before it starts."""
+    """Judge the paths that a program will load or change into, before it starts. Raise NodeError if one is doubtful."""
     for path in question.get("loads") or []:
         doubt = trust.path("", path)
         if doubt:
@@ -307,7 +316,7 @@ def _command(_root, question):
 
 
 def _printed(question):
-    """What a command said, as bytes."""
+    """Run the command of a question and return its answer, with the output as bytes. Raise NodeError if that was cut."""
     _require_roots(question)
     argv, process = question["argv"], question.get("process")
     if isinstance(process, str):  # whichever process of that name the host's own service manager has started
@@ -329,7 +338,7 @@ def _printed(question):
 
 
 def _shown(text, patterns):
-    """Of each line what the first pattern that matches it finds; lines that none matches stay here."""
+    """Return, of each line, what the first pattern that matches it finds. Lines that no pattern matches stay here."""
     found = (next(filter(None, (re.search(pattern, line) for pattern in patterns)), None) for line in text.splitlines())
     return "".join(match.group() + "\n" for match in found if match)
 
@@ -354,7 +363,11 @@ def _probe(_root, question):
 
 
 def _package(root, question):
-    """else: a command to be asked in its place where the first package is not installed; its error is the answer's, not the packages'."""
+    """Return which packages are installed.
+
+    `else` of the question is a command to run if the first package is not installed. Its error is
+    the answer's, not the packages'.
+    """
     answer = look_system.packages(root, question["names"], question.get("candidates"))
     if question.get("else") and not root and not answer["installed"][question["names"][0]]:
         try:
@@ -370,7 +383,10 @@ def _units(_root, question):
 
 
 def _units_together(root, questions, alarm):
-    """Answers to the unit questions by one call of systemctl, which takes longer than most looks; none when it cannot be so."""
+    """Answer all unit questions by one call of systemctl, which takes longer than most looks: id -> answer.
+
+    Return {} if there is at most one, or if the call failed.
+    """
     asked = [question for question in questions if question.get("kind") == "units"]
     try:
         names = sorted({name for question in asked for name in question["names"]})

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a look says of processes and of their control groups. A change needs none of it. Node side: standard library only, Python 3.6."""
+"""Report on processes and control groups for a look. A change needs none of it. Node side: standard library only, Python 3.6."""
 
 import contextlib
 import errno
@@ -21,11 +21,13 @@ _GONE = (errno.ENOENT, errno.ESRCH)
 
 
 def processes(names, flags=None, environment=None):
-    """Root's processes whose executable has one of the names (regular expressions, whole basename), each verified or with a reason.
+    """List root's processes whose executable has one of the names, each verified or with a reason.
 
-    Those of anybody else are counted by name and dropped before any limit: nobody but root has a say here. One in a PID namespace of its
-    own (an engine within a container) is none of the host's. Of arguments and environment what is listed travels, and of the verified only:
-    flags and names, with the shape of each one's value.
+    names: regular expressions for the whole basename. Processes of other accounts are counted by
+    name and dropped before any limit: only root decides here. A process in a PID namespace of its
+    own (an engine within a container) does not belong to the host. Arguments and environment travel
+    for verified processes only, and only if listed in flags and environment: names, with the shape
+    of each one's value.
     """
     found, others = [], {}
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
@@ -51,13 +53,16 @@ def processes(names, flags=None, environment=None):
 
 
 def require_running(name, asked):
-    """Refuse to ask at a place while no process of this name runs that could be verified. name: None where anybody may answer there."""
+    """Raise NodeError unless a verified process of this name runs. `asked` names the place that would be asked.
+
+    name: None if any process may answer there.
+    """
     if name and not any(process.get("verified") for process in processes([name])["processes"]):
         raise host_files.NodeError("not-found", "%s is not asked: no verified process called %s runs" % (asked, name))
 
 
 def _fits(name, called):
-    """A plain name is compared as it is: re takes longer to compile one than to look at all processes."""
+    """Tell whether a name fits. A plain name is compared as it is: re takes longer to compile one than to look at all processes."""
     return name == called if name.replace("-", "").isalnum() else re.fullmatch(name, called) is not None
 
 
@@ -96,7 +101,7 @@ def _described(process, judge):
 
 
 def _units_of_processes(names):
-    """What systemd says of the units that processes run in; what this look has heard already is not asked again."""
+    """Return systemd's properties of the units that processes run in. Units that this look knows already are not asked for again."""
     lacking = [name for name in names if name not in system.heard]
     if lacking:
         try:
@@ -114,17 +119,20 @@ def _environment(process):
 
 
 def holders(pattern, services=(), groups=False):
-    """The numbers of the processes that hold a device open whose path matches, of any account.
+    """List the numbers of the processes, of any account, that hold a device open whose path matches.
 
-    groups: also, for each of them, the group `device` of every path that matched, and the control group that it runs in.
+    groups: also report, for each of them, the group `device` of every path that matched, and the
+    control group that it runs in.
 
-    services: names of programs that do not count where the host's systemd has started them as a service. A process may call itself as it
-    likes, so its own name says nothing. A process that ends meanwhile holds nothing. Those that cannot be looked into are counted: each
+    services: names of programs that do not count if the host's systemd has started them as a
+    service. A process may call itself as it likes, so its own name proves nothing. A process that
+    ends meanwhile holds nothing. Processes that cannot be looked into are counted in `closed`: each
     may hold a device.
 
-    Anybody may have as many processes and files open as the kernel lets them, so the look ends after a number of them for each user and for
-    all, and after some time, whatever is left. Users with few go first. `partial` is in the answer where something was left:
-    {"processes": how many were not looked into, "users": at most 8 of those whom they belong to, most first}.
+    Any account may have as many processes and open files as the kernel permits. So the look ends
+    after a number of them for each user and for all, and after some time, whatever is left. Users
+    with few go first. `partial` is in the answer if something was left: {"processes": how many were
+    not looked into, "users": at most 8 of their users, those with the most first}.
     """
     listed = os.listdir("/proc")
     if "1" not in listed:
@@ -142,11 +150,11 @@ def holders(pattern, services=(), groups=False):
 
 
 class _Spent(Exception):
-    """Of this process no more is read."""
+    """The limit for one process is reached: no more of it is read."""
 
 
 class _Walk(object):
-    """Through what processes have open, as far as the bounds allow."""
+    """A walk through what processes have open, as far as the bounds permit."""
 
     def __init__(self, wanted, every):
         self.wanted, self.every = wanted, every  # every: all devices of a process are wanted, and not whether it has one
@@ -155,7 +163,7 @@ class _Walk(object):
         self.found, self.devices, self.unknown = {}, {}, {}
 
     def users(self, pids):
-        """User -> [(size of its table of descriptors, process)]. Nobody but root chooses the real user id."""
+        """Return user -> [(size of its table of descriptors, process)]. Only root can choose the real user id."""
         users, half = {}, self.end - SECONDS / 2.0
         for pid in pids:
             if time.monotonic() > half:
@@ -213,7 +221,10 @@ class _Walk(object):
 
 
 def _owner(pid):
-    """(real user, size of the table of descriptors) of a process. Who owns its files there depends on whether it may be dumped."""
+    """Return (real user, size of the table of descriptors) of a process.
+
+    The owner of its files in /proc depends on whether the process may be dumped.
+    """
     fd = os.open("/proc/%d/status" % pid, os.O_RDONLY | os.O_CLOEXEC)
     try:
         status = os.read(fd, 2048).decode("utf-8", "replace")
@@ -224,7 +235,7 @@ def _owner(pid):
 
 
 def _held(pid, devices):
-    """[number, devices, control group] of a process; None where it has ended by now."""
+    """Return [number, devices, control group] of a process; None if it has ended."""
     try:
         group, _unit = process_trust.service(trust.proc_text("/proc/%d/cgroup" % pid), trust.proc_text("/proc/1/cgroup"))
     except OSError as exc:
@@ -235,10 +246,11 @@ def _held(pid, devices):
 
 
 def _open_files(pid):
-    """The links to what a process has open: one table, which its threads share.
+    """Yield the links to what a process has open: one table, which its threads share.
 
-    One whose first thread has ended has none by its own number, and the others go on: then it is that of the first of them which has one.
-    A thread that has left the table for one of its own (unshare(2), CLONE_FILES) is not asked for its own.
+    A process whose first thread has ended has no table by its own number, but its other threads go
+    on. Then the table of the first of them that has one is used. A thread that has left the table
+    for one of its own (unshare(2), CLONE_FILES) is not asked for that.
     """
     place, found = "/proc/%d" % pid, False
     for link in _links(place + "/fd"):
@@ -259,14 +271,14 @@ def _open_files(pid):
 
 
 def _links(place):
-    """One by one: nobody knows how many there are."""
+    """Yield the entries of a directory one by one: their number has no known bound."""
     with os.scandir(place) as entries:
         for entry in entries:
             yield place + "/" + entry.name
 
 
 def _device(link, wanted):
-    """The match of a link that leads to a device of that name, in whatever directory it is looked at from; what is gone by now is none."""
+    """Return the match of a link that leads to a device of that name, in whatever directory it is seen; None if gone."""
     try:
         match = wanted.match(os.readlink(link))
         return match if match and stat.S_ISCHR(os.stat(link).st_mode) and not _by_name(link) else None
@@ -277,10 +289,11 @@ def _device(link, wanted):
 
 
 def _no_device(link, exc):
-    """Whether root was refused by a file system that another user has mounted (FUSE), where no file is a device.
+    """Tell whether root was refused by a file system that another user has mounted (FUSE), where no file is a device.
 
-    Those answer to root neither what a file is nor, other than all the kernel's own, how large their blocks are (fs/fuse/inode.c,
-    fuse_statfs), also where they are mounted no longer.
+    Such a file system does not tell root what a file is. It also does not tell how large its blocks
+    are (fs/fuse/inode.c, fuse_statfs), which all of the kernel's own do. This is also so after it
+    is unmounted.
     """
     long = exc.errno == errno.ENAMETOOLONG  # of a path that anybody may make, to a file of any kind
     with contextlib.suppress(OSError):
@@ -291,16 +304,18 @@ def _no_device(link, exc):
 
 
 def _by_name(link):
-    """Whether it is open as a name and not as a device (O_PATH): that takes no right to the device, and there need be none.
+    """Tell whether a file is open as a name and not as a device (O_PATH).
 
-    Whoever may write to a directory may have a node there that no driver answers for (0:0, a whiteout of overlay file systems).
+    That takes no right to the device, and no device need exist: an account that may write to a
+    directory may have a node there that no driver answers for (0:0, a whiteout of overlay file
+    systems).
     """
     flags = re.search(r"flags:\s*(\d+)", trust.proc_text(link.replace("/fd/", "/fdinfo/")))
     return flags and int(flags.group(1), 8) & os.O_PATH
 
 
 def _is_service(pid, names):
-    """Whether a process, of whatever account, is what a service of the host's systemd has been started as, from a file of root's."""
+    """Tell whether a process, of any account, is the one that the host's systemd started as a service, from a file of root's."""
     if trust.named(pid) not in names:
         return False
     try:
@@ -315,7 +330,10 @@ def _is_service(pid, names):
 
 
 def populated(group):
-    """Whether a control group has a process, in itself or below. What cannot be read is an error, unless it is gone by now."""
+    """Tell whether a control group has a process, in itself or below.
+
+    Raise NodeError if it cannot be read, unless it is gone.
+    """
     try:
         events = _lines(os.path.join(group, "cgroup.events"))
         if events is not None:  # version 2, which counts what is below as well (Documentation/admin-guide/cgroup-v2.rst)
@@ -331,7 +349,7 @@ def _unless_gone(exc):
 
 
 def _lines(path):
-    """The lines of a file, None where there is none."""
+    """Return the lines of a file; None if it does not exist."""
     try:
         with open(path) as opened:
             return opened.read().split("\n")[:-1]

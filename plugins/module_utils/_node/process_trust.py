@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which processes are believed: those that root's systemd has started as services of this very host. The rules for all else are `trust`'s.
+"""Decide which processes are believed: those that root's systemd has started as services of this very host.
 
-Asked by looks alone; a change names a process that a look has judged (`trust.running`). Node side: standard library only, Python 3.6.
+The rules for everything else are in `trust`. Only looks use this module. A change names a process
+that a look has judged (`trust.running`). Node side: standard library only, Python 3.6.
 """
 
 import os
@@ -14,7 +15,7 @@ _GENERATIONS = 64  # of parents that are followed
 
 
 def is_root(pid):
-    """Whether a process is root's through and through: real, effective, saved and file system's. None when it is gone."""
+    """Tell whether all user ids of a process are root: real, effective, saved and file system. None if it is gone."""
     try:
         return trust.uids_of(trust.proc_text("/proc/%d/status" % pid)) == (0, 0, 0, 0)
     except (OSError, ValueError):
@@ -22,10 +23,11 @@ def is_root(pid):
 
 
 def service(groups, first):
-    """(control group, outermost unit) of a process, both below the group of the host's first process; ("", None) where none is known.
+    """Return (control group, outermost unit) of a process, both below the group of the host's first process.
 
-    The outermost: a user's own manager has units as well, and calls them as it likes. systemd's own hierarchy is 0::, name=systemd, or
-    both, where one of them may say "/" only.
+    The unit is None if it is not known, the group "" if no hierarchy is systemd's. The outermost
+    unit counts, because a user's own manager has units as well, and calls them as it likes.
+    systemd's own hierarchy is 0::, name=systemd, or both; then one of them may contain only "/".
     """
     tops, found = _hierarchies(first), []
     for name, group in _hierarchies(groups).items():
@@ -50,7 +52,10 @@ def _hierarchies(groups):
 
 
 def _users():
-    """The host's own user namespace: its first process's. Ours, where even root may not look at that one (some containers)."""
+    """Return the host's own user namespace, from its first process.
+
+    If even root may not look at that process (some containers), the answer is our own.
+    """
     try:
         return os.readlink("/proc/1/ns/user")
     except OSError:
@@ -58,7 +63,10 @@ def _users():
 
 
 class Judge(object):
-    """The rule for processes of one look. show: a function from names of units to their properties, as systemd reports them."""
+    """The rule for processes of one look.
+
+    show: a function from names of units to their properties, as systemd reports them.
+    """
 
     def __init__(self, show):
         self.show = show
@@ -70,11 +78,11 @@ class Judge(object):
         return service(found.groups, self.first)[1]
 
     def doubt(self, found):
-        """None for a process that root's systemd has started as a service of this very host, else the first rule that it breaks."""
+        """Return None for a process that root's systemd has started as a service of this very host, else the first rule that it breaks."""
         return self._own(found) or self._service(found)
 
     def leads(self, found):
-        """Whether a process, of whatever account, is the main one of a service of this very host."""
+        """Tell whether a process, of any account, is the main one of a service of this very host."""
         unit = self.unit(found)
         return not (self._own(found, anybodys=True) or self._service(found)) and self.show([unit])[unit]["MainPID"] == str(found.pid)
 
@@ -104,7 +112,10 @@ class Judge(object):
 
     @staticmethod
     def _descends(found, main):
-        """By parents who are root's, each. A process whose parent has ended belongs to the host's first, and to nobody's service."""
+        """Tell whether a process descends from `main` through parents that each belong to root.
+
+        A process whose parent has ended belongs to the host's first process, and to no service.
+        """
         for _generation in range(_GENERATIONS):
             if str(found.pid) == main:
                 return True

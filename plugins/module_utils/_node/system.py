@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Look at what a host runs and has installed: packages, units, processes.
+"""Look at the software that a host runs and has installed: packages, units, processes.
 
 Node side: standard library only, Python 3.6. Everything here reads; nothing changes the host.
 """
@@ -37,16 +37,17 @@ _read = {}  # root: what dpkg has installed there, in this one look
 
 
 def forget():
-    """A look begins: what an earlier one has heard does not count."""
+    """Begin a look: discard what an earlier one has heard."""
     heard.clear()
     _read.clear()
 
 
 def packages(root, names, candidates=False):
-    """Which packages are installed, from the package manager's own database.
+    """Return which packages are installed, from the package manager's own database: name -> version or None.
 
-    candidates: True asks what could be installed, "first missing" of those only that are not installed, and only where the first of all
-    is none that is (apt-cache takes its time).
+    candidates: True also asks for the versions that could be installed. "first missing" asks only
+    for packages that are not installed, and only if the first of all is not installed (apt-cache
+    takes its time).
     """
     database = _database(root)
     if database == "dpkg":
@@ -63,7 +64,11 @@ def packages(root, names, candidates=False):
 
 
 def _database(root):
-    """Whose database tells what is installed. dpkg and rpm are packages of one another's distributions: where both are, that decides."""
+    """Name the package database of this host: "dpkg", "rpm" or "none".
+
+    dpkg and rpm are packages of one another's distributions. If both exist, the distribution
+    decides.
+    """
     found = ["dpkg"] if os.path.exists(host_files.full(root, "/var/lib/dpkg/status")) else []
     found += ["rpm"] if any(os.path.isdir(host_files.full(root, path)) for path in _RPM_DATABASES) else []
     if len(found) == 2 and _OF_RPM & set(_distribution(root)):
@@ -72,7 +77,7 @@ def _database(root):
 
 
 def _distribution(root):
-    """The words of ID and ID_LIKE in os-release."""
+    """Return the words of ID and ID_LIKE in os-release."""
     text = host_files.read_text(root, "/etc/os-release") or host_files.read_text(root, "/usr/lib/os-release") or ""
     return " ".join(re.findall(r"^ID(?:_LIKE)?=[\"']?([^\"'\n]*)", text, re.MULTILINE)).split()
 
@@ -103,7 +108,7 @@ def _stanzas(text, begins):
 
 
 def _dpkg_status(root):
-    """The file once for all questions of a look."""
+    """Return dpkg's status file, read once for all questions of a look."""
     if root not in _read:
         _read[root] = "\n" + host_files.read_regular(root, "/var/lib/dpkg/status", 128 * host_files.MIB).decode("utf-8", "replace")
     return _read[root]
@@ -123,7 +128,7 @@ def _rpm(names):
 
 
 def _offered_by_apt(names):
-    """What could be installed; or why that is not known, since what is installed is known without it."""
+    """Return what could be installed, or why that is not known: the installed packages are known without it."""
     try:
         return {"candidates": _apt_candidates(names)}
     except host_files.NodeError as exc:
@@ -147,7 +152,7 @@ def _apt_candidates(names):
 
 
 def units(names, properties=None):
-    """{name: properties as systemctl prints them} by one call; a unit that systemd will not name is not-found."""
+    """Return {name: properties as systemctl prints them} by one call. A unit that systemd does not report has LoadState not-found."""
     wanted = sorted(set(properties or UNIT_PROPERTIES) | {"Id", "Names", "LoadState"})
     argv = ["systemctl", "show", "--no-pager", "--property=" + ",".join(wanted), "--"] + _asked_as(names)
     answer = commands.text(commands.run(argv, timeout=15))
@@ -168,10 +173,12 @@ def units(names, properties=None):
 
 
 def _asked_as(names):
-    """How systemctl is asked for units: by name, or by a pattern for the very name where no directory of units has it.
+    """Return the words by which systemctl is asked for units.
 
-    A pattern is compared with the units that systemd has in memory, by one call for all of them; for a name it also looks for files, and
-    tells all the properties of what it has not found. That took more of a look than anything else.
+    A unit is asked for by its name if a directory of units has it, else by a pattern that matches
+    only this name. A pattern is compared with the units that systemd has in memory, by one call for
+    all of them. For a name, systemd also looks for files, and prints all properties of a unit that
+    it has not found. That took more of a look than anything else.
     """
     try:
         with open(_MANAGERS_ENVIRONMENT, "rb") as opened:
@@ -191,12 +198,15 @@ def _names_in(folder):
 
 
 def programs(paths):
-    """Which file is at each path now. A program that still runs may have been replaced on disk."""
+    """Return path -> identity of the file that is there now. A program that still runs may have been replaced on disk."""
     return {path: host_files.identity("", path) for path in sorted(set(paths)) if path}
 
 
 def words_of(pid, ticks, without):
-    """The arguments of one process, named by its number and start time, without some flags and their values. They stay on this host."""
+    """Return the arguments of one process, named by its number and start time, without some flags and their values.
+
+    They stay on this host. Raise NodeError if the process is gone or was replaced.
+    """
     argv = (host_files.read_text("", "/proc/%d/cmdline" % pid, 256 * 1024) or "").split("\0")[:-1]
     if not argv or started(pid) != ticks:  # asked after the reading: a number that was given again has another beginning
         raise host_files.NodeError("conflict", "process %d is gone or was replaced by another one" % pid)
@@ -210,19 +220,23 @@ def words_of(pid, ticks, without):
 
 
 def started(pid):
-    """When a process began, in the kernel's ticks; with the number it names one process forever. None when it is gone."""
+    """Return when a process began, in the kernel's ticks; None if it is gone. With the number, it names one process forever."""
     fields = (host_files.read_text("", "/proc/%d/stat" % pid) or "").rpartition(")")[2].split()
     return int(fields[19]) if len(fields) > 19 else None
 
 
 def boot():
-    """Which boot this is. The first process's beginning as well: a container's boot may have the number of the machine's."""
+    """Name this boot: "boot id/start of the first process".
+
+    A container's boot may have the id of the machine's, so the start of its first process tells
+    them apart.
+    """
     number = (host_files.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip()
     return "%s/%s" % (number, started(1))
 
 
 def http_get(path, target, timeout=5, cap=4 * host_files.MIB):
-    """GET over a unix socket, bounded. For use on this host alone."""
+    """Return {"status", "body"} of a GET over a unix socket. Raise NodeError for more than cap bytes. For use on this host alone."""
     status, body = unix_http.ask(path, "GET", target, timeout, cap=cap + 1)
     if len(body) > cap:
         raise host_files.NodeError("too-large", "%s: GET %s answers more than %d bytes" % (path, target, cap))

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who is trusted on a host: the one place that says which paths, programs, sockets and processes root may believe, run or change.
+"""Decide who is trusted on a host: which paths, programs, sockets and processes root may believe, run or change.
 
-Each rule answers None, or a Doubt that names the row, the very place and the remedy. What root's systemd obeys is root; what anybody else
-can move, write, start or call by a name of their choice is not. Node side: standard library only, Python 3.6.
+This is the only place with such rules. Each rule returns None, or a Doubt that names the row, the
+exact place and the remedy. Whatever root's systemd obeys counts as root. Whatever another account
+can move, write, start or call by a name of its choice does not. Node side: standard library only,
+Python 3.6.
 """
 
 import _socket  # what `socket` is made of, which takes a thirtieth of a look to import
@@ -31,7 +33,7 @@ def sentence(doubt):
 
 
 def refusal(path, doubt):
-    """The NodeError for something that is not read, run or called: nothing was done with it."""
+    """Build the NodeError for something that is not read, run or called: nothing was done with it."""
     return host_files.NodeError("untrusted", ("" if doubt.place == path else "%s: " % path) + sentence(doubt))
 
 
@@ -39,17 +41,23 @@ def refusal(path, doubt):
 
 
 def path(root, wanted, groups=()):
-    """Whether nobody but root can change what is found at a host path: every component from `/`, those that links lead through as well.
+    """Return None if only root can change what is found at a host path, else a Doubt.
 
-    groups: names of the groups that may write as well, since they are the admin group of the very program whose configuration this is.
-    What is not there is nobody's: the directory where it would be has to be root's.
+    Every component from `/` is judged, and also every component that links lead through.
+
+    groups: names of the groups that may write as well, since each is the admin group of the very
+    program whose configuration this is. A path that does not exist belongs to no account: the
+    directory where it would be must belong to root.
     """
     real, links = host_files.resolve(root, wanted)
     return first(spot(root, place, groups) for place in links + [real])
 
 
 def spot(root, place, groups=(), whole=True):
-    """The rule for one path whose components are no links, the last one perhaps. whole: False judges the directories alone."""
+    """Judge one path that has no links in its components, except perhaps the last one. Return a Doubt or None.
+
+    whole: False judges the directories alone.
+    """
     parts = [part for part in place.split("/") if part]
     inside, found = "/", host_files.lstat(root, "/")
     owners = _owners(root)
@@ -75,7 +83,10 @@ def _owners(root):
 
 
 def _entry(root, place, found, owners, groups, below):
-    """One directory or file. below: what stands in it on the way."""
+    """Judge one directory or file. Return a Doubt or None.
+
+    below: the state of the next component in this directory, None if there is none.
+    """
     directory = stat.S_ISDIR(found.st_mode)
     what = "the directory" if directory else "the file"
     if found.st_uid not in owners:
@@ -90,12 +101,15 @@ def _entry(root, place, found, owners, groups, below):
 
 
 def _kept_by_sticky_bit(found, below, owners):
-    """In a sticky directory nobody renames a directory of root's. Only a directory: of a file anybody can put a further name there."""
+    """Tell whether a directory's sticky bit protects a directory of root's in it: no other account can rename that.
+
+    This holds for directories alone: any account can give a file there another name.
+    """
     return bool(found.st_mode & stat.S_ISVTX) and below is not None and stat.S_ISDIR(below.st_mode) and below.st_uid in owners
 
 
 def _writers(root, place, found, groups):
-    """Who besides the owner may write, in words; "" when nobody may."""
+    """Describe in words who besides the owner may write; "" if no other account may."""
     if found.st_mode & 0o002:
         return "others"
     if not found.st_mode & 0o020:
@@ -121,7 +135,11 @@ def first(doubts):
 
 
 def kernels(found):
-    """Whether a file is the kernel's word: on the very file system of /proc or /sys. In a container they may belong to no user it knows."""
+    """Tell whether a file comes from the kernel: it lies on the very file system of /proc or /sys.
+
+    The owner cannot tell: in a container, these files may belong to a user that the container does
+    not know.
+    """
     for place in ("/proc", "/sys"):
         with contextlib.suppress(OSError):
             if found.st_dev == os.stat(place).st_dev and os.path.ismount(place):
@@ -133,7 +151,7 @@ def kernels(found):
 
 
 def program(root, wanted):
-    """Whether a program, or a script, may be run as root by its path."""
+    """Judge a program, or a script, that root would run by its path. Return a Doubt or None."""
     doubt = path(root, wanted)
     if doubt:
         return doubt._replace(row="program")
@@ -144,12 +162,15 @@ def program(root, wanted):
 
 
 def find_program(root, name, directories=None):
-    """The host path of the first program of that name in root's own directories; None when there is none."""
+    """Return the host path of the first program of that name in root's own directories; None if there is none."""
     return host_files.which(root, name, PROGRAM_PATH if directories is None else directories)
 
 
 def require_program(wanted):
-    """The path to run for argv[0], or NodeError: a name is looked up in root's own directories, a path is judged as it is."""
+    """Return the path to run for argv[0]. Raise NodeError if there is no such program, or if it is not to be trusted.
+
+    A name is looked up in root's own directories. A path is judged as it is.
+    """
     if "/" not in wanted:
         found = find_program("", wanted)
         if found is None:
@@ -181,11 +202,14 @@ _READS = 64  # of the arguments of a process that has none: some have taken thei
 
 
 class Gone(Exception):
-    """The process has ended, or changed while it was looked at: nothing can be said of it."""
+    """An error for a process that has ended, or that changed while it was looked at: nothing is known of it."""
 
 
 def process(pid):
-    """A process, read twice through one descriptor of its directory, which fails once it is dead; Gone where the two differ."""
+    """Read a process twice through one descriptor of its directory. Raise Gone if the two reads differ.
+
+    The descriptor fails as soon as the process is dead.
+    """
     try:
         place = os.open("/proc/%d" % pid, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -203,7 +227,10 @@ def process(pid):
 
 
 def _executed(place):
-    """Wait, for a moment, until a program that is just being started has its arguments: execve(2) gives it its name before."""
+    """Wait, for a moment, until a program that is just being started has its arguments.
+
+    execve(2) sets the name of the program before them.
+    """
     for _read in range(_READS):
         if proc_text("cmdline", place):
             return
@@ -211,9 +238,10 @@ def _executed(place):
 
 
 def named(pid):
-    """The name of the program that a process runs, as cheap as can be; None for a kernel's thread, or where it is gone.
+    """Return the name of the program that a process runs, at the least cost; None for a kernel thread or a process that is gone.
 
-    By its executable and never by argv[0], which anybody gives a setuid program as he likes.
+    The name comes from the executable and never from argv[0], which any account can choose for a
+    setuid program.
     """
     try:
         return os.path.basename(_plain(os.readlink("/proc/%d/exe" % pid)))
@@ -252,7 +280,7 @@ def proc_text(name, place=None, cap=256 * 1024):
 
 
 def field(text, begin):
-    """The words of the line that begins so in a file of the kernel's, without its beginning; [] where none does."""
+    """Return the words of the line that begins so in a file of the kernel's, without that beginning; [] if no line does."""
     return ("\n" + text).partition("\n" + begin)[2].partition("\n")[0].split()
 
 
@@ -266,9 +294,10 @@ def _plain(exe):
 
 @contextlib.contextmanager
 def running(pid, start, called):
-    """A descriptor of the very program that a process runs, to be run by it: where it lies, and whether it still lies there, do not matter.
+    """Yield a descriptor of the very program that a process runs, to run that program again.
 
-    The file has to be root's alone. NodeError when the process is gone, or runs another program by now.
+    The place of the file does not matter, nor whether the file still lies there. It must belong to
+    root alone. Raise NodeError if the process is gone, or if it now runs another program.
     """
     try:
         found = process(pid)
@@ -295,7 +324,10 @@ def _again(pid):
 
 
 def running_file(found, called):
-    """The rule for the file of a program that runs: its directories, and whether its name is still there, do not matter."""
+    """Judge the file of a running program. Return a Doubt or None.
+
+    Its directories do not matter, nor whether its name still exists.
+    """
     if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
         return Doubt("running program", called, "does not belong to root (its owner is user %d)" % found.st_uid, "Run chown root on it")
     if found.st_mode & 0o022:
@@ -311,7 +343,10 @@ answered = {}  # socket: the process that called listen() there, when it was las
 
 
 def socket_path(wanted):
-    """The rule for a socket's place, before anything is sent to it: its directories are root's, and so is the socket; its mode is free."""
+    """Judge a socket's place before anything is sent to it. Return a Doubt or None.
+
+    Its directories must belong to root, and so must the socket. Its mode does not matter.
+    """
     real, links = host_files.resolve("", wanted)
     doubt = first(spot("", place, whole=False) for place in links + [real])
     if doubt:
@@ -334,13 +369,16 @@ class Connection(_socket.socket):
 
 
 def peer(connection):
-    """(pid, uid) of who listens at the other end: the kernel's word."""
+    """Return (pid, uid) of the process that listens at the other end, as the kernel reports it."""
     pid, uid, _gid = struct.unpack("3i", connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))
     return pid, uid
 
 
 def connect(wanted, timeout):
-    """A connection to a socket that root may talk to; OSError when nobody listens, NodeError when it is not to be trusted."""
+    """Return a connection to a socket that root may talk to.
+
+    Raise OSError if no process listens there, and NodeError if the socket is not to be trusted.
+    """
     # Judged before anything is sent: its place, its owner, and by the kernel's word the user who listens.
     doubt = socket_path(wanted)
     if doubt:
