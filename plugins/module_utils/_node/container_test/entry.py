@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Prove what containers get: start them through the runtime's own socket, and let a shell in each try to open device nodes.
 
-A plain program. What to start, which nodes to expect and which to be refused comes with the request; nothing here knows a vendor.
-Whatever happens, the sandboxes that it made are stopped and removed again. Node side: Python 3.6, standard library.
+A plain program. The request contains what to start, which nodes to expect and which must be
+refused; nothing here knows a vendor. Whatever happens, the sandboxes that it made are stopped and
+removed again. Node side: Python 3.6, standard library.
 """
 
 import glob
@@ -67,7 +68,7 @@ OPENED = ("ok", "ENXIO", "EIO", "ENODEV", "EBUSY")
 
 
 def encode(name, values):
-    """The bytes of a message from a dictionary; what is empty or zero is left out, an empty dictionary is an empty message."""
+    """Return the bytes of a message from a dictionary. Empty and zero values are left out; an empty dictionary is an empty message."""
     return grpc_wire.encode(_fields(name, values))
 
 
@@ -92,7 +93,7 @@ def _field(number, kind, value):
 
 
 def decode(name, data):
-    """A dictionary from the bytes of a message: the fields that MESSAGES names, whether they were sent or not."""
+    """Return a dictionary from the bytes of a message: the fields that MESSAGES names, whether they were sent or not."""
     found = grpc_wire.decode(data)
     return dict((key, _read(found, number, kind)) for key, (number, kind) in MESSAGES[name].items())
 
@@ -118,7 +119,7 @@ def _value(kind, value):
 
 
 def run(request, unary=None):
-    """Carry every case of the request out, one after the other. Never raises for a bad case: its answer holds the error."""
+    """Carry out the cases of the request, one after the other. A bad case does not raise: its answer contains the error."""
     check = _Check(request, unary or cri.unary)
     answer = {"schema": 1, "cases": [], "left": []}
     try:
@@ -133,7 +134,7 @@ def run(request, unary=None):
 
 
 class _Check(object):
-    """One request being carried out: its limits, its log directory, and what could not be removed."""
+    """One request while it is carried out: its limits, its log directory, and the sandboxes that could not be removed."""
 
     def __init__(self, request, unary):
         self.request, self.unary = request, unary
@@ -158,7 +159,7 @@ class _Check(object):
             raise failed
 
     def sweep(self, socket, over_http):
-        """Remove what an earlier check left when it was killed half-way."""
+        """Remove what an earlier check left when it was killed midway."""
         try:
             if over_http:
                 return Api(socket, self.timeout, self.heard).sweep(LABEL, LEFT_OVER_AFTER)
@@ -170,7 +171,10 @@ class _Check(object):
                 self.remove(socket, item["id"])
 
     def stop(self, socket, container):
-        """Without the grace that stopping the sandbox would give it; should this fail, that will end it as well."""
+        """Stop a container without the grace that stopping the sandbox would give it.
+
+        A failure is ignored: stopping the sandbox ends the container too.
+        """
         try:
             self.call(socket, "StopContainer", {"container_id": container, "timeout": 0})
         except Failed:
@@ -185,7 +189,7 @@ class _Check(object):
                     self.left.append({"socket": socket, "sandbox": sandbox, "message": "%s: %s" % (method, exc.message)})
 
     def case(self, case):
-        """The evidence of one case; the verdict stands in "ok"."""
+        """Return the evidence of one case. The verdict is in "ok"."""
         started = time.monotonic()
         answer = {
             "name": case.get("name", ""),
@@ -216,7 +220,10 @@ class _Check(object):
         return answer
 
     def tries(self, case, nodes):
-        """Once more when someone else removed the sandbox while this runs: a node agent takes one that it does not know for an orphan."""
+        """Start the case again if another program removed the sandbox while this runs.
+
+        A node agent takes a sandbox that it does not know for an orphan.
+        """
         for left in range(TRIES - 1, -1, -1):
             try:
                 return self.start(case, nodes)
@@ -248,7 +255,7 @@ class _Check(object):
             self.remove(socket, sandbox)
 
     def once(self, case, image, nodes):
-        """By the engine's own command, which ends with the container."""
+        """Run the case by the engine's own command, which ends with the container. Return its output."""
         if self.ran("image", case["image_there"] + [image])["rc"]:
             raise Failed("image", "image %s is not on this host" % image)
         found = self.ran("run", case["run"] + [image] + _shell(case, nodes))
@@ -292,7 +299,7 @@ def _shell(case, nodes):
 
 
 def container_config(case, image):
-    """The container of one case: it sleeps, as root, and may make nodes; whether it may open them is what is asked."""
+    """Return the container of one case. It sleeps, as root, and may make nodes; the case asks whether it may open them."""
     security = {
         "capabilities": {"add_capabilities": ["MKNOD"] + list(case.get("capabilities") or ())},
         "namespace_options": {"network": NAMESPACE_NODE, "pid": NAMESPACE_CONTAINER},
@@ -316,13 +323,13 @@ def container_config(case, image):
 
 
 def errno_of(said):
-    """ENXIO, EPERM and so on from what a shell said; "other" when it is none of those known."""
+    """Return ENXIO, EPERM and so on from a shell's message; "other" for an unknown message, "no message" for an empty one."""
     low = said.lower()
     return next((name for words, name in ERRNOS if words in low), "other" if said.strip() else "no message")
 
 
 def judge(nodes, said):
-    """(nodes seen in the container, path -> what happened, sentences on what is not as expected) from the script's lines."""
+    """Return (nodes seen in the container, path -> what happened, sentences on what is not as expected) from the script's lines."""
     listed, kinds, found = [], {}, {}
     for kind, path, text in (line.split("|", 2) for line in said.splitlines() if line.count("|") >= 2):
         if kind == "listed":
@@ -354,7 +361,11 @@ def _problem(path, expect, kind, result):
 
 
 def _with_numbers(node):
-    """A node with its device numbers: those of the host's own node, else those that were given, else none: nobody can open it then."""
+    """Return a node with its device numbers.
+
+    They are those of the host's own node, else those that were given, else none: then no container
+    can open it.
+    """
     try:
         found = os.stat(node["path"])
         if stat.S_ISCHR(found.st_mode):
@@ -370,7 +381,7 @@ def _size(record):
 
 
 def _record(record, before):
-    """(lines that were added to the file meanwhile, sentences on what they lack)."""
+    """Return (lines that were added to the file meanwhile, sentences on what they lack)."""
     if not record:
         return [], []
     lines = []

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A container of a proof through an engine that speaks HTTP over its socket: make it, run it to its end, read its words, remove it.
+"""Prove a container through an engine that speaks HTTP over its socket: make it, run it to its end, read its output, remove it.
 
-What to make comes with the request, in the engine's own words. Node side: standard library only, Python 3.6.
+The request contains what to make, in the engine's own words. Node side: standard library only,
+Python 3.6.
 """
 
 import json
@@ -16,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import u
 
 
 class Failed(Exception):
-    """A case that could not be carried through: the step and what was said there."""
+    """A case that could not be carried through: the step, and the message of that step."""
 
     def __init__(self, step, message):
         super(Failed, self).__init__(message)
@@ -28,20 +29,23 @@ def ended(code, words):
 
 
 class Api(object):
-    """The engine behind one socket. heard: what of an engine's or a shell's output may be shown."""
+    """The engine behind one socket.
+
+    heard: a function that returns what may be shown of an engine's or a shell's output.
+    """
 
     def __init__(self, path, timeout, heard):
         self.path, self.timeout, self.heard = path, timeout, heard
 
     def call(self, step, method, target, body=None):
-        """(status, bytes of the answer)"""
+        """Return (status, bytes of the answer)."""
         try:
             return unix_http.ask(self.path, method, target, self.timeout, body)
         except host_files.NodeError as exc:
             raise Failed(step, exc.message)
 
     def ask(self, step, method, target, body=None):
-        """What is answered, {} for nothing; the engine's own sentence where it refuses."""
+        """Return the answer as JSON, {} for an empty one. Raise Failed with what may be shown of the engine's message if it refuses."""
         status, said = self.call(step, method, target, body)
         try:
             found = json.loads(said.decode("utf-8", "replace") or "{}")
@@ -53,7 +57,7 @@ class Api(object):
         return found
 
     def start(self, image, create, command):
-        """What the command said in a container of its own, which is gone afterwards."""
+        """Return the output of the command in a container of its own, which is gone afterwards."""
         status, _said = self.call("image", "GET", "/images/%s/json" % urllib.parse.quote(image, safe="/:"))
         if status == 404:
             raise Failed("image", "image %s is not on this host" % image)
@@ -72,7 +76,7 @@ class Api(object):
         self.ask("remove", "DELETE", "/containers/%s?force=1&v=1" % container)
 
     def sweep(self, label, age):
-        """Remove what a check left that was killed half-way."""
+        """Remove what a check left when it was killed midway."""
         filters = urllib.parse.quote(json.dumps({"label": [label]}))
         for item in self.ask("list", "GET", "/containers/json?all=1&filters=" + filters):
             if item.get("Created", 0) < time.time() - age:
@@ -80,7 +84,7 @@ class Api(object):
 
 
 def words(stream):
-    """What a container wrote, out of the frames in which logs come: a byte for the stream, three of nothing, four for the length."""
+    """Return what a container wrote, from the frames of its log: a byte for the stream, three zero bytes, four for the length."""
     parts, at = [], 0
     while at + 8 <= len(stream):
         size = struct.unpack(">I", stream[at + 4 : at + 8])[0]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A file's content as the answer to a question carries it. Node side: standard library only, Python 3.6."""
+"""Put a file's content into the answer to a question. Node side: standard library only, Python 3.6."""
 
 import binascii
 import collections
@@ -11,11 +11,13 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection i
 
 
 def shown(data, keep, path, whole=False):
-    """The answer keys that carry what may travel of a file's bytes. Not UTF-8 travels as base64. whole: all of it may.
+    """Return the keys of an answer that carry what may travel of a file's bytes. Bytes that are not UTF-8 travel as base64.
 
-    fault: what is wrong with a text that has not its format, by code and line, and the listed comment that it begins with, if it does;
-    then nothing of it travels. withheld: what stands at
-    listed places and is not shown, each with a tag that equal values share. foreign_bytes: the first line that is not UTF-8.
+    whole: all of it may travel. fault: the error of a text that does not have its format, by code
+    and line, with the listed comment that the text begins with, if it does; then nothing of it
+    travels. withheld: the values at listed places that are not shown, each with a tag that equal
+    values share. foreign_bytes: the first line that is not UTF-8, None if there is none. Raise
+    ValueError without `keep`.
     """
     if not keep:
         raise ValueError("%s: its content was queried without `keep`, the list of what may be sent" % path)
@@ -36,7 +38,7 @@ _latest = collections.deque(maxlen=8)  # (list, bytes, Projection): a look may a
 
 
 def projected(data, keep):
-    """The Projection of a file's bytes, of a document with keyed tags."""
+    """Return the Projection of a file's bytes. In a document, the tags are keyed."""
     for known, of, found in _latest:
         if known == keep and of == data:
             return found

@@ -1,16 +1,23 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The projection of a document in YAML or JSON that is only read: listed values, and stand-ins for all others, line by line as in the file.
+"""Project a document in YAML or JSON that is only read: listed values, and stand-ins for all others, with the lines of the file.
 
-A stand-in is `(hidden TAG BYTES)`: equal values of a host have equal tags, so a comparison finds the same as in the file,
-and BYTES is how long the value is. It keeps the signs "=" and "/" at its end where the value has them, and says `no-text` where a number
-or a truth value without quotes would be read as another text than is written. Comments go, but for listed ones.
+A stand-in is `(hidden TAG BYTES)`. Equal values of a host have equal tags, so a comparison finds
+the same as in the file. BYTES is the length of the value. A stand-in keeps the signs "=" and "/" at
+its end if the value has them. It contains `no-text` if a number or a truth value without quotes
+would be read as another text than is written. Comments go, except listed ones.
 
-Besides the shapes of `selection`, a place may have: "number" (a number without quotes); ["split", SIGN, SHAPE, {NAME: SHAPE}] (a text that
-is judged on both sides of the first SIGN, the right one by its name or by the name "*"); ["arguments", {FLAG: SHAPE}, KEY, {PROGRAM: N}] (a
-list: the words of a program whose path stands under KEY next to it; of a listed program its word N as well, if it has the shape "command");
-["hidden", SHAPE, [DOMAIN]] (never shown; a key that has the shape keeps it, and is shown where it is one of a domain's).
+Besides the shapes of `selection`, a place may have:
+
+- "number": a number without quotes.
+- ["split", SIGN, SHAPE, {NAME: SHAPE}]: a text that is judged on both sides of the first SIGN, the
+  right side by its name or by the name "*".
+- ["arguments", {FLAG: SHAPE}, KEY, {PROGRAM: N}]: a list, the words of a program whose path is the
+  value of KEY next to it. Word N of a listed program is shown too, if it has the shape "command".
+- ["hidden", SHAPE, [DOMAIN]]: never shown. A key that has the shape keeps it, and is shown if it
+  belongs to one of the domains.
+
 Node side: standard library only, Python 3.6.
 """
 
@@ -28,9 +35,10 @@ _ROOTED = re.compile(r"/(?!/)[^\n]{0,4095}")
 
 
 def project(data, keep, tag):
-    """(projected bytes, what was at listed places in another shape, replaced spans) of a document. tag: text -> its tag.
+    """Return (projected bytes, [], replaced spans) of a document. tag: text -> its tag.
 
-    keep: "places", "comments", and "known", the names in paths that are no news to who asks.
+    keep: "places", "comments", and "known", the names in paths that are no news to the asker. The
+    second value is empty: a document has no withheld values.
     """
     comments = keep.get("comments") or ()
     found = yaml_scan.scan(data)
@@ -46,7 +54,7 @@ def project(data, keep, tag):
 
 
 def first_comment(data, comments):
-    """The listed comment that is the first line of a text, None where another line is."""
+    """Return the listed comment that is the first line of a text; None if that line is another."""
     line = data.split(b"\n", 1)[0].rstrip(b"\r")
     return next((text for text in comments if text.encode("utf-8") == line), None)
 
@@ -75,7 +83,7 @@ def _tree(places):
 
 
 def _text(value):
-    """A scalar as text; None for what is none."""
+    """Return a scalar as text; None for any other value."""
     return value.data if value.kind in ("string", "number", "boolean") else None
 
 
@@ -90,7 +98,10 @@ class _Work(object):
     # --- what becomes of a value ---
 
     def walk(self, value, place, siblings):
-        """siblings: the texts under the keys of the table that this value is in."""
+        """Replace a value, and what it contains, as its place demands.
+
+        siblings: the texts under the keys of the table that this value is in.
+        """
         if value.kind == "table":
             self.table(value, place)
         elif value.kind == "array":
@@ -116,7 +127,7 @@ class _Work(object):
         return key.data.translate(_FOLD).lower() if key.kind == "string" else None
 
     def merge(self, item, place):
-        """What is merged into a table is judged as what stands in it."""
+        """Judge what is merged into a table as if it were written there."""
         for part in item.inner if item.kind == "array" else [item]:
             self.walk(part, place, {})
 
@@ -154,14 +165,14 @@ class _Work(object):
                 self.replace(item, words[number] if found[number] == words[number] else self.argument(item, found[number]))
 
     def argument(self, item, found):
-        """A word that is not shown. Of a listed flag its name is."""
+        """Return the text in place of a word that is not shown. The name of a listed flag stays."""
         name, equals, _value = item.data.partition("=")
         if equals and found.startswith(name + equals):
             return name + equals + self.stand_in_of(item.data[len(name) + 1 :])
         return self.stand_in(item)
 
     def shown(self, value, shape):
-        """What is shown of a scalar: all of it, parts of it or nothing."""
+        """Return what is shown of a scalar: all of it, parts of it or nothing."""
         text = value.data
         if isinstance(shape, list):
             return self.of_list(value, shape)
@@ -185,7 +196,7 @@ class _Work(object):
         return first + sign + (right if not right or (wanted and selection.fits(wanted, right)) else self.stand_in_of(right))
 
     def path(self, text):
-        """A path with its parts one by one: that a name in it is odd hides that name."""
+        """Judge the parts of a path one by one: an odd name in it hides only that name."""
         return "/".join(self.part(part) for part in text.split("/"))
 
     def part(self, text):
@@ -211,7 +222,10 @@ class _Work(object):
     # --- the text ---
 
     def replace(self, value, shown):
-        """Put this text in a scalar's place, in quotes, on as many lines. A scalar of one line that says just this stays as it is."""
+        """Put this text in a scalar's place, in quotes, on as many lines.
+
+        A scalar of one line that already has this text stays as it is.
+        """
         raw = self.text[value.start : value.end]
         if shown == value.data and "\n" not in raw:
             return
@@ -220,14 +234,14 @@ class _Work(object):
         self.spans.append((value.start, blanks.end() if blanks else value.end, '"%s"%s' % (shown, lines)))
 
     def named(self, spans):
-        """Anchors are known by numbers."""
+        """Replace the names of anchors by numbers."""
         names = {}
         for start, end in spans:
             number = names.setdefault(self.text[start:end], len(names) + 1)
             self.spans.append((start, end, "a%d" % number))
 
     def after(self, rest):
-        """Of a second document only that there is one."""
+        """Show of a second document only that there is one."""
         left = self.text[rest:]
         if left:
             opened = left.startswith("---") or _MORE.search(left[3:])

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JSON read strictly, byte by byte, for the places and the values of its keys: what a projection is made from.
+"""Read JSON strictly, byte by byte, for the places and the values of its keys: a projection is made from these.
 
-A text that is not JSON is refused with a line and a code of our own. Linear in the length of the text. Node side: standard library
-only, Python 3.6.
+A text that is not JSON is refused with a line and a code of our own. Linear in the length of the
+text. Node side: standard library only, Python 3.6.
 """
 
 import json
@@ -24,7 +24,10 @@ _WORDS = {"true": ("boolean", True), "false": ("boolean", False), "null": ("null
 
 
 def scan(data):
-    """The object of a JSON text as a placeholders.Value, None where there is nothing in it."""
+    """Return the object of a JSON text as a placeholders.Value; None if the text is empty.
+
+    Raise Unreadable for a text that is not JSON.
+    """
     placeholders.require_few(data)
     return _Scanner(data.decode("latin-1")).document()
 
@@ -127,7 +130,7 @@ class _Scanner(object):
         return Value("table", at, here + 1, data, members)
 
     def behind(self, at, closing, code):
-        """Where the next item begins, or the closing bracket stands, and which of them it is."""
+        """Return (where the next item begins, or where the closing bracket is; True for the bracket)."""
         here = self.space(at)
         sign = self.text[here : here + 1]
         if sign == closing:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tags of the keys and values that a projection hides, so an asker who must not see them can say whether two files say the same.
+"""Tag the keys and values that a projection hides, so an asker who must not see them can compare two files.
 
-A leaf is a key whose value is not a table. A value is tagged together with its key, so equal values of different keys have different
-tags. How a file is written makes no difference: dotted keys, inline tables and headers, the order, the base of a number.
-Node side: standard library only, Python 3.6.
+A leaf is a key whose value is not a table. A value is tagged together with its key, so equal values
+of different keys have different tags. The form of a file makes no difference: dotted keys, inline
+tables and headers, the order, the base of a number. Node side: standard library only, Python 3.6.
 """
 
 import bisect
@@ -20,12 +20,14 @@ MAX_DEPTH = 256  # of tables and arrays in each other: dotted keys in inline tab
 
 
 def tagged(data, keep, prefixes, moves=()):
-    """{"prefixes": as asked, "leaves": [[number of the prefix, line, tag of the path below it, tag of the value], ...], "fault": None}.
+    """Return {"prefixes": as asked, "leaves": [[number of the prefix, line, tag of the path below it, tag of the value]], "fault": None}.
 
-    Each leaf below the longest of the prefixes that leads to it, unless `keep` shows it. A value that is zero or empty has "" for its tag:
-    programs that print all they know print those of keys that nobody has set. fault: why the text is not TOML, by code and line.
-    moves: [[path, path], ...]; a string at the first is tagged as the list of it at the second, for programs that read it so. Where the
-    second is there as well both are tagged as they are.
+    Each leaf is listed below the longest of the prefixes that leads to it, unless `keep` shows it.
+    A value that is zero or empty has the tag "": programs that print all settings also print keys
+    that are not set. fault: why the text is not TOML, by code and line. moves: [[path, path], ...].
+    A string at the first path is tagged as a list with this string at the second, for programs that
+    read it so. If the second exists as well, both are tagged as they are. Raise NodeError for more
+    than MOST leaves.
     """
     try:
         root, lines = _read(data)
@@ -68,7 +70,7 @@ def _shown(places, path, value):
 
 
 def _read(data):
-    """The values of a TOML text, and the line that each key or table is first named in."""
+    """Return the values of a TOML text, and the line that first names each key or table."""
     root, lines, ends = {}, {}, [found.end() for found in re.finditer(b"\n", data)]
     for item in toml_places.scan(data)[0]:
         line = bisect.bisect_right(ends, item.start) + 1
@@ -86,13 +88,16 @@ def _read(data):
 
 
 def _depth(value):
-    """How many tables and arrays are in each other in a value. The scanner bounds the depth of values, not the parts of their keys."""
+    """Return how deep tables and arrays are nested in a value.
+
+    The scanner bounds the depth of values, not the parts of their keys.
+    """
     inner = [(0, item) for item in value.inner] if value.kind == "array" else [(len(m.parts), m.value) for m in value.inner]
     return 1 + max([parts + _depth(item) for parts, item in inner] or [0])
 
 
 def _table(root, path):
-    """The table at a path, made where it is not there; of an array of tables the last one."""
+    """Return the table at a path, made if it does not exist; the last one of an array of tables."""
     for name in path:
         root = root.setdefault(name, {})
         root = root[-1] if isinstance(root, list) else root
@@ -109,7 +114,7 @@ def _leaves(table, path):
 
 
 def _line(lines, path):
-    """Of the key itself, or of the statement or table that it stands in."""
+    """Return the line of a key itself, or of the statement or table that contains it."""
     while path and tuple(path) not in lines:
         path = path[:-1]
     return lines.get(tuple(path), 1)

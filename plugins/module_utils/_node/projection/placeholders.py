@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands in a projection for what is not sent: as long as the hidden text, in the same lines, and telling nothing else about it.
+"""Make the placeholders of a projection: as long as the hidden text, in the same lines, and telling nothing else about it.
 
-A key becomes another key that is unique in its table, a comment a comment of "x", and a value a string of blanks (brackets around a
-number, where it goes over lines), which has no shape that anything listed can have. So the projection has the statements, tables and
-commas of the original, and an edit of one is an edit of the other.
-Node side: standard library only, Python 3.6.
+A key becomes another key that is unique in its table. A comment becomes a comment of "x". A value
+becomes a string of blanks, or brackets around a number if it covers several lines; neither has the
+shape of any listed value. So the projection has the statements, tables and commas of the original,
+and an edit of one is an edit of the other. Node side: standard library only, Python 3.6.
 """
 
 import collections
@@ -29,7 +29,7 @@ Header = collections.namedtuple("Header", "start end path parts above shared arr
 
 
 class Unreadable(Exception):
-    """A text that is not what it should be: our code and the line. Never the text's own words, nor a parser's."""
+    """A text that does not have its format: our code and the line. Never the text's own words, nor a parser's."""
 
     def __init__(self, code, line):
         super(Unreadable, self).__init__("%s in line %d" % (code, line))
@@ -38,14 +38,14 @@ class Unreadable(Exception):
 
 
 def require_few(data):
-    """Refuse a text that would take more time or memory than a configuration, before anything is made of it."""
+    """Refuse a text that would take more time or memory than a configuration, before it is read. Raise Unreadable."""
     if sum(data.count(sign) for sign in (b"\n", b",", b"[", b"{")) > MOST:
         last = next(itertools.islice(_MANY.finditer(data), MOST, None))
         raise Unreadable("too-many", data.count(b"\n", 0, last.start()) + 1)
 
 
 class Names(object):
-    """The names of one table in the projection: those that are shown, and those that stand for others."""
+    """The names of one table in the projection: shown ones, and stand-ins for others."""
 
     __slots__ = ("taken", "next")
 
@@ -57,7 +57,7 @@ class Names(object):
         self.taken.add(name)
 
     def stand_in(self, length):
-        """Another name of this length. There are as many as the original can have had."""
+        """Return another name of this length. There are as many as the original can have had."""
         while True:
             number = self.next.get(length, 0)
             self.next[length] = number + 1
@@ -70,7 +70,7 @@ class Names(object):
 
 
 def _numbered(number, length):
-    """`xxxx`, `xxxa`, `xxxb` ...; None when there are no more of this length."""
+    """Return the stand-in with this number: `xxxx`, `xxxa`, `xxxb` ...; None if there are no more of this length."""
     name = ""
     while number:
         number, digit = divmod(number, len(_DIGITS))
@@ -79,7 +79,7 @@ def _numbered(number, length):
 
 
 def value(text):
-    """What stands for a value."""
+    """Return the placeholder of a value."""
     if len(text) == 1:
         return "1"
     if "\n" in text:
@@ -88,7 +88,7 @@ def value(text):
 
 
 def withheld(kind, text):
-    """What stands for a value whose kind may be known: one of the same kind, and of no shape that is listed."""
+    """Return the placeholder of a value whose kind may be known: one of the same kind, and of no shape that is listed."""
     if kind == "boolean":
         return text  # its length shows it
     if kind in ("integer", "float"):
@@ -105,7 +105,7 @@ def comment(text):
 
 
 def line_of(text, at):
-    """The line of a place, from 1; behind the last line's end it is the last line."""
+    """Return the line of a place, from 1. A place behind the end of the last line belongs to that line."""
     return text.count("\n", 0, min(at, max(len(text) - 1, 0))) + 1
 
 

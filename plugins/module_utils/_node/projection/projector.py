@@ -1,14 +1,15 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What leaves a host of a file: the values at listed places, and placeholders of the same length for everything else.
+"""Make what leaves a host of a file: the values at listed places, and placeholders of the same length for everything else.
 
-`keep` says what may travel: {"format": FORMAT, "places": [[path, shape], ...], "comments": [text, ...]}. Paths and shapes are those of
-`selection`, and two shapes more: "key" (the key is shown, its value never) and ["is", value] (this very value, which the asker knows).
-Formats: toml; json; document (only read, never edited, and so known to `contents` alone: `documents`); yaml (scalars
-at the top level); env (lines `KEY=value`); flags (words `--name=value`); text (what `patterns` match, in their order); whole (all of it:
-for files of the kernel). A listed value that has not its shape is withheld: its key is shown, with its kind.
-Node side: standard library only, Python 3.6.
+`keep` lists what may travel: {"format": FORMAT, "places": [[path, shape], ...], "comments": [text,
+...]}. Paths and shapes are those of `selection`, and two more shapes: "key" (the key is shown, its
+value never) and ["is", value] (this very value, which the asker knows). Formats: toml; json;
+document (only read, never edited, and so known only to `contents`: `documents`); yaml (scalars at
+the top level); env (lines `KEY=value`); flags (words `--name=value`); text (what `patterns` match,
+in their order); whole (all of it: for files of the kernel). A listed value that does not have its
+shape is withheld: its key is shown, with its kind. Node side: standard library only, Python 3.6.
 """
 
 import bisect
@@ -25,7 +26,7 @@ Projection = collections.namedtuple("Projection", "data withheld hidden")
 
 
 def project(data, keep):
-    """The Projection of a file's bytes; placeholders.Unreadable for a text that has not its format."""
+    """Return the Projection of a file's bytes. Raise placeholders.Unreadable for a text that does not have its format."""
     if keep.get("format") == "text":
         return _text(data, keep.get("patterns") or [], keep.get("filler"))
     made = _FORMATS.get(keep.get("format"))
@@ -35,7 +36,7 @@ def project(data, keep):
 
 
 def fits(shape, value):
-    """Whether a value (as a format's scanner read it) has a shape."""
+    """Tell whether a value (as a format's scanner read it) has a shape."""
     if shape == "key":
         return False
     if isinstance(shape, (list, tuple)):
@@ -44,7 +45,7 @@ def fits(shape, value):
 
 
 def judge(places, path, value):
-    """What becomes of a value at a path."""
+    """Decide what becomes of a value at a path: SHOW, WITHHOLD, INSIDE (a table to look into) or HIDE."""
     shape = selection.listed(places, path)
     leads = selection.on_the_way(places, path)
     if value.kind == "table":
@@ -74,7 +75,10 @@ class _Work(object):
         return selection.on_the_way(self.places, path) or selection.listed(self.places, path) is not None
 
     def shown(self, path, parts, above, depth, last):
-        """Show the parts of a key that lead somewhere, hide the rest: whether all of it is shown. `last`: whether the last part may be."""
+        """Show the parts of a key that lead to a listed place, and hide the rest. Tell whether all of it is shown.
+
+        `last`: whether the last part may be shown.
+        """
         count = 0
         while count < len(parts) - 1 and self.leads(path[: depth + count + 1]):
             count += 1
@@ -86,7 +90,7 @@ class _Work(object):
         return count == len(parts)
 
     def pair(self, path, parts, above, depth, value):
-        """A key and its value."""
+        """Show, withhold or hide a key and its value."""
         verdict = judge(self.places, path, value)
         if not self.shown(path, parts, above, depth, verdict != HIDE):
             verdict = HIDE
@@ -154,7 +158,7 @@ def _toml(data, places, comments):
 
 
 def _header(work, item):
-    """Whether what stands under this header may be listed."""
+    """Show what may be shown of a header. Tell whether anything under it may be listed."""
     count = 0
     while count < len(item.parts) and work.leads(item.path[: count + 1]):
         item.above[count].show(item.parts[count][0])
@@ -173,7 +177,7 @@ def _json(data, places, _comments):
 
 
 def _yaml(data, places, comments):
-    """What begins as an object of JSON is one, which YAML's readers take as well."""
+    """Read a text that begins as a JSON object as JSON, as YAML's readers do too, and any other line by line."""
     return _json(data, places, comments) if data.lstrip().startswith(b"{") else _yaml_lines(data, places, comments)
 
 
@@ -182,7 +186,10 @@ def _whole(data, _places, _comments):
 
 
 def _text(data, patterns, filler):
-    """What a pattern matches is shown, ^ and $ being those of a line; all else becomes comments, line by line, or that many fillers."""
+    """Show what a pattern matches, and turn all else into comments, line by line, or into as many fillers.
+
+    ^ and $ match at each line.
+    """
     work, at = _Work(data, []), 0
     found = sorted(match.span() for pattern in patterns for match in re.finditer(_bytewise(pattern), work.text, re.M | re.ASCII))
     for start, end in found + [(len(work.text), len(work.text))]:
@@ -194,7 +201,7 @@ def _text(data, patterns, filler):
 
 
 def _bytewise(pattern):
-    """A pattern for texts of one character for each byte."""
+    """Return a pattern for texts that have one character for each byte."""
     return pattern.encode("utf-8").decode("latin-1")
 
 
@@ -227,12 +234,12 @@ def _listed_text(places, name, value):
 
 
 def _as_text(value):
-    """The text of a value that has one character for each byte. A byte that is no UTF-8 has no shape."""
+    """Return the text of a value that has one character for each byte. A byte that is not UTF-8 fits no shape."""
     return value.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 def _flags(data, places, _comments):
-    """Everything but the listed flags becomes spaces: words are separated by them."""
+    """Turn everything but the listed flags into spaces: words are separated by them."""
     work, at = _Work(data, places), 0
     shown = [found.span() for found in re.finditer(_FLAG, work.text) if _listed_text(places, found.group(1), found.group(2))]
     for start, end in shown + [(len(work.text), len(work.text))]:
@@ -247,8 +254,11 @@ _YAML_REMARK = r"[ \t]#.*\Z"
 
 
 def _yaml_lines(data, places, _comments):
-    """Scalars at the top level, and one level below a key under which something is listed. A listed key whose value is written in another
-    way (an anchor, a block, braces) is withheld: it says something, and not what is shown."""
+    """Show listed scalars at the top level, and one level below a key under which something is listed.
+
+    A listed key whose value is written in another way (an anchor, a block, braces) is withheld: it
+    has a value, and not one that can be shown.
+    """
     placeholders.require_few(data)
     work, at, above = _Work(data, places), 0, _Above(places)
     for line in re.findall(r"[^\n]*\n|[^\n]+", work.text):
@@ -269,7 +279,7 @@ def _yaml_lines(data, places, _comments):
 
 
 class _Above(object):
-    """Where a line of YAML stands: at the top level, or right below a key of it."""
+    """The place of a line of YAML: at the top level, or directly below a key of it."""
 
     def __init__(self, places):
         self.places = places
@@ -277,7 +287,7 @@ class _Above(object):
         self.indent = 0
 
     def path(self, line):
-        """The path of the key on this line, None where it has none that counts."""
+        """Return the path of the key on this line; None if the line has no key that counts."""
         indent = len(line) - len(line.lstrip(" "))
         found = re.match(_YAML_KEY, line.lstrip(" "))
         if line and not indent:
@@ -287,7 +297,7 @@ class _Above(object):
         return [self.key, found.group(1)] if found and self.key and indent == self.indent else None
 
     def opens(self, path, line):
-        """Whether it is a key alone under which something is listed."""
+        """Tell whether the line has only a key under which something is listed."""
         return len(path) == 1 and line.endswith(":") and selection.on_the_way(self.places, path)
 
 

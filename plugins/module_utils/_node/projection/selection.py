@@ -1,14 +1,16 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What may leave a host: listed places with a shape each, and nothing else.
+"""Decide what may leave a host: listed places with a shape each, and nothing else.
 
-A list of what is secret is never complete; a list of what is needed is. `keep` is a list of [path, shape]. A path is a list of key
-parts: a key itself (compared without case), "*" for any one key that looks like one, "[]" for the items of a list, and as the
-last part "**" for all that is below. A value travels where its path is listed and the value has the shape. What is listed and has
-another shape is sent as HIDDEN, which no value is; what is not listed is not sent at all.
+A list of secrets is never complete. A list of what is needed is. `keep` is a list of [path, shape].
+A path is a list of key parts: a key itself (compared without case), "*" for any one key that looks
+like a key, "[]" for the items of a list, and as the last part "**" for all that is below. A value
+travels if its path is listed and the value has the shape. A listed value of another shape is sent
+as HIDDEN, which is never a real value. What is not listed is not sent at all.
 
-Pure functions. Node side: standard library only, Python 3.6. The planner uses them as well, so both ask by one rule.
+Pure functions. Node side: standard library only, Python 3.6. The planner uses them as well, so both
+ask by one rule.
 """
 
 import re
@@ -62,12 +64,12 @@ _compiled: "Any" = {}  # shape: its rule, once a value was held against it; a lo
 
 
 def shapes() -> "Any":
-    """Every shape that a listed place can have; in addition "one of A|B|C"."""
+    """List all shapes that a listed place can have, except "one of A|B|C"."""
     return sorted(set(TEXT_RULES) | set(_LISTS) | {"bool", "int"})
 
 
 def fits(shape: "Any", value: "Any") -> bool:
-    """Whether a value has the shape. Nothing (None, "", an empty list) says nothing, and fits every shape of its kind."""
+    """Tell whether a value has the shape. An empty value (None, "", an empty list) tells nothing, and fits every shape of its kind."""
     if value is None:
         return True
     if shape == "bool":
@@ -89,7 +91,7 @@ def fits(shape: "Any", value: "Any") -> bool:
 
 
 def listed(keep: "Any", path: "Any") -> "Any":
-    """The shape that a value at this path must have to travel; None where the path is not listed."""
+    """Return the shape that a value at this path must have to travel; None if the path is not listed."""
     ends, deep = _found(keep, path)
     numbers = [number for end in ends for number in (end.here, end.deep) if number is not None]
     first = min(numbers + deep, default=None)
@@ -97,13 +99,17 @@ def listed(keep: "Any", path: "Any") -> "Any":
 
 
 def on_the_way(keep: "Any", path: "Any") -> bool:
-    """Whether a listed path goes on below this one."""
+    """Tell whether a listed path goes on below this one."""
     ends, deep = _found(keep, path)
     return bool(deep) or any(end.deep is not None or end.below for end in ends)
 
 
 class _Branch(object):
-    """A place on the way of listed paths: what goes on below it, the number of the first that ends here, and of the first `**` here."""
+    """A place on the way of listed paths.
+
+    below: what goes on below it. here, deep: the numbers of the first path that ends here, and of
+    the first `**` here.
+    """
 
     __slots__ = ("below", "deep", "here")
 
@@ -149,7 +155,7 @@ def _grow(branch: "Any", path: "Any", number: int) -> None:
 
 
 def _found(keep: "Any", path: "Any") -> "Any":
-    """(the branches where the path ends, the numbers of each `**` above that holds what is below it)"""
+    """Return (the branches where the path ends, the numbers of each `**` above that includes what is below it)."""
     tree, place = _tree(keep), tuple(path)
     if place not in tree.found:
         if len(tree.found) >= _PATHS:
@@ -176,7 +182,7 @@ def _plain(key: str) -> bool:
 
 
 def select(data: "Any", keep: "Any", path: "Any" = ()) -> "Any":
-    """The listed values of a structure (what JSON or TOML give), where they stand; {} or [] where nothing below may travel."""
+    """Return the listed values of a structure (from JSON or TOML) at their places; {} or [] if nothing below may travel."""
     path = list(path)
     shape = listed(keep, path)
     if shape is not None and not isinstance(data, dict):
@@ -190,7 +196,7 @@ def select(data: "Any", keep: "Any", path: "Any" = ()) -> "Any":
 
 
 def shown(shape: "Any", value: "Any") -> "Any":
-    """The value, or the sign that one stands here. Of a list each item by itself."""
+    """Return the value if it has the shape, else HIDDEN. The items of a list are judged one by one."""
     if fits(shape, value):
         return value
     if shape in _LISTS:
@@ -200,7 +206,10 @@ def shown(shape: "Any", value: "Any") -> "Any":
 
 
 def plain(value: "Any") -> "Any":
-    """A value of no listed place, where a sentence needs one: HIDDEN unless it is a flag, a number, a name or a path, or a list of such."""
+    """Return a value of no listed place that a sentence needs.
+
+    It is HIDDEN unless it is a flag, a number, a name or a path, or a list of names or paths.
+    """
     return value if any(fits(shape, value) for shape in ("bool", "int", "program", "names", "paths")) else HIDDEN
 
 
@@ -217,9 +226,10 @@ def _pairs(data: "Any", keep: "Any", path: "Any") -> "Any":
 
 
 def arguments(argv: "Any", flags: "Any") -> "Any":
-    """The words of a command line, as many as there are: the program, listed flags with values of their shape, and listed words.
+    """Return as many words as a command line has: the program, listed flags with values of their shape, and listed words.
 
-    flags: {"--config": shape, "-c": shape}; a name without a dash is a word that may stand for itself.
+    Every other word is HIDDEN. flags: {"--config": shape, "-c": shape}. A name without a dash is a
+    word that may be shown alone.
     """
     words, awaited = [argv[0] if fits("program", argv[0]) else HIDDEN] if argv else [], None
     for word in argv[1:]:
@@ -238,6 +248,6 @@ def arguments(argv: "Any", flags: "Any") -> "Any":
 
 
 def environment(pairs: "Any", names: "Any") -> "Any":
-    """{name: value} of a process's environment ("NAME=value" each): the listed names only, of another shape HIDDEN."""
+    """Return {name: value} from a process's environment ("NAME=value" each): only listed names. A value of another shape is HIDDEN."""
     found = dict(pair.partition("=")[::2] for pair in pairs)
     return {name: found[name] if fits(shape, found[name]) else HIDDEN for name, shape in names.items() if name in found}

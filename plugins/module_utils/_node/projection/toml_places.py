@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""TOML 1.0 read strictly, byte by byte, for the places and the values of its keys: what a projection is made from.
+"""Read TOML 1.0 strictly, byte by byte, for the places and the values of its keys: a projection is made from these.
 
-A text that is not TOML is refused with a line and a code of our own. What it says is repeated nowhere: a parser's own message quotes keys.
-Linear in the length of the text. Node side: standard library only, Python 3.6.
+A text that is not TOML is refused with a line and a code of our own. Nothing of the text is
+repeated: a parser's own message quotes keys. Linear in the length of the text. Node side: standard
+library only, Python 3.6.
 """
 
 import re
@@ -53,7 +54,7 @@ class _Table(object):
         self.shared = {}  # what stands for this table's own name, where an array of tables repeats it
 
     def renew(self):
-        """The next element of an array of tables."""
+        """Begin the next element of an array of tables."""
         self.children = {}
         self.names = placeholders.Names()
 
@@ -62,7 +63,10 @@ _LEAF = _Table(_VALUE)
 
 
 def scan(data):
-    """[placeholders.Header or placeholders.Pair, ...] and the spans of all comments of a TOML text."""
+    """Return [placeholders.Header or placeholders.Pair, ...] and the spans of all comments of a TOML text.
+
+    Raise Unreadable for a text that is not TOML.
+    """
     placeholders.require_few(data)
     return _Scanner(data.decode("latin-1")).document()
 
@@ -112,7 +116,7 @@ class _Scanner(object):
         return found.end()
 
     def space(self, at):
-        """Past blanks, line ends and comments, as they may stand inside arrays."""
+        """Return the place behind blanks, line ends and comments, as they may stand inside arrays."""
         while True:
             start = at
             at = self.comment(self.blank(at))
@@ -124,7 +128,7 @@ class _Scanner(object):
     # --- keys ---
 
     def key(self, at):
-        """The parts of a key as [(name, start, end)], and where it ends, blanks behind it included."""
+        """Return the parts of a key as [(name, start, end)], and the end of the key with the blanks behind it."""
         parts = []
         while True:
             at = self.blank(at)
@@ -163,7 +167,7 @@ class _Scanner(object):
         return placeholders.Header(at, end + len(closing), self.path, parts, [table.names for table in above], self.table.shared, array)
 
     def opened(self, at, array):
-        """The table of a header, made where it is not there yet, and the tables above it, the root first."""
+        """Return the tables above a header, the root first, and its own table, made if it does not exist."""
         above = [self.root]
         for name in self.path[:-1]:
             child = above[-1].children.setdefault(name, _Table(_IMPLIED))
@@ -192,7 +196,7 @@ class _Scanner(object):
         return placeholders.Pair(at, value.end, path, parts, above, value, len(self.path))
 
     def settle(self, table, parts, at):
-        """Note a key in its table, and the tables that its dots make; the tables on the way, its own first."""
+        """Note a key in its table, and the tables that its dots make. Return the tables on the way, its own first."""
         above = [table]
         for name, _start, _end in parts[:-1]:
             child = above[-1].children.get(name)
@@ -307,7 +311,7 @@ class _Scanner(object):
     # --- strings ---
 
     def string(self, at, quote):
-        """Where a string of one line ends."""
+        """Return the end of a string of one line."""
         here = at + 1
         while True:
             here = (_LITERAL if quote == "'" else _BASIC).match(self.text, here).end()
@@ -319,7 +323,7 @@ class _Scanner(object):
             here = self.escape(here).end()
 
     def string_lines(self, at, quote):
-        """Where a string in three quotes ends: up to two quotes may stand before the closing three."""
+        """Return the end of a string in three quotes: up to two quotes may stand before the closing three."""
         here = at + 3
         while True:
             here = (_LITERAL_LINES if quote == "'" else _BASIC_LINES).match(self.text, here).end()
@@ -348,7 +352,7 @@ class _Scanner(object):
         return found
 
     def decoded(self, start, end, lines):
-        """What a string says. Bytes that are no UTF-8 become lone surrogates."""
+        """Return the text of a string. Bytes that are not UTF-8 become lone surrogates."""
         quotes = 3 if lines else 1
         raw = self.text[start + quotes : end - quotes]
         if lines and raw.startswith(("\n", "\r\n")):

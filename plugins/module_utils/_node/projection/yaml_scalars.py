@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What scalars of YAML say, as YAML 1.1 has it: 010 is a number, `yes` is true. Node side: standard library only, Python 3.6."""
+"""Read scalars of YAML by the rules of YAML 1.1: 010 is a number, `yes` is true. Node side: standard library only, Python 3.6."""
 
 import functools
 import re
@@ -22,7 +22,7 @@ _SHORT = {
 
 @functools.lru_cache(maxsize=4096)  # the same words again and again
 def kind(text):
-    """Of a text without quotes: boolean, null, number or string."""
+    """Return the kind of a text without quotes: boolean, null, number or string."""
     if text in _NULL:
         return "null"
     if text in _BOOLEAN:
@@ -31,12 +31,12 @@ def kind(text):
 
 
 def same(text):
-    """Whether a number or truth value is the same text to those who read text where it stands: 010 is 8 to them. Where unsure: no."""
+    """Tell whether a reader that expects text gets a number or truth value as it is written: 010 is 8 for it. If unsure: no."""
     return re.fullmatch(_SAME, text) is not None
 
 
 def quoted(raw):
-    """What a text in quotes says; ValueError for an escape that YAML does not know."""
+    """Return the text of a scalar in quotes. Raise ValueError for an escape that YAML does not know."""
     text = raw[1:-1]
     if raw[0] == "'":
         return (_joined(text, False) if "\n" in text else text).replace("''", "'")
@@ -44,7 +44,7 @@ def quoted(raw):
 
 
 def _joined(text, escapes):
-    """Lines of a text in quotes as one: a line end is a blank, unless it is escaped or followed by empty lines."""
+    """Join the lines of a text in quotes: a line end is a blank, unless it is escaped or followed by empty lines."""
     lines = text.split("\n")
     out, between = [lines[0].rstrip(" \t\r")], " "
     for number, line in enumerate(lines[1:], 2):
@@ -74,7 +74,7 @@ def _meant(found):
 
 
 def block(header, lines):
-    """What a block scalar says, from its header and its lines without their indentation."""
+    """Return the text of a block scalar, from its header and its lines without their indentation."""
     text = "\n".join(lines).rstrip("\n")
     body = text if header[0] == "|" else re.sub(r"\n+", lambda found: "\n" * (len(found.group()) - 1) or " ", text)
     return body if "-" in header.partition("#")[0] or not body else body + "\n"

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""YAML as programs and people write documents of settings, JSON among it, read for the places and the values of its keys.
+"""Read YAML as programs and people write it for settings, JSON included, for the places and the values of its keys.
 
-Known are block and flow mappings and sequences, plain, quoted and block scalars, comments, anchors, aliases, merge keys and one document
-of possibly several. The rest of YAML (tags, directives, complex keys, other line ends) is refused by the code "yaml-form", and what is no
-YAML at all by other codes, each with a line. Whatever is let pass is read as libyaml reads it, which tests compare. Linear in the length
-of the text. Node side: standard library only, Python 3.6.
+Known are block and flow mappings and sequences, plain, quoted and block scalars, comments, anchors,
+aliases, merge keys, and the first of several documents. The rest of YAML (tags, directives, complex
+keys, other line ends) is refused by the code "yaml-form". A text that is not YAML is refused by
+other codes, each with a line. Whatever passes is read as libyaml reads it, which tests compare.
+Linear in the length of the text. Node side: standard library only, Python 3.6.
 """
 
 import re
@@ -57,9 +58,10 @@ def _is_ascii(text):
 
 
 class Document(object):
-    """What a text says. `root`: its value, None where there is none. `comments`, `names`: spans of comments, of anchors' names.
+    """A text that was read. `root`: its value, None if there is none. `comments`, `names`: spans of comments, of anchors' names.
 
-    `rest`: where the second document begins, the length of the text where there is none. A table's `inner` are pairs of values.
+    `rest`: where the second document begins, else the length of the text. A table's `inner` are
+    pairs of values.
     """
 
     def __init__(self, text):
@@ -71,7 +73,10 @@ class Document(object):
 
 
 def scan(data):
-    """The Document of a file's bytes; Unreadable for what is not YAML, and for forms of it that are not known here."""
+    """Return the Document of a file's bytes.
+
+    Raise Unreadable for a text that is not YAML, and for forms of YAML that are not known here.
+    """
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Unreadable("utf-16", 1)
     placeholders.require_few(data)
@@ -128,7 +133,7 @@ class _Scanner(object):
         return _BLANK.match(self.text, at, self.stop).end()
 
     def token(self, at, code="yaml-tab"):
-        """The next sign that is neither blank nor comment."""
+        """Return the place of the next sign that is neither blank nor comment."""
         here = _GAP.match(self.text, at, self.stop).end()  # most gaps have neither comment nor tab
         if here >= self.stop or self.text[here] not in "#\t\r":
             return min(here, self.stop)
@@ -150,7 +155,7 @@ class _Scanner(object):
         return at >= self.stop or self.text[at] in "#\r\n"
 
     def over(self, at, floor):
-        """The next sign where nothing more stands on this line."""
+        """Return the place of the next sign, if nothing more stands on this line. Else raise Unreadable."""
         here = self.blank(at)
         if not self.is_over(here):
             raise self.wrong("yaml-more" if floor >= 0 else FORM, here)
@@ -159,7 +164,10 @@ class _Scanner(object):
     # --- blocks ---
 
     def block(self, at, floor):
-        """The value at a sign, and the sign behind it. floor: the column that all of it has to be right of."""
+        """Return (the value at a sign, the place of the sign behind it).
+
+        floor: the column that all of the value must be right of.
+        """
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.wrong("yaml-deep", at)
@@ -173,7 +181,7 @@ class _Scanner(object):
         return found
 
     def key(self, at):
-        """A key and the place behind its colon, None where there is no key."""
+        """Return (a key, the place behind its colon); None if there is no key."""
         sign = self.text[at]
         rule = _DOUBLE if sign == '"' else _SINGLE if sign == "'" else _PLAIN
         found = rule.match(self.text, at, self.stop)
@@ -214,7 +222,10 @@ class _Scanner(object):
             raise self.wrong("yaml-indent", at)
 
     def below(self, at, column, dashes):
-        """The value behind a colon, a dash or an anchor. dashes: whether those of a sequence may stand in the same column."""
+        """Return the value behind a colon, a dash or an anchor, and the place of the sign behind it.
+
+        dashes: whether those of a sequence may stand in the same column.
+        """
         here = self.blank(at)
         if not self.is_over(here):
             return self.leaf(here, column, dashes)
@@ -227,7 +238,7 @@ class _Scanner(object):
         return nothing, at
 
     def leaf(self, at, floor, dashes):
-        """A value that begins on this line, behind a colon, say."""
+        """Return a value that begins on this line, such as behind a colon, and the place of the sign behind it."""
         sign = self.text[at]
         if sign in "|>":
             return self.lines(at, floor)
@@ -251,12 +262,12 @@ class _Scanner(object):
         return self.plain(at, end, " ".join(line.strip(" \t\r") for line in self.text[at:end].split("\n"))), self.over(end, floor)
 
     def require_no_tab(self, at):
-        """In lines behind a plain text: libyaml takes it for an error or not, by where it stands."""
+        """Refuse a tab in the lines behind a plain text: libyaml takes it for an error or not, by its place."""
         if "\t" in _FOLDED.match(self.text, at, self.stop).group(1):
             raise self.wrong(FORM, at)
 
     def continued(self, end, floor):
-        """The next line of a plain text that goes over several."""
+        """Return the match of the next line of a plain text that covers several; None if there is none."""
         fold = _FOLD.match(self.text, end, self.stop)
         if not fold or fold.end() >= self.stop or self.column(fold.end()) <= floor:
             return None
@@ -278,7 +289,7 @@ class _Scanner(object):
         return self.below(end, floor, dashes)
 
     def anchor(self, at):
-        """The end of `&name` or `*name`."""
+        """Note the name in `&name` or `*name`. Return its end."""
         found = _NAME.match(self.text, at + 1, self.stop)
         if not found:
             raise self.wrong("yaml-anchor", at)
@@ -286,7 +297,7 @@ class _Scanner(object):
         return found.end()
 
     def lines(self, at, floor):
-        """A block scalar."""
+        """Return a block scalar, and the place of the sign behind it."""
         found = re.compile(_BLOCK_HEADER).match(self.text, at, self.stop)
         if not found:
             raise self.wrong("yaml-value", at)
@@ -351,7 +362,7 @@ class _Scanner(object):
         return self.text[at] if at < self.stop else ""
 
     def gap(self, at):
-        """Past blanks, line ends and comments."""
+        """Return the place behind blanks, line ends and comments."""
         while True:
             here = self.blank(at)
             comment = _COMMENT.match(self.text, here, self.stop)
@@ -372,7 +383,7 @@ class _Scanner(object):
         return Value("array", at, here + 1, None, items)
 
     def behind(self, value, closing):
-        """Where the next entry begins, or the closing bracket stands."""
+        """Return where the next entry begins, or where the closing bracket is."""
         here = self.gap(value.end)
         sign = self.sign(here)
         if sign == ",":

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ask a container runtime over its CRI socket: one unary gRPC call with the standard library alone.
 
-Hosts have no client for this protocol (crictl is a separate package) and no Python library for it, so the little of HTTP/2
-(RFC 9113) that one call takes is spelt out here, and of protobuf and HPACK in wire.py. Node side: Python 3.6.
+Hosts have no client for this protocol (crictl is a separate package) and no Python library for it.
+So this file contains the part of HTTP/2 (RFC 9113) that one call takes; grpc_wire.py contains the
+part of protobuf and HPACK. Node side: Python 3.6.
 """
 
 import _socket
@@ -42,7 +43,7 @@ _WINDOW = 2**31 - 1
 
 
 def unary(path, service, method, request=b"", timeout=5):
-    """Call service/method over the unix socket at path: the answer's protobuf bytes, or CriError."""
+    """Call service/method over the unix socket at path. Return the answer's protobuf bytes, or raise CriError."""
     deadline = time.monotonic() + timeout
     try:
         with trust.connect(path, timeout) as connection:
@@ -95,7 +96,7 @@ def _request(service, method, request, timeout):
 
 
 class _Stream(object):
-    """What has arrived of the one answer: header blocks (headers and trailers alike) and the message's bytes."""
+    """The part of the one answer that has arrived: header blocks (headers and trailers alike) and the message's bytes."""
 
     def __init__(self):
         self.table = HeaderTable()
@@ -166,7 +167,7 @@ def _message(headers, body):
 
 
 def _strip(payload, flags):
-    """A frame's payload without padding and priority."""
+    """Return a frame's payload without padding and priority."""
     end = len(payload)
     start = 0
     if flags & _PADDED:
@@ -202,7 +203,7 @@ def _read(connection, size, deadline):
 
 
 def status(path, timeout=5):
-    """Status with everything the runtime reports: conditions, handlers and its effective configuration. For use on this host alone."""
+    """Return the runtime's whole Status: conditions, handlers and its effective configuration. For use on this host alone."""
     service, fields = ask(path, "Status", [(1, 0, 1)], timeout)
     conditions = []
     for value in [condition for part in values(fields, 1) for condition in values(decode(part), 1)]:
@@ -228,7 +229,7 @@ def version(path, timeout=5):
 
 
 def ask(path, method, request, timeout):
-    """(service, answer's fields) from the newest service that the runtime has."""
+    """Return (service, the answer's fields) from the newest service that the runtime has."""
     for service in SERVICES:
         try:
             return service, decode(unary(path, service, method, encode(request), timeout))

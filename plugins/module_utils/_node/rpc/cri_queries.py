@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a look asks a container runtime, and what of its answers may leave the host. Node side: standard library only, Python 3.6."""
+"""Ask a container runtime for a look, and select what may leave the host. Node side: standard library only, Python 3.6."""
 
 import time
 
@@ -13,7 +13,10 @@ DRIVERS = {0: "systemd", 1: "cgroupfs"}  # enum CgroupDriver
 
 
 def selected(found, keep):
-    """What of a status may leave the host: flags, names, and of the configuration what is listed. Not the sentences: they quote."""
+    """Return what may leave the host of a status: flags, names, and the listed parts of the configuration.
+
+    The sentences stay: they quote.
+    """
     conditions = [
         dict({key: selection.shown("name", condition[key]) for key in ("type", "reason")}, status=condition["status"])
         for condition in found["conditions"]
@@ -24,7 +27,7 @@ def selected(found, keep):
 
 
 def runtime_config(path, timeout=5):
-    """The control group driver that the runtime reports; "" from a runtime that does not know the question."""
+    """Return {"driver": the control group driver that the runtime reports}; "" from a runtime that does not know the question."""
     try:
         _service, fields = cri.ask(path, "RuntimeConfig", [], timeout)
     except CriError as exc:
@@ -36,9 +39,10 @@ def runtime_config(path, timeout=5):
 
 
 def pods(path, handlers, annotation="", timeout=5):
-    """Names of the pods that are ready and were started with one of these handlers; nothing about any other pod.
+    """Return the names of the ready pods that were started with one of these handlers, and nothing about any other pod.
 
-    annotation: where a runtime keeps the handler that its list of pods does not have, in the specification of a pod's first process.
+    annotation: the key under which a runtime keeps the handler, which its list of pods lacks, in
+    the specification of a pod's first process.
     """
     deadline = time.monotonic() + timeout
     _service, fields = cri.ask(path, "ListPodSandbox", [], timeout)
@@ -52,10 +56,10 @@ def pods(path, handlers, annotation="", timeout=5):
 
 
 def sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
-    """How many pods, stopped ones too, were started with each of these handlers, and how many have a name that begins like one of these.
+    """Count the pods, stopped ones too, that were started with each of these handlers, or whose name has one of these prefixes.
 
-    The answer holds counts of what was asked for and nothing else. The handler "" is that of pods that name none and so have the
-    default one.
+    The answer contains these counts and nothing else. The handler "" belongs to pods that name none
+    and so have the default one.
     """
     deadline = time.monotonic() + timeout
     _service, fields = cri.ask(path, "ListPodSandbox", [], timeout)
@@ -72,7 +76,10 @@ def sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
 
 
 def _handler(path, pod, annotation, deadline):
-    """The handler that a pod was started with by its own status, '' where it is not reported; None of a pod that was removed meanwhile."""
+    """Return the handler that a pod was started with, by its own status.
+
+    It is '' if that is not reported, and None for a pod that was removed meanwhile.
+    """
     if not annotation:
         return ""
     left = deadline - time.monotonic()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a gRPC answer is written: protobuf messages and HPACK header blocks (RFC 7541), as much as a client of unary calls needs.
+"""Read and write protobuf messages, and read HPACK header blocks (RFC 7541), as far as a client of unary calls needs it.
 
 Node side: standard library only, Python 3.6.
 """
@@ -12,7 +12,7 @@ INTERNAL = 13  # the gRPC status code for an answer that makes no sense
 
 
 class CriError(Exception):
-    """A call that failed: a gRPC status code and our own sentence; `said` is the server's, which may quote anything."""
+    """A call that failed: a gRPC status code and our own sentence. `said` is the server's, which may quote anything."""
 
     def __init__(self, code, message, said=""):
         super(CriError, self).__init__(message)
@@ -25,7 +25,7 @@ class CriError(Exception):
 
 
 def encode(fields):
-    """Bytes of [(number, wire type, value)]: 0 = int or bool, 2 = bytes, str, or a list, which is a message itself."""
+    """Return the bytes of [(number, wire type, value)]: 0 = int or bool, 2 = bytes, str, or a list, which is a message itself."""
     out = bytearray()
     for number, wire, value in fields:
         out += varint(number << 3 | wire)
@@ -38,7 +38,7 @@ def encode(fields):
 
 
 def decode(data):
-    """[(number, wire type, value)] of a message: ints for the number types, bytes for the rest."""
+    """Return [(number, wire type, value)] of a message: ints for the number types, bytes for the rest."""
     if not isinstance(data, bytes):
         raise CriError(INTERNAL, "the answer has a number where a message belongs")
     fields, at = [], 0
@@ -63,12 +63,12 @@ def decode(data):
 
 
 def values(fields, number):
-    """All values of one field, in order."""
+    """List the values of one field, in order."""
     return [value for found, _wire, value in fields if found == number]
 
 
 def text(fields, number):
-    """A string field, "" when absent."""
+    """Return a string field; "" if it is absent."""
     found = values(fields, number)
     return found[-1].decode("utf-8", "replace") if found and isinstance(found[-1], bytes) else ""
 
@@ -119,7 +119,7 @@ def _huffman_codes():
 
 
 def huffman(data):
-    """Decode a Huffman-coded string; what is not valid is left out, a header value must not cost us the answer."""
+    """Decode a Huffman-coded string. Invalid codes are left out: a header value must not cost us the answer."""
     codes = _huffman_codes()
     out, bits, code = bytearray(), 0, 0
     for byte in data:
@@ -133,7 +133,7 @@ def huffman(data):
 
 
 class HeaderTable(object):
-    """Decodes header blocks of one connection. Of the static table only :status is spelt out: no other entry is asked for."""
+    """A decoder for the header blocks of one connection. The static table has only :status: no other entry is asked for."""
 
     def __init__(self):
         self.dynamic = []

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One HTTP request over a unix socket, as the engines' own endpoints want it.
+"""Make one HTTP request over a unix socket, as the engines' own endpoints expect it.
 
-http.client does the same and more, and takes a tenth of a look's time to import (it brings email and ssl). What is needed of RFC 9112 is
-little: one request, the connection closed behind it. Node side: standard library only, Python 3.6.
+http.client does the same and more, but takes a tenth of a look's time to import (it brings email
+and ssl). Only a little of RFC 9112 is needed: one request, the connection closed behind it. Node
+side: standard library only, Python 3.6.
 """
 
 import _socket
@@ -25,11 +26,14 @@ _LARGEST = 1 << 30  # bytes that an answer may say it has
 
 
 class _Broken(Exception):
-    """An answer that is no HTTP, or ends too early."""
+    """An answer that is not HTTP, or ends too early."""
 
 
 def ask(path, method, target, timeout, body=None, cap=None):
-    """(status, the first `cap` bytes of the answer); NodeError when there is none. body: what is sent as JSON."""
+    """Return (status, the first `cap` bytes of the answer). Raise NodeError if there is no answer.
+
+    body: a value to send as JSON.
+    """
     data = b"" if body is None else json.dumps(body).encode("utf-8")
     try:
         with trust.connect(path, timeout) as connection:
@@ -45,7 +49,7 @@ def ask(path, method, target, timeout, body=None, cap=None):
 
 
 def _stream(connection, timeout):
-    """What comes from there as a file, whose end closes the connection."""
+    """Return the bytes that arrive as a file. Closing it closes the connection."""
     import socket  # here, since few looks get to this point
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, connection.detach()) as whole:
