@@ -1,12 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Searches the kernel log of this boot for lines of one form. A plain program: it runs in a child that is killed when it takes too long.
+"""Search the kernel log of this boot for lines of one form. A plain program: it runs in a child that is killed when it takes too long.
 
-Standard library only, Python 3.6. Arguments are one JSON object: {"path", "pattern"}. Of a line that matches, only what the pattern's
-groups hold leaves the host. Prints {"boot", "first", "last", "complete", "found": [{"sequence", "time", "groups"}]}, or {"why"}:
-why nothing is known, a sentence of this file. Numbers of records begin with 0 at each boot. Of matches with the same groups the newest
-are reported; where there are too many others, `first` is the record from which on each of them is reported.
+Standard library only, Python 3.6. Arguments are one JSON object: {"path", "pattern"}. Of a line
+that matches, only what the pattern's groups hold leaves the host. Prints {"boot", "first", "last",
+"complete", "found": [{"sequence", "time", "groups"}]}, or {"why"}: why nothing is known, a sentence
+of this file. Numbers of records begin with 0 at each boot. Of matches with the same groups the
+newest are reported. If there are too many others, `first` is the record from which on each of them
+is reported.
 """
 
 import json
@@ -25,7 +27,7 @@ HEADER = re.compile(r"(\d+),(\d+),(\d+),[^;]*;(.*)", re.DOTALL)
 
 
 class Unknown(Exception):
-    """Why the log cannot be read."""
+    """The reason why the log cannot be read."""
 
 
 def run(request):
@@ -41,7 +43,11 @@ def run(request):
 
 
 def opened(path):
-    """A link may lead to a terminal, as /dev/kmsg does in containers of old LXC: reading that would take input away from a person."""
+    """Return a descriptor of the log. Raise Unknown if it is not the kernel's log.
+
+    A link may lead to a terminal, as /dev/kmsg does in containers of old LXC: reading that would
+    take input away from a person.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as exc:
@@ -55,7 +61,7 @@ def opened(path):
 
 
 def read(fd):
-    """Its lines, and whether they are all that the kernel still has: the kernel may write over them meanwhile."""
+    """Return its lines, and whether they are all that the kernel still has: the kernel may write over them meanwhile."""
     chunks, complete, deadline = [], True, time.monotonic() + SECONDS
     while True:
         if time.monotonic() > deadline:
@@ -98,7 +104,7 @@ def searched(lines, complete, pattern):
 
 
 def newest(found):
-    """The last few of each kind: whoever has seen all up to a record finds each kind that is new since."""
+    """Keep the last few of each kind: an asker that has seen all up to a record finds each kind that is new since."""
     counts, kept = {}, []
     for match in reversed(found):
         kind = json.dumps(match["groups"], sort_keys=True)
@@ -109,7 +115,7 @@ def newest(found):
 
 
 def of_kernel(priority):
-    """The facility is 0: the kernel gives every line that a program writes another one."""
+    """Tell whether the facility is 0: the kernel gives every line that a program writes another one."""
     return priority >> 3 == 0
 
 

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Asks NVML on this host which GPUs and MIG devices there are. A plain program: it runs in a child that is killed when it takes too long.
+"""Ask NVML on this host which GPUs and MIG devices there are. A plain program: it runs in a child that is killed when it takes too long.
 
-Standard library only, Python 3.6: NVIDIA's own binding would be thirty times the bytes for the same calls, and which version of it a
-host has would be one more thing that differs. Arguments are one JSON object, as first argument or on standard input:
-{"library": path of libnvidia-ml.so.1, or "" for the loader's choice}. Prints one JSON object:
+Standard library only, Python 3.6. NVIDIA's own binding would be thirty times the bytes for the same
+calls, and its version would be one more thing that differs between hosts. Arguments are one JSON
+object, as first argument or on standard input: {"library": path of libnvidia-ml.so.1, or "" for the
+loader's choice}. Prints one JSON object:
+
 {"source", "driver_version", "gpus": [{"index", "minor", "uuid", "bus_id", "name", "mig", "migs": [{"index", "uuid", "gi", "ci", "name"}]}],
 "errors": [{"call", "code", "message", "gpu"?}]}.
 """
@@ -46,7 +48,7 @@ class PciInfo(ctypes.Structure):
 
 
 class Library(object):
-    """The handful of calls through ctypes."""
+    """The few calls of NVML that are needed, through ctypes."""
 
     def __init__(self, path):
         try:
@@ -92,7 +94,7 @@ class Library(object):
         return info.busId.decode("ascii", "replace")
 
     def mig(self, handle):
-        """Whether MIG is on; None for a GPU, or a driver, that knows no MIG."""
+        """Tell whether MIG is on; None for a GPU, or a driver, that does not know MIG."""
         current, pending = ctypes.c_uint(), ctypes.c_uint()
         try:
             self.call("nvmlDeviceGetMigMode", handle, ctypes.byref(current), ctypes.byref(pending))
@@ -103,7 +105,7 @@ class Library(object):
         return bool(current.value)
 
     def migs(self, handle):
-        """The MIG devices of a GPU. Their places need not follow one another: one that is free is not found."""
+        """Yield the MIG devices of a GPU. Their places need not follow one another: a free place is not found."""
         for index in range(self.number("nvmlDeviceGetMaxMigDeviceCount", handle)):
             try:
                 found = self.handle("nvmlDeviceGetMigDeviceHandleByIndex", handle, ctypes.c_uint(index))
@@ -121,7 +123,7 @@ class Library(object):
 
 
 def sysfs_name(bus_id):
-    """NVML writes 00000000:17:00.0, sysfs and procfs 0000:17:00.0."""
+    """Return the name that sysfs and procfs use, such as 0000:17:00.0, for NVML's 00000000:17:00.0."""
     domain, _colon, rest = bus_id.lower().partition(":")
     return "%s:%s" % (domain[-4:], rest)
 
@@ -141,7 +143,7 @@ def ask_gpu(nvml, index):
 
 
 def run(args):
-    """Never raises: what NVML refused stands in `errors`, and one sick GPU does not hide the others."""
+    """Return the answer, and never raise. Calls that NVML refused are in `errors`, and one failed GPU does not hide the others."""
     answer = {"source": "libnvidia-ml", "driver_version": "", "gpus": [], "errors": []}
     try:
         nvml = Library((args or {}).get("library") or "")

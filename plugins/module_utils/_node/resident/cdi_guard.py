@@ -1,17 +1,20 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stays on a host: keep a file in place only while it is true.
+"""Stay on a host, and keep a file in place only while it is true.
 
     cdi_guard.py SETTINGS.json
 
-The settings name files by path and hash, and for each the facts of the host that it was made from. When one does not hold any more, the
-file is set aside, so nobody acts on it; when all hold again, it is put back. A file of other bytes is someone else's and is left
-alone. Why is written to the journal.
+The settings name files by path and hash, and for each the facts of the host that it was made from.
+If one of these no longer holds, the file is set aside, so nothing acts on it. If all hold again, it
+is put back. A file of other bytes belongs to another program and is left alone. The reason is
+written to the journal.
 
-Transactions write the same files, and have a lock, which this program takes if it is free (`programs.turn`). Others have none: so a file is
-moved away first, and what was moved is judged; and a file is put where no name is (link(2)), never over one. Facts are judged before the
-lock is taken, since a device that does not answer holds whoever reads of it. Node side: standard library only, Python 3.6.
+Transactions write the same files, and have a lock, which this program takes if it is free
+(`programs.turn`). Other programs have none. So a file is moved away first, and the moved file is
+judged; and a file is put only where no name exists (link(2)), never over one. Facts are judged
+before the lock is taken, since a device that does not answer holds any process that reads from it.
+Node side: standard library only, Python 3.6.
 """
 
 import contextlib
@@ -38,9 +41,13 @@ def main(arguments):
 
 @contextlib.contextmanager
 def first(path):
-    """Give whether no other one runs: systemd goes on without one that waits in the kernel, and would start the next beside it each minute.
+    """Give whether no other guard runs.
 
-    path: root's alone, since anybody may lock a file that they can open. None in instructions of earlier releases.
+    systemd goes on without a guard that waits in the kernel, and would start the next beside it
+    each minute.
+
+    path: a file of root's alone, since any account may lock a file that it can open. None in
+    instructions of earlier releases.
     """
     with contextlib.ExitStack() as stack:
         alone = True
@@ -71,7 +78,7 @@ def guard(arguments):
 
 
 def settle_all(judged, aside):
-    """1 where one could not be settled; the others are."""
+    """Settle each file, whatever happens to the others. Return 1 if one could not be settled, else 0."""
     troubled = 0
     for entry, false in judged:
         try:
@@ -83,7 +90,10 @@ def settle_all(judged, aside):
 
 
 def settle(entry, aside, false):
-    """false: the facts that do not hold, as sentences."""
+    """Set a file aside, put it back or leave it.
+
+    false: the facts that do not hold, as sentences.
+    """
     path, kept = entry["path"], os.path.join(aside, os.path.basename(entry["path"]))
     if not os.path.isdir(os.path.dirname(path)):
         return
@@ -103,7 +113,7 @@ def settle(entry, aside, false):
 
 
 def set_aside(entry, kept, false):
-    """Move it away first, and judge what was moved: at the path somebody may put another one at any time."""
+    """Move the file away first, and judge what was moved: another program may put a new file at the path at any time."""
     path, sha256 = entry["path"], entry["sha256"]
     try:
         os.rename(path, moved(path))
@@ -121,7 +131,10 @@ def set_aside(entry, kept, false):
 
 
 def give_back(path):
-    """What was moved away and is somebody else's, unless there is a newer one by now, which would have replaced it."""
+    """Return a file of another program to its path after it was moved away.
+
+    A newer file at the path stays: it would have replaced this one.
+    """
     try:
         os.link(moved(path), path, follow_symlinks=False)
     except FileExistsError:
@@ -153,12 +166,12 @@ def put_back(entry, kept):
 
 
 def moved(path, ending=".aside"):
-    """A name in the same directory that readers of the directory pass over, by its ending."""
+    """Return a name in the same directory that readers of the directory pass over, because of its ending."""
     return os.path.join(os.path.dirname(path), ".gpufleet-guard-" + os.path.basename(path) + ending)
 
 
 def differs(fact):
-    """One sentence where a fact does not hold, '' where it does."""
+    """Return one sentence if a fact does not hold; '' if it does."""
     if "each" in fact:
         found = [[path] + [group(find, read(path)) for find in fact["find"]] for path in sorted(glob.glob(fact["each"]))]
         return "" if alike(fact["found"], found) else "%s changed" % fact["what"]
@@ -170,7 +183,7 @@ def differs(fact):
 
 
 def alike(before, now):
-    """Equal, as far as both are known: a value that was or is not known (None) says nothing."""
+    """Tell whether values are equal, as far as both are known. A value that was or is not known (None) proves nothing."""
     one, other = [[value for row in rows for value in row] for rows in (before, now)]
     known = [at for at in range(min(len(one), len(other))) if one[at] is not None and other[at] is not None]
     return len(one) == len(other) and all(one[at] == other[at] for at in known)
@@ -190,7 +203,7 @@ def read(path):
 
 
 def device(path):
-    """[major, minor], None where there is no node: that is another fact's affair."""
+    """Return [major, minor], [-1, -1] if the file is no device, and None if there is no node: another fact covers that."""
     try:
         found = os.stat(path)
     except OSError:
@@ -205,7 +218,7 @@ def digest(path):
 
 
 def content(path):
-    """The bytes of a regular file; None if there is none, or something else."""
+    """Return the bytes of a regular file; None if there is none, or something else."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -215,7 +228,7 @@ def content(path):
 
 
 def write(target, data, mode):
-    """Write whole and durably, under a name that nobody reads until it is there."""
+    """Write a file whole and durably, under a name that no program reads until it is complete."""
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(target), 0o755)
     spare = os.path.join(os.path.dirname(target), ".gpufleet-guard")

@@ -1,13 +1,15 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stays on a host: make the device nodes that a file of rules names, with the numbers that the kernel has for them now.
+"""Stay on a host, and make the device nodes that a file of rules names, with the numbers that the kernel has for them now.
 
     device_nodes.py RULES.json
 
-It loads modules, reads each driver's major and each device's minor where the rules say that they are found, makes what is missing,
-replaces what has other numbers, and puts links to the nodes where systemd looks for them. What is right is left alone. It is run at every
-boot and whenever a run of the collection finds something wrong. Node side: standard library only, Python 3.6.
+It loads modules, and reads each driver's major and each device's minor from the places that the
+rules name. It makes missing nodes, replaces nodes that have other numbers, and puts links to the
+nodes where systemd looks for them. A correct node is left alone. It is run at every boot and
+whenever a run of the collection finds something wrong. Node side: standard library only, Python
+3.6.
 """
 
 import contextlib
@@ -47,7 +49,7 @@ def main(arguments):
 
 
 def make_all(desired, links):
-    """Troubles as sentences; what was done is said."""
+    """Make each node and its link, and write what was done. Return the troubles as sentences."""
     troubles = []
     for one in desired:
         try:
@@ -67,19 +69,19 @@ def read(path):
 
 
 def majors(text):
-    """Name -> major of the character devices in the kernel's list."""
+    """Return name -> major of the character devices in the kernel's list."""
     lines = [line.split() for line in text.split("Block devices:")[0].splitlines()]
     return {words[1]: int(words[0]) for words in lines if len(words) == 2 and words[0].isdigit()}
 
 
 def fields(text):
-    """Lines `key: value`."""
+    """Return key -> value of lines `key: value`."""
     pairs = [line.split(":", 1) for line in text.splitlines() if ":" in line]
     return {key.strip(): value.strip() for key, value in pairs}
 
 
 def load(modules, devices, seconds):
-    """Load what is not there by its own word: {"name": module, "device": the name of its devices}. Troubles as sentences."""
+    """Load modules whose devices do not exist: {"name": module, "device": the name of its devices}. Return troubles as sentences."""
     troubles, known = [], majors(devices)
     for module in modules:
         if module["device"] in known:
@@ -92,7 +94,7 @@ def load(modules, devices, seconds):
 
 
 def desired_nodes(rules):
-    """Every node that there has to be: path, numbers, mode, owner. A driver that is not loaded has none."""
+    """List the nodes that must exist: path, numbers, mode, owner. A driver that is not loaded has none."""
     known = majors(read(rules["majors"]))
     params = rules.get("params") or {}
     parameters = fields(read(params["file"])) if params else {}
@@ -113,7 +115,7 @@ def desired_nodes(rules):
 
 
 def minors(rule):
-    """(minor, the fields of the file that says it): one for a rule with a number, one for each file of a rule with a pattern."""
+    """Return (minor, the fields of the file that contains it), once for a rule with a number, else for each file of its pattern."""
     if "each" not in rule:
         return [(rule["minor"], {})]
     found = []
@@ -130,7 +132,7 @@ def number(text, default):
 
 
 def make(desired):
-    """Make or mend one node: what was done, as sentences. A new node appears whole, by one rename."""
+    """Make or correct one node. Return what was done, as sentences. A new node appears whole, by one rename."""
     path, (major, minor) = desired["path"], desired["numbers"]
     right = (stat.S_IFCHR | desired["mode"], desired["uid"], desired["gid"])
     try:
@@ -158,7 +160,10 @@ def node(path, desired):
 
 
 def link(desired, directory):
-    """The link by numbers, through which systemd finds a device again; one that leads there is right however it is written."""
+    """Make the link by numbers, through which systemd finds a device again. Return what was done, as sentences.
+
+    A link that leads to the node is correct however it is written.
+    """
     if not directory:
         return []
     path = "%s/%d:%d" % ((directory,) + desired["numbers"])

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stays on a host: bring what no file keeps to what a list says, by the programs that the list names.
+"""Stay on a host, and set what no file keeps to the values of a list, by the programs that the list names.
 
     modes.py LIST.json
 
-Each setting is read first, set where it differs, and read again: one that a program says it has set and that reads otherwise is a failure.
-It is run at every boot, when a driver is loaded again, and by a run of the collection. Node side: standard library only, Python 3.6.
+Each setting is read first, set if it differs, and read again. If the program succeeds but another
+value is read back, that is a failure. It is run at every boot, when a driver is loaded again, and
+by a run of the collection. Node side: standard library only, Python 3.6.
 """
 
 import re
@@ -35,7 +36,7 @@ def main(arguments):
 
 
 def settle_all(wanted, before):
-    """Troubles as sentences; None if a transaction came between: the settings may be others by now."""
+    """Settle each setting. Return troubles as sentences; None if a transaction came between: the settings may have changed."""
     troubles = []
     for setting in wanted["settings"]:
         with turn(wanted.get("units") or []) as mine:
@@ -55,7 +56,7 @@ def settle_all(wanted, before):
 
 
 def settle(setting, seconds):
-    """What was done, '' where the value is right; ValueError where it cannot be read or does not stay."""
+    """Return what was done, '' if the value is right. Raise ValueError if it cannot be read or does not stay."""
     before = read(setting, seconds)
     if before == setting["value"].upper():
         return ""

@@ -1,13 +1,15 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stays on a host: one control daemon for each device, from its directories to its end, as a unit of systemd asks for it.
+"""Stay on a host, and run one control daemon for each device, from its directories to its end, as a unit of systemd asks.
 
     mps.py LIST.json prepare|serve|settle|quit|clear NAME
 
-prepare: directories of root's, and a file system of its own for each that containers write to, lest who fills it fills /run. serve: clear
-what an earlier daemon has left, and become the daemon. settle: wait until it answers, set its limits and read back what can be read.
-quit: ask it to end, which waits for its clients. clear: what prepare has made goes. Node side: standard library only, Python 3.6.
+prepare: make directories of root's, and a file system of its own for each one that containers write
+to, so that filling it does not fill /run. serve: clear what an earlier daemon has left, and become
+the daemon. settle: wait until the daemon answers, set its limits and read back what can be read.
+quit: ask the daemon to end, which waits for its clients. clear: remove what prepare has made. Node
+side: standard library only, Python 3.6.
 """
 
 import contextlib
@@ -43,7 +45,10 @@ def main(arguments):
 
 
 def prepare(wanted, name):
-    """What is there stays: containers have it mounted, and systemd may do this again beside a daemon that serves."""
+    """Make the places of a daemon. Existing ones stay.
+
+    Containers have them mounted, and systemd may do this again beside a daemon that serves.
+    """
     load(wanted)
     with turn([unit.replace("NAME", name) for unit in wanted.get("units") or []]) as mine:
         if mine:
@@ -73,7 +78,10 @@ def mount_new(wanted, options, path):
 
 
 def load(wanted):
-    """Load the module that the first client would have loaded: the daemon's unit loads none, and has the devices that there are by now."""
+    """Load the module that the first client would have loaded.
+
+    The daemon's unit loads none, and has only the devices that exist already.
+    """
     with open(wanted["majors"], encoding="utf-8") as stream:
         devices = stream.read().split()
     if wanted["device"] in devices:
@@ -86,7 +94,7 @@ def load(wanted):
 
 
 def give_back(path, mode):
-    """Owner and mode of the top of a file system that root of a container may have changed there."""
+    """Restore owner and mode of the top of a file system, which root of a container may have changed there."""
     top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         os.fchown(top, os.geteuid(), os.getegid())
@@ -96,9 +104,10 @@ def give_back(path, mode):
 
 
 def remove(wanted, path):
-    """What is left of a daemon, or whatever else root of a container has put there, so that it keeps no daemon from its start.
+    """Remove what is left of a daemon, or what else root of a container has put there, so that it keeps no daemon from its start.
 
-    By rm, which takes directories of any depth: shutil.rmtree has a frame of Python or an open file for each.
+    By rm, which takes directories of any depth: shutil.rmtree has a frame of Python or an open file
+    for each.
     """
     run_program(["rm", "-rf", "--one-file-system", "--", path], wanted["seconds"])
 
@@ -108,7 +117,7 @@ def place(wanted, kind, name):
 
 
 def own_directory(path):
-    """Make it and what is lacking on the way; ValueError where somebody else could change what is there."""
+    """Make a directory and the missing ones above it. Raise ValueError if another account could change what is there."""
     done = "/"
     for part in path.strip("/").split("/"):
         done = os.path.join(done, part)
@@ -122,7 +131,11 @@ def own_directory(path):
 
 
 def serve(wanted, name):
-    """Nobody else serves now: systemd starts one process of a unit. Sockets of one that has crashed would keep this one from its start."""
+    """Clear what an earlier daemon has left, and become the daemon.
+
+    No other daemon serves now: systemd starts one process of a unit. Sockets of a daemon that has
+    crashed would keep this one from its start.
+    """
     pipes = place(wanted, "pipe", name)
     for left in os.listdir(pipes):
         remove(wanted, os.path.join(pipes, left))
@@ -139,12 +152,18 @@ def environment(wanted, name):
 
 
 def ask(wanted, name, command, seconds=None):
-    """What the daemon answers to a command; ValueError where it does not. seconds: for an answer that may take longer than most."""
+    """Return the daemon's answer to a command. Raise ValueError if it does not answer.
+
+    seconds: for an answer that may take longer than most.
+    """
     return run_program([wanted["program"]], seconds or wanted["seconds"], text=command + "\n", environment=environment(wanted, name))
 
 
 def settle(wanted, name):
-    """It serves once it answers; limits count for servers that start afterwards, and none has started yet."""
+    """Wait until the daemon answers: then it serves. Set its limits.
+
+    They count for servers that start afterwards, and none has started yet.
+    """
     end = time.monotonic() + wanted["seconds"]
     while True:
         try:
@@ -169,9 +188,10 @@ def number(text):
 
 
 def quit_daemon(wanted, name):
-    """systemd ends what is left once this is over, so it lasts as long as the daemon does, which is as long as it has clients.
+    """Ask the daemon to end, and wait for that as long as its clients need.
 
-    The answer itself may wait for them.
+    systemd ends what is left once this is over, so this lasts as long as the daemon does. The
+    answer itself may wait for the clients.
     """
     end = time.monotonic() + wanted["patience"]
     ask(wanted, name, "quit", wanted["patience"])

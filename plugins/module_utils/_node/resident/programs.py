@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Part of the programs that stay on a host: run another one as root, if nobody but root can change it, for so many seconds; and take turns
-with transactions, which write what these programs read and write.
+"""Run another program as root, if only root can change it, for so many seconds; and take turns with transactions.
 
-It has no place of its own on a host: the programs that import it carry its text (action/transport). The rule is that of trust.program,
-which judges what a run of the collection starts; at boot nobody has judged anything. Node side: standard library only, Python 3.6.
+This is part of the programs that stay on a host. Transactions write what these programs read and
+write. It has no place of its own on a host: the programs that import it carry its text
+(action/transport). The rule is that of trust.program, which judges what a run of the collection
+starts; at boot nothing has been judged yet. Node side: standard library only, Python 3.6.
 """
 
 import contextlib
@@ -29,7 +30,10 @@ LATER = "a transaction of gpufleet.nvidia is under way, and starts this unit aga
 
 
 def run_program(argv, seconds, accepts=(0,), text="", environment=None):
-    """What it printed; ValueError with a sentence where it is not run, does not end, or ends with another status than these.
+    """Return what a program printed.
+
+    Raise ValueError with a sentence if it is not run, does not end, or ends with another status
+    than these.
 
     text: a command that it reads, by which the sentence names it.
     """
@@ -60,7 +64,10 @@ def run_program(argv, seconds, accepts=(0,), text="", environment=None):
 
 
 def answered(child, text, end):
-    """(what it printed, '' or why it is not waited for any longer). text: a command, which a pipe takes as a whole."""
+    """Return (what it printed, '' or why it is not waited for any longer).
+
+    text: a command, which a pipe takes as a whole.
+    """
     if text:
         with contextlib.suppress(BrokenPipeError):
             child.stdin.write(text)
@@ -87,7 +94,7 @@ def answered(child, text, end):
 
 
 def trusted(name):
-    """The path of a program; ValueError where there is none, or where somebody else than root could change what is found there."""
+    """Return the path of a program. Raise ValueError if there is none, or if not only root could change what is found there."""
     found = [name] if "/" in name else [os.path.join(place, name) for place in PATH.split(":")]
     path = next((path for path in found if os.path.isfile(path) and os.access(path, os.X_OK)), None)
     if path is None:
@@ -99,13 +106,13 @@ def trusted(name):
 
 
 def whose(path):
-    """Why somebody else than root could change what is found at a path, as a clause with the place; '' if nobody could."""
+    """Return why another account than root could change what is found at a path, as a clause with the place; '' if none could."""
     doubts = ((place, doubt(place, entry)) for place, entry in steps(path))
     return next(("%s %s" % (place, why) for place, why in doubts if why), "")
 
 
 def steps(path):
-    """(directory, what of it is next) on the way to a file, through links as well, and at last (the file, '')."""
+    """Yield (directory, what of it is next) on the way to a file, through links as well, and at last (the file, '')."""
     done, todo, links = "", [part for part in reversed(path.split("/")) if part], 0
     while todo:
         part = todo.pop()
@@ -124,7 +131,7 @@ def steps(path):
 
 
 def doubt(place, entry):
-    """Why somebody else than root could change a directory or a file, '' where nobody could."""
+    """Return why another account than root could change a directory or a file; '' if none could."""
     found = os.stat(place)
     if found.st_uid not in (0, os.geteuid()):  # what runs without privileges has none to lose
         return "belongs to user %d" % found.st_uid
@@ -150,8 +157,9 @@ def has_acl(place):
 def turn(units):
     """Give whether this program may write now: if no transaction holds the lock, or if the one that does waits for one of these units.
 
-    Nothing waits here: a transaction starts such units while it holds the lock, and at boot the engines wait for them. If the answer is no,
-    the first unit is noted, and whoever holds the lock starts it afterwards. The lock is shared: these programs do not exclude each other.
+    Nothing waits here: a transaction starts such units while it holds the lock, and at boot the
+    engines wait for them. If the answer is no, the first unit is noted, and the holder of the lock
+    starts it afterwards. The lock is shared: these programs do not exclude each other.
     """
     lock = opened()
     if lock is None:
@@ -168,7 +176,7 @@ def turn(units):
 
 
 def opened():
-    """A descriptor of the lock; None if there can be none, and then no transaction is under way either."""
+    """Return a descriptor of the lock; None if there can be none, and then no transaction is under way either."""
     try:
         return os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError:
@@ -185,9 +193,10 @@ def shared(lock):
 
 
 def awaited(lock, units):
-    """Tell whether the holder of the lock says in it that it waits for one of these units: then their program works in its place.
+    """Tell whether the holder of the lock has written in it that it waits for one of these units: then their program works in its place.
 
-    One who was killed has left his words, and the next one has the lock before it writes into it.
+    A holder that was killed has left its words, and the next one has the lock before it writes into
+    it.
     """
     try:
         said = json.loads(os.pread(lock, 1 << 16, 0).decode("utf-8"))
@@ -197,7 +206,7 @@ def awaited(lock, units):
 
 
 def began(pid):
-    """When a process began, in the kernel's ticks, as those who hold the lock say it of themselves."""
+    """Return when a process began, in the kernel's ticks, as the holder of the lock writes it of itself."""
     with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stream:
         return int(stream.read().rpartition(")")[2].split()[19])
 
@@ -211,7 +220,7 @@ def note(unit):
 
 
 def stamp():
-    """What changes with each transaction, since each writes into the lock; None if there can be none."""
+    """Return what changes with each transaction, since each writes into the lock; None if there can be no lock."""
     lock = opened()
     if lock is None:
         return None
