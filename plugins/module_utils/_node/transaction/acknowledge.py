@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Note in the journal that someone was told: of transactions that were rolled back, and of what lies next to files. No transaction.
+"""Note in the journal what was reported: transactions that were rolled back, and strays next to files. No transaction.
 
 Node side: standard library only, Python 3.6.
 """
@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
 
 
 def run(request):
-    """{"swept", "error"}. Whoever is at work meanwhile is left in peace: then it is reported once more."""
+    """Return {"swept", "error"}. If another program is at work, it is left in peace, and the next look reports the same once more."""
     try:
         root = host_files.clean_root(request["root"])
         base = journal.place(root, request["journal_dir"])

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who takes a transaction back when the executor cannot: a timer of the host's own, and a unit at the next boot.
+"""Have a transaction taken back when the executor cannot: by a timer of the host's own, and by a unit at the next boot.
 
-Neither needs `daemon-reload`, which takes devices from containers that got them behind systemd's back: the timer is transient, and the
-boot's unit is a file and a link that systemd finds when it starts the next time. Node side: standard library only, Python 3.6.
+Neither needs `daemon-reload`, which takes devices from containers that got them behind systemd's
+back. The timer is transient, and the boot's unit is a file and a link that systemd finds when it
+starts the next time. Node side: standard library only, Python 3.6.
 """
 
 import contextlib
@@ -45,12 +46,16 @@ ExecStart=%(command)s
 
 
 def has_systemd():
-    """Whether there is someone who can finish alone. In an image that is being built nobody can, and nothing runs."""
+    """Tell whether systemd runs, which can finish a transaction alone. In an image that is being built nothing runs."""
     return os.path.isdir(RUNNING)
 
 
 def python():
-    """The interpreter for what runs later, without anybody who asks for it: ours, unless someone else may change it; then the system's."""
+    """Return the interpreter for what runs later, with no caller present.
+
+    It is ours, unless another account may change it; then the system's. Raise NodeError if none can
+    be trusted.
+    """
     if sys.executable and trust.program("", sys.executable) is None:
         return sys.executable
     for place in PYTHONS:
@@ -60,17 +65,17 @@ def python():
 
 
 def command(program, verb, base, *words):
-    """How the program on disk is called. -I, -S: nothing but the standard library is imported, whatever else is there."""
+    """Build the call of the program on disk. -I, -S: only the standard library is imported, whatever else is there."""
     return [python(), "-I", "-S", "-c", _LOAD, program, verb, base] + list(words)
 
 
 def line(argv):
-    """The same as systemd reads it in a unit."""
+    """Write a command as systemd reads it in a unit."""
     return " ".join("'%s'" % word if " " in word else word for word in argv).replace("%", "%%")
 
 
 def seconds(request):
-    """How long a transaction may take, there and back, if everything needs the time that it is allowed."""
+    """Return how long a transaction may take, there and back, if every step needs all of its time."""
     forth = sum(check.get("timeout", health.READS_WITHIN) * (2 if check.get("baseline") else 1) for check in request.get("validate") or [])
     forth += sum(entry.get("timeout", health.ENDS_WITHIN) for entry in request.get("commands_before") or [])
     forth += sum(entry.get("undo_within") or health.ENDS_WITHIN for entry in request.get("commands_before") or [] if entry.get("undo"))
@@ -81,13 +86,16 @@ def seconds(request):
 
 
 def arm(base, request, program):
-    """From here on the host takes the transaction back by itself, whatever becomes of the executor."""
+    """Start the timer: from here on the host takes the transaction back by itself, whatever becomes of the executor."""
     timer = ["--unit=" + _timer(request["id"]), "--on-active=%ds" % seconds(request), "--timer-property=AccuracySec=1s"]
     start("the timer that rolls the change back cannot be armed", timer, command(program, "undo", base, request["id"]))
 
 
 def start(lacking, options, argv):
-    """Give systemd a transient unit. NodeError when it does not take it; lacking: what there is not then."""
+    """Give systemd a transient unit. Raise NodeError if it does not take it.
+
+    lacking: what the host then goes without, for the message.
+    """
     try:
         answer = commands.text(commands.run(["systemd-run", "--quiet"] + options + ["--"] + argv, timeout=30))
     except host_files.NodeError as exc:
@@ -99,7 +107,10 @@ def start(lacking, options, argv):
 
 
 def arm_boot(base, program):
-    """From here on the next boot takes the transaction back. Not sooner: packages' scripts make systemd read its units again."""
+    """Write the boot's unit: from here on the next boot takes the transaction back.
+
+    Not sooner: scripts of packages make systemd read its units again.
+    """
     text = _BOOT % {"base": base, "command": line(command(program, "boot", base))}
     journal_writer.make_dirs(os.path.join(UNITS, WANTS), 0o755)
     journal_writer.write_durably(os.path.join(UNITS, BOOT_UNIT), text.encode("utf-8"), 0o644)
@@ -111,7 +122,7 @@ def arm_boot(base, program):
 
 
 def disarm(_base, meta):
-    """The transaction is over. What cannot be disarmed finds nothing to do."""
+    """End the watch: the transaction is over. What cannot be disarmed finds nothing to do."""
     if not meta.get("guarded"):
         return
     disarm_boot()
@@ -127,7 +138,7 @@ def disarm_boot():
 
 
 def unit(token):
-    """What a transaction runs in."""
+    """Name the unit that a transaction runs in."""
     return "gpufleet-%s.service" % token
 
 

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Edits of a file whose planner has seen a projection of it: the same edits on the real bytes, and the proof that they mean the same.
+"""Edit a file of which the planner has seen a projection: the same edits on the real bytes, and the proof that they mean the same.
 
-The planner's text is made here again from the projection, and its digest compared. Then only the bytes that differ are replaced in the
-original, so what is hidden stays to the byte; and the projection of the result has to be that of the planner's text. A fault of the
-scanner costs a refusal, never a file. Node side: standard library only, Python 3.6.
+The planner's text is made here again from the projection, and its digest compared. Then only the
+bytes that differ are replaced in the original, so hidden text stays to the byte. The projection of
+the result must be that of the planner's text. A fault of the scanner costs a refusal, never a file.
+Node side: standard library only, Python 3.6.
 """
 
 import difflib
@@ -20,7 +21,7 @@ _WORD = re.compile(rb'"[^"\n]*"|\w+|.', re.DOTALL)
 
 
 def edited(path, data, change):
-    """The bytes after a change's line edits."""
+    """Return the bytes after a change's line edits. Raise NodeError if they are not what was planned."""
     keep, wanted = change.get("keep"), change.get("result")
     if not keep:
         after = _by_lines(path, data, change["edits"])
@@ -39,13 +40,13 @@ def edited(path, data, change):
 
 
 def require_same(path, after, planned, keep):
-    """NodeError unless a text shows what the planner's text shows."""
+    """Raise NodeError unless a text shows what the planner's text shows."""
     if _projected(path, after, keep).data != _projected(path, planned, keep).data:
         raise host_files.NodeError("failed", "%s: the edits mean something else in the file than in the part that was sent" % path)
 
 
 def _require_only_known(path, data, after, keep):
-    """NodeError where the result hides a text that the original did not have in this order: then a placeholder was taken for the text."""
+    """Raise NodeError if the result hides a text that the original did not have in this order: a placeholder was taken for the text."""
     left = iter(_hidden(data, _projected(path, data, keep)))
     if not all(text in left for text in _hidden(after, _projected(path, after, keep))):
         raise host_files.NodeError("failed", "%s: the edits would lose text that was not sent to the controller" % path)
@@ -100,7 +101,7 @@ def spliced(data, spans):
 
 
 def _spans(data, edits):
-    """The edits as [(first byte, byte behind the last, new bytes)], each as short as it can be."""
+    """Return the edits as [(first byte, byte behind the last, new bytes)], each as short as it can be."""
     lines, found = split_lines(data), []
     starts = [0]
     for line in lines:
@@ -114,7 +115,7 @@ def _spans(data, edits):
 
 
 def _parts(at, old, new):
-    """What differs within a text, word by word: between two changes of one line may stand what only the original has."""
+    """Return what differs within a text, word by word: between two changes of one line there may be text that only the original has."""
     first, behind, text = _narrowed(at, old, new)
     words = [_WORD.findall(part) for part in (old[first - at : behind - at], text)]
     if not all(words) or len(words[0]) * len(words[1]) > _MANY * _MANY:
@@ -127,7 +128,7 @@ def _parts(at, old, new):
 
 
 def _differences(old, new):
-    """[(first line, line behind the last, new text)] of the lines that differ; lines that were rewritten are told one by one."""
+    """Return [(first line, line behind the last, new text)] of the lines that differ. Rewritten lines are listed one by one."""
     if len(old) * len(new) > _MANY * _MANY:
         return [(0, len(old), b"".join(new))]
     found = []
@@ -147,7 +148,7 @@ def _narrowed(at, old, new):
 
 
 def _require_whole(path, seen, span):
-    """NodeError where a new text repeats the placeholder of a hidden one that it takes the place of: the hidden one would be lost."""
+    """Raise NodeError if a new text repeats the placeholder of a hidden text that it replaces: the hidden text would be lost."""
     first, behind, new = span
     for start, end in seen.hidden:
         if start < behind and end > first and seen.data[start:end] in new:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The executor: apply a list of file, package and unit changes as one transaction, or leave everything as it was.
+"""Apply a list of file, package and unit changes as one transaction, or leave everything as it was: the executor's entry.
 
-The entry: whether a request is one at all (`request`), and whether it is carried out by this very process (`executor`), or by the host
-alone (`launcher`). Node side: standard library only, Python 3.6.
+It checks the form of a request (`request`). Then this very process carries it out (`executor`), or
+the host alone does (`launcher`). Node side: standard library only, Python 3.6.
 """
 
 import os
@@ -21,10 +21,11 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
 
 
 def run(request):
-    """The answer to a transaction request; errors are part of it.
+    """Return the answer to a transaction request. Errors are part of it.
 
-    "alone": the host is to finish by itself what is begun. Check mode changes nothing, and beneath another root, or in an image without
-    systemd, nothing runs: those, and accounts that no unit may be started by, work in this process.
+    "alone": the host is to finish by itself what is begun. Check mode changes nothing, and nothing
+    runs beneath another root, or in an image without systemd. These work in this process, and so do
+    accounts that cannot start a unit.
     """
     try:
         form.require(request)
@@ -38,7 +39,7 @@ def run(request):
 
 
 def recover(root="", journal_dir=executor.DEFAULT_DIR, by="its caller"):
-    """Bring every transaction that was cut short to its end: what became of each."""
+    """Bring every transaction that was cut short to its end. Return what became of each."""
     base = journal.place(root, journal_dir)
     with journal_writer.locked(base, "recovery", keep=True, wait=60, root=root):
         return rollback.recover(root, base, by)

@@ -51,18 +51,18 @@ _FOREIGN = "All other files are as before. Correct this one, then run again; its
 
 
 class Failed(Exception):
-    """A step's verdict that is no NodeError's: a validator's, a health check's."""
+    """A step's verdict that is not a NodeError: a validator's, a health check's."""
 
 
 def blank(request):
-    """The answer to a request of which nothing has been done yet."""
+    """Return the answer to a request before anything has been done."""
     lists = ("written", "removed", "ran", "restarted", "disabled", "conflict", "validation", "health", "recovered", "foreign", "swept")
     answer = {"schema": SCHEMA, "id": request["id"], "changed": False, "rolled_back": False, "journal": None, "error": None}
     return dict(answer, containers=None, probation=0, said=None, rewritten=False, **{name: [] for name in lists})
 
 
 def refused(request, exc):
-    """The answer to what is no request."""
+    """Return the answer to a request of invalid form."""
     given = request if isinstance(request, dict) else {}
     answer = blank({"id": given.get("id")})
     set_error(answer, {"journal_dir": DEFAULT_DIR}, "request", exc)
@@ -70,7 +70,11 @@ def refused(request, exc):
 
 
 def set_error(answer, request, phase, exc, following=None):
-    """following: what to do next. Else it is what the cause asks for, where it says so; else what the phase does."""
+    """Put an error into an answer.
+
+    following: the next step. Without it, the step is the one that the cause names, else that of the
+    phase.
+    """
     if isinstance(exc, OSError) and exc.errno:
         exc = host_files.from_os_error(exc, exc.filename or request["journal_dir"])
     if isinstance(exc, (host_files.NodeError, cri.CriError, Failed)):
@@ -86,7 +90,11 @@ def set_error(answer, request, phase, exc, following=None):
 
 
 class Transaction(object):
-    """program: the executor on the host's disk, by which the host watches over them; None in a transaction that nobody watches."""
+    """One transaction.
+
+    program: the executor on the host's disk, by which the host watches over the transaction; None
+    if it is not watched.
+    """
 
     def __init__(self, request, program=None):
         self.request = dict(request, journal_dir=request.get("journal_dir") or DEFAULT_DIR)
@@ -164,7 +172,7 @@ class Transaction(object):
                 journal_writer.drop_forgotten(self.base, records)
 
     def _expect(self, here):
-        """The planned changes, provided that files, units and packages still are what the plan was made from."""
+        """Return the planned changes. Raise Failed unless files, units and packages still are what the plan was made from."""
         expected = self.request.get("expect") or {}
         planned, conflicts = staging.plan(self.root, self.base, self.request.get("changes") or [])
         seen = {change.real: change.before for change in planned}
@@ -185,7 +193,7 @@ class Transaction(object):
             raise Failed("changed since it was inspected: %s" % names)
 
     def _open(self):
-        """From here on the journal has the transaction, and the host watches over it."""
+        """Enter the transaction in the journal, and have the host watch over it."""
         if self.name:
             return
         self.phase = "backup"
@@ -204,7 +212,10 @@ class Transaction(object):
         self.last = (state, more)
 
     def _require_entry(self):
-        """Someone may clear the journal's directory while this is at work; what lies next to the files would then be nobody's."""
+        """Write the entry again if it is gone: another program may clear the journal's directory while this is at work.
+
+        Otherwise nothing would refer to what lies next to the files.
+        """
         if journal.states(self.entry):
             return
         journal_writer.write_again(self.base, self.name, self.request, self.memory)
@@ -213,7 +224,7 @@ class Transaction(object):
         self.answer["rewritten"] = True
 
     def _commands(self):
-        """Run what comes first, package installations mostly."""
+        """Run the commands that come first, mostly package installations."""
         for number, command in enumerate(self.request["commands_before"]):
             self._mark("prepared", ran=number + 1)
             limit = command.get("timeout", health.ENDS_WITHIN)
@@ -230,7 +241,7 @@ class Transaction(object):
             self.answer["changed"] = True
 
     def _keep_words(self, argv, text):
-        """What a program said stays here, root's alone; in check mode nowhere, since that writes nothing."""
+        """Keep a program's output here, readable by root alone. Check mode keeps nothing, since it writes nothing."""
         if not self.check and text.strip():
             shown = " ".join(word if isinstance(word, str) else "..." for word in argv)
             path = journal_writer.keep_words(self.base, self.request["id"], "$ %s\n%s\n" % (shown, text))
@@ -310,7 +321,7 @@ class Transaction(object):
             self.answer["containers"] = {"before": len(running), "lost": container_snapshot.lost(running)}
 
     def _stand(self, units):
-        """What was done works: it stands, or is on probation where a host that watches over it can still take it back."""
+        """Commit the transaction, or put it on probation if a host that watches over it can still take it back."""
         self._require_entry()
         meta = journal.read(self.base, self.name)
         _note_pending(self.base, self.request, [unit["name"] for unit in units if unit["action"] != "reload"])
@@ -330,7 +341,7 @@ class Transaction(object):
         self.answer["probation"] = probation
 
     def _give_up(self, exc):
-        """Say what went wrong, and bring back the state before, units included."""
+        """Report what went wrong, and bring back the state before, units included."""
         set_error(self.answer, self.request, self.phase, exc)
         first = self.answer["error"]["message"]
         if not self.name:
@@ -354,7 +365,11 @@ class Transaction(object):
         self.answer["changed"] = bool(ended["foreign"]) or self._something_stays()
 
     def _something_stays(self):
-        """Whether a command went well that nothing undoes, was undone in part, or failed and has left other packages than there were."""
+        """Tell whether anything of the commands stays.
+
+        That is so if a command succeeded that nothing undoes, if one was undone only in part, or if
+        one failed and has left other packages than there were.
+        """
         ran = [entry["argv"] for entry in self.answer["ran"]]
         began = [command for command in self.request.get("commands_before") or [] if command["argv"] in ran]
         if any(entry["rc"] == 0 for entry in self.answer["ran"]) and not all(command.get("undo") for command in began):
@@ -367,7 +382,7 @@ class Transaction(object):
             return True
 
     def _taken_back(self, first):
-        """(what came of taking it back, whether nothing had been swapped yet)."""
+        """Return (what came of taking it back, whether nothing had been swapped yet)."""
         early = True
         try:
             self._require_entry()
@@ -383,7 +398,7 @@ class Transaction(object):
 
 
 def _note_pending(base, request, acted):
-    """Remember whose restart was left out, and forget those that were restarted."""
+    """Note the units whose restart was left out, and forget those that were restarted."""
     path = os.path.join(base, "pending.json")
     try:
         kept = journal.read_json(path)
@@ -419,7 +434,7 @@ def _expect_system(units, packages, programs):
 
 @contextlib.contextmanager
 def undisturbed():
-    """A closed connection or a Ctrl-C must not stop us half way. Handlers, not SIG_IGN, which children would inherit."""
+    """Ignore a closed connection or a Ctrl-C, which must not stop us midway. Handlers, not SIG_IGN, which children would inherit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

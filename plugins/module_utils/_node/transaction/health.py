@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Act on units, and wait until what they run does its work again: "active" is not yet "serves".
 
-Nothing here makes systemd reload its units (`--no-reload`): that takes devices from containers that got them behind its back
-(the planner cites the issue). Node side: standard library only, Python 3.6.
+Nothing here makes systemd reload its units (`--no-reload`): that takes devices from containers that
+got them behind its back (the planner cites the issue). Node side: standard library only, Python
+3.6.
 """
 
 import json
@@ -31,7 +32,10 @@ def states(names):
 
 
 def act(name, action, timeout=DEFAULT_TIMEOUT):
-    """One systemctl action; NodeError with systemd's words when it fails. `wait`: what the unit runs takes changed files up by itself."""
+    """Do one systemctl action. Raise NodeError with systemd's words if it fails.
+
+    `wait` does nothing: what the unit runs takes changed files up by itself.
+    """
     if action == "wait":
         return
     before = states([name])[name]
@@ -47,15 +51,17 @@ def act(name, action, timeout=DEFAULT_TIMEOUT):
 
 
 def _not_tried(before, now):
-    """Whether systemd refused a start without trying. It says so in the result only where the last run ended well (service_enter_dead());
-    of a unit that has crashed the result stays `signal`. But each start that is tried is an invocation of its own.
+    """Tell whether systemd refused a start without trying.
+
+    The result tells this only if the last run ended well (service_enter_dead()); the result of a
+    unit that has crashed stays `signal`. But each start that is tried is an invocation of its own.
     """
     again = now.get("ActiveState") == "failed" and now.get("InvocationID") == before.get("InvocationID")
     return now.get("Result") == "start-limit-hit" or again
 
 
 def to_disable(names):
-    """Those of the units that run or are enabled, as enable() wants them to take disable() back."""
+    """List the units that run or are enabled, in the form by which enable() takes disable() back."""
     found = states(names)
     wanted = []
     for name in names:
@@ -73,7 +79,7 @@ def disable(before):
 
 
 def enable(before, wait=True):
-    """Take disable() back. At boot nobody may wait for a unit that may be waiting for us."""
+    """Take disable() back. At boot, do not wait for a unit that may be waiting for us."""
     if before["enabled"]:
         _systemctl(["--no-reload", "enable", before["name"]], DEFAULT_TIMEOUT)
     if before["active"]:
@@ -81,7 +87,7 @@ def enable(before, wait=True):
 
 
 def going_down():
-    """Whether the host is shutting down: then units are stopped by others, and no start will be granted."""
+    """Tell whether the host is shutting down: then systemd stops units, and grants no start."""
     try:
         answer = commands.text(commands.run(["systemctl", "is-system-running"], timeout=5))
     except host_files.NodeError:
@@ -90,9 +96,10 @@ def going_down():
 
 
 def crashed(units, restarts):
-    """Why the units do not stand, None when they do. restarts: how often systemd had started each again of itself when they did.
+    """Return why the units do not stand; None if they do.
 
-    Someone who stops or restarts one meanwhile is none of our failures.
+    restarts: how often systemd had restarted each by itself when they stood. A unit that is stopped
+    or restarted by request meanwhile is not a failure of ours.
     """
     found = states([unit["name"] for unit in units])
     for place, unit in enumerate(units):
@@ -105,13 +112,13 @@ def crashed(units, restarts):
 
 
 def all_stopped(units):
-    """Whether someone has stopped every one of the units: then there is nothing to ask."""
+    """Tell whether all of the units were stopped: then there is nothing to ask."""
     found = states([unit["name"] for unit in units])
     return all(state.get("ActiveState") == "inactive" for state in found.values())
 
 
 def replacing(check):
-    """The check, well only when another process serves than now; the same where nobody does."""
+    """Return the check so that it passes only if another process serves than now; unchanged in effect if none serves now."""
     if check["kind"] != "cri":
         return check
     try:
@@ -135,7 +142,7 @@ def _systemctl(words, timeout):
 
 
 def log(unit, since, known=()):
-    """Why a unit failed since then, as far as its journal tells a known cause, and the command that shows what it says."""
+    """Return why a unit failed since then, as far as its journal has a known cause, and the command that shows its log."""
     show = ["journalctl", "--unit=" + unit, "--since=@%d" % since]
     found = {"kind": "log", "name": unit, "ok": False, "seconds": 0.0, "evidence": " ".join(show), "failed": False, "causes": []}
     try:
@@ -147,7 +154,7 @@ def log(unit, since, known=()):
 
 
 def wait(check):
-    """Ask until the answer is as wanted or the time is over: the check with "ok", "seconds" and "evidence"."""
+    """Ask until the answer is as wanted or the time is over. Return the check with "ok", "seconds" and "evidence"."""
     began = time.monotonic()
     timeout = check.get("timeout", SERVES_WITHIN)
     patient_until = began + timeout
@@ -170,7 +177,7 @@ def wait(check):
 
 
 def _ask_cri(check, left):
-    """(as wanted, an answer that will hardly change, evidence)"""
+    """Return (as wanted, an answer that will hardly change, evidence)."""
     try:
         status = cri.status(check["socket"], min(left, 10))
     except cri.CriError as exc:
@@ -191,7 +198,10 @@ def _ask_cri(check, left):
 
 
 def _ask_http(check, left):
-    """A daemon that tells its state as JSON over a socket: what `require` names has to be in it."""
+    """Ask a daemon that reports its state as JSON over a socket, which must contain what `require` names.
+
+    Return (as wanted, an answer that will hardly change, evidence).
+    """
     try:
         answer = system.http_get(check["socket"], check["path"], max(min(left, 10), 2))  # the last answer is the one that is reported
     except host_files.NodeError as exc:
@@ -222,7 +232,10 @@ def _lacks(want, handlers, info):
 
 
 def _of(table, key, folded=False):
-    """The value of a key; folded: of one that is spelled with other capital letters, the last of them, where it is not there as it is."""
+    """Return the value of a key; None if there is none.
+
+    folded: if the key is absent, take the last key that differs only in capital letters.
+    """
     if not isinstance(table, dict):
         return None
     alike = [name for name in sorted(table) if name.lower() == key.lower()] if folded and key not in table else [key]

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the journal, so whatever instant is the last, what is found can be understood.
+"""Write the journal, so that what is found can be understood, whatever instant is the last.
 
-The rules: what can be undone is on disk before it is done; a state is overwritten in place, in room that was taken beforehand, so that
-a full disk cannot keep a transaction from saying that it was taken back. Node side: standard library only, Python 3.6.
+The rules: anything that can be undone is on disk before it is done. A state is overwritten in
+place, in room that was taken beforehand, so a full disk cannot keep a transaction from noting that
+it was taken back. Node side: standard library only, Python 3.6.
 """
 
 import collections
@@ -61,7 +62,10 @@ def write_json(path, value):
 
 
 def make_dirs(path, mode=0o700):
-    """Make the directories that are missing, durably, each with this mode (os.makedirs gives it to the last one only): those made."""
+    """Make the missing directories, durably, and return them.
+
+    Each gets this mode (os.makedirs gives it to the last one only).
+    """
     made = []
     while not os.path.isdir(path):
         made.insert(0, path)
@@ -90,8 +94,9 @@ def unlink(path):
 def locked(base, who, keep, wait=0, token="", root=""):
     """Hold the lock. It is the kernel's: it is free the instant its holder is dead, and a live holder cannot be robbed of it.
 
-    root: that of another host, whose units are not started here. With keep=False (check mode) a directory that was not there before is not
-    there afterwards.
+    root: that of another host, whose units are not started here. With keep=False (check mode), a
+    directory that did not exist before does not exist afterwards. Raise NodeError if the lock stays
+    taken for `wait` seconds.
     """
     made = make_dirs(base, 0o755)  # the status file in it is for everyone, all else is private by itself
     journal.require_own(base)
@@ -138,7 +143,7 @@ def _lock(path, deadline):
 
 
 def _lives(data):
-    """Tell whether who is named in the lock is still there: one who died has left his name."""
+    """Tell whether the process that the lock names still lives: a process that died has left its name."""
     try:
         held = json.loads(data.decode("utf-8"))
         return system.started(held["pid"]) == held["start"]
@@ -157,7 +162,7 @@ def _holder(data):
 
 
 def holder(base):
-    """{"pid", "start", "id", ...} of who holds the lock or held it last; None when it is free."""
+    """Return {"pid", "start", "id", ...} of the process that holds the lock or held it last; None if the lock is free."""
     try:
         return journal.read_json(os.path.join(base, "lock"))
     except (OSError, ValueError):
@@ -172,7 +177,10 @@ def now():
 
 
 def begin(base, request, name=None, **more):
-    """Open a transaction, before it does anything: its name. Built aside and renamed, so it is there whole or not at all."""
+    """Open a transaction before it does anything, and return its name.
+
+    The entry is built aside and renamed, so it is there whole or not at all.
+    """
     name = name or journal.next_name(base, request["id"])
     make_dirs(os.path.join(base, "open"))
     make_dirs(os.path.join(base, "journal"))
@@ -190,7 +198,7 @@ def begin(base, request, name=None, **more):
 
 
 def describe(base, name, changes, **more):
-    """Say what is about to change, with the bytes from before. changes: FileChange."""
+    """Write what is about to change into the entry, with the bytes from before. changes: FileChange."""
     entry, records = os.path.join(base, "journal", name), []
     for number, change in enumerate(changes):
         kept = journal.original_meta(base, change.path)
@@ -217,7 +225,7 @@ Memory = collections.namedtuple("Memory", ["opened", "changes", "described", "or
 
 
 def remembered(base, changes):
-    """path -> (meta, bytes) of the originals that are kept of these files by now."""
+    """Return path -> (meta, bytes) of the originals that are already kept of these files."""
     found = {}
     for change in changes:
         with contextlib.suppress(host_files.NodeError, OSError):  # damaged: then there is nothing to remember
@@ -228,7 +236,7 @@ def remembered(base, changes):
 
 
 def write_again(base, name, request, memory):
-    """Someone has cleared the journal's directory while a transaction was at work: all that it knows of itself, once more."""
+    """Write all that a transaction at work knows of itself once more, after the journal's directory was cleared."""
     make_dirs(base, 0o755)
     shutil.rmtree(os.path.join(base, "journal", name), ignore_errors=True)
     begin(base, request, name, **memory.opened)
@@ -242,7 +250,7 @@ def write_again(base, name, request, memory):
 
 
 def mark(entry, state, **more):
-    """The next state, durably, in room that is there already: the oldest slot."""
+    """Write the next state, durably, in room that is there already: the oldest slot."""
     passed = journal.states(entry)
     number = passed[-1]["n"] + 1 if passed else 0
     value = dict(more, n=number, state=state, at=now())
@@ -259,19 +267,19 @@ def mark(entry, state, **more):
 
 
 def settled(base, name):
-    """This transaction needs nobody's attention any more."""
+    """Note that this transaction needs no more attention."""
     unlink(os.path.join(base, "open", name))
 
 
 def acknowledge(base, ids):
-    """Someone was told how these ended: they need nobody's attention any more. One that is not over keeps its mark."""
+    """Note that the outcome of these transactions was reported: they need no more attention. One that is not over keeps its mark."""
     for name in journal.names(base, "open"):
         if name.rpartition("-")[2] in ids and (journal.read(base, name) or {}).get("closed"):
             settled(base, name)
 
 
 def sweep_beside(root, base, paths):
-    """Remove the names next to files that nobody refers to: those removed. Judged again, as the look was some time ago."""
+    """Remove those names next to files that no transaction refers to, and return them. They are judged again: the look was earlier."""
     swept = []
     for path in paths:
         place = host_files.full(root, os.path.join(host_files.resolve(root, os.path.dirname(path))[0], os.path.basename(path)))
@@ -294,7 +302,10 @@ def prune(base):
 
 
 def keep_words(base, token, text):
-    """Keep what a program said that refused or failed, for root to read: the path. It may quote anything, so it goes no further."""
+    """Keep the output of a program that refused or failed, for root to read. Return the path.
+
+    The output may quote anything, so it goes no further.
+    """
     place = os.path.join(base, "said")
     make_dirs(place)
     path = os.path.join(place, token + ".txt")
@@ -309,7 +320,10 @@ def keep_words(base, token, text):
 
 
 def older(path):
-    """The other files beside the newest one, oldest first. It gets a time after all of theirs: a clock may have been set back."""
+    """List the other files beside the newest one, oldest first.
+
+    The newest gets a time after all of theirs: a clock may have been set back.
+    """
     place, times = os.path.dirname(path), {}
     for name in os.listdir(place):
         if not name.startswith(".") and name != os.path.basename(path):
@@ -353,12 +367,12 @@ def _place_original(base, path, meta, data):
 
 
 def _aside(directory):
-    """Where an original is made. names() of the journal passes over what begins with a dot."""
+    """Return the place where an original is made. names() of the journal passes over names that begin with a dot."""
     return os.path.join(os.path.dirname(directory), ".new-" + host_files.sha256(host_files.encoded(directory))[:16])
 
 
 def _made_before(base, real):
-    """Directories on the way that we made for other files: whichever file goes last takes them along."""
+    """List directories on the way that we made for other files: the file that goes last takes them along."""
     made = set()
     for name in journal.names(base, "originals"):
         try:
@@ -369,7 +383,7 @@ def _made_before(base, real):
 
 
 def settle_originals(base, records):
-    """The change stands: remember what we wrote; an original of a file that is as it was is no longer of use (but still here)."""
+    """Note what we wrote: the change stands. An original of a file that is as it was is no longer of use, but still kept."""
     for record in records:
         kept = journal.original_meta(base, record["path"])
         if kept is not None:
@@ -383,7 +397,10 @@ def _rewrite(base, path, meta, **more):
 
 
 def unsettle_originals(base, records, foreign=()):
-    """The change was taken back: originals are as before it. A file that someone else has changed still holds ours: its original stays."""
+    """Bring the originals back to the state before the change, which was taken back.
+
+    A file that another program has changed still holds ours: its original stays.
+    """
     for record in records:
         if record.get("original") is None and record["path"] not in foreign:
             drop_original(base, record["path"])

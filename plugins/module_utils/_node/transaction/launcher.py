@@ -53,13 +53,13 @@ sys.exit(launch.main(sys.argv[1:], os.path.abspath(sys.argv[0])))
 
 
 def source(part):
-    """The source of one part, wherever it came from: a zip of Ansible's, a file."""
+    """Return the source of one part, whatever it was loaded from: a zip of Ansible's, a file."""
     module = importlib.import_module(PACKAGE + "." + part)
     return module.__spec__.loader.get_source(module.__name__)
 
 
 def program():
-    """The executor as one file: the loader, and the parts as they were sent, where they were."""
+    """Build the executor as one file: the loader, and the parts as they were sent, if they were."""
     own, packed = getattr(__spec__.loader, "own", None), getattr(__spec__.loader, "packed", None)
     if packed is None:
         own = source("loader")
@@ -68,7 +68,7 @@ def program():
 
 
 def install(base):
-    """Put the executor on the disk unless this very version is there: the path."""
+    """Put the executor on the disk unless this very version is there. Return its path."""
     data = program()
     path = os.path.join(base, "program", host_files.sha256(data) + ".py")
     if _is(path, data):
@@ -84,7 +84,7 @@ def install(base):
 
 
 def _is(path, data):
-    """Whether this very file is there, and is nobody's but ours: it is going to be run."""
+    """Tell whether this very file is there, and belongs to us alone: it is going to be run."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -99,7 +99,10 @@ def _is(path, data):
 
 
 def away(request):
-    """Have the host carry the request out: its answer. The caller may be killed at any time; that changes nothing on the host."""
+    """Have the host carry the request out, and return its answer.
+
+    The caller may be killed at any time; that changes nothing on the host.
+    """
     request = dict(request, journal_dir=request.get("journal_dir") or executor.DEFAULT_DIR)
     answer = executor.blank(request)
     try:
@@ -134,7 +137,7 @@ def away(request):
 
 
 def _start(base, program, request, job):
-    """Set the executor to work."""
+    """Start the executor as a unit of the host."""
     after = deadline.line(deadline.command(program, "after", base, request["id"]))
     unit = ["--unit=" + deadline.unit(request["id"]), "--description=gpufleet.nvidia: " + request.get("reason", "")]
     # KillMode: a package manager that the executor started must not be killed in the middle because it was.
@@ -155,7 +158,7 @@ def _runs(unit):
 
 
 def _withdrawn(job):
-    """Take the job back, so nobody begins it any more: whether it was still there."""
+    """Take the job back, so that no process begins it. Tell whether it was still there."""
     try:
         os.unlink(os.path.join(job, "request.json"))
         return True
@@ -164,7 +167,7 @@ def _withdrawn(job):
 
 
 def _listen(fd, job, request):
-    """What the executor says last; "" when it died without a word."""
+    """Return the last words of the executor; "" if it died without any. Raise NodeError if it does not begin, or does not end."""
     heard, began, limit = b"", time.monotonic(), deadline.seconds(request) + START
     poll = select.poll()
     poll.register(fd, select.POLLIN)
@@ -187,7 +190,7 @@ def _listen(fd, job, request):
 
 
 def _aftermath(base, request, answer):
-    """The executor died: see that what it left is rolled back, by us if by nobody else, and report it."""
+    """Report that the executor died, after what it left is rolled back: by us, if it has not been rolled back already."""
     _withdrawn(os.path.join(base, "job", request["id"]))
     who = "transaction %s (rolling it back)" % request["id"]
     with journal_writer.locked(base, who, keep=True, wait=deadline.seconds(request), token=request["id"]):
@@ -208,7 +211,7 @@ def _aftermath(base, request, answer):
 
 
 def main(arguments, program):
-    """run BASE ID: carry out a job | after, undo BASE ID: take it back if it is not over | boot BASE."""
+    """Run a verb: run BASE ID carries out a job; after and undo BASE ID take it back if it is not over; boot BASE takes back all."""
     verb, base = arguments[:2]
     os.umask(0o077)
     if verb == "run":
@@ -253,7 +256,7 @@ def _say(pipe, text):
 
 
 def _watch(base, token, name, seconds):
-    """See whether what came up stays up. The lock is free meanwhile: the next transaction may judge for us."""
+    """Watch whether what came up stays up. The lock is free meanwhile: the next transaction may judge for us."""
     until = time.monotonic() + seconds
     with executor.undisturbed():
         while time.monotonic() < until and not health.stop_signals:
@@ -287,7 +290,10 @@ def _recover(base, by, token, wait, booting=False, force=False):
 
 
 def _stop_holder(base, token):
-    """The time of this very transaction is over, and its executor still holds the lock: it hangs. No other holder is touched."""
+    """Kill the executor of this very transaction if it still holds the lock: its time is over, so it hangs. Tell whether it was killed.
+
+    No other holder is touched.
+    """
     held = journal_writer.holder(base) or {}
     if held.get("id") != token or system.started(held.get("pid") or 0) != held.get("start"):
         return False

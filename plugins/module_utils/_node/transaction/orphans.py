@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Orphans: commands that outlive the process that had started them. Node side: standard library only, Python 3.6.
+"""Wait for orphans: commands that outlive the process that started them. Node side: standard library only, Python 3.6.
 
-An executor's unit has KillMode=process, so a command that it waited for goes on when it is killed: a package manager must not be cut short.
-What such a command does once it was undone would stay.
+An executor's unit has KillMode=process, so a command that it waited for goes on when it is killed:
+a package manager must not be cut short. What such a command does after it was undone would stay.
 """
 
 import os
@@ -17,7 +17,7 @@ _FIRST = "/init.scope"  # where systemd itself is, below the group that all of t
 
 
 def require_ended(unit, within):
-    """Wait until no command of a unit runs any more; NodeError where one still does after so many seconds."""
+    """Wait until no command of a unit runs. Raise NodeError if one still runs after so many seconds."""
     until, groups = time.monotonic() + within, _groups(unit)
     while True:
         left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_command(pid, groups)]
@@ -32,14 +32,17 @@ def require_ended(unit, within):
 
 
 def _groups(unit):
-    """The lines of /proc/PID/cgroup that a process of the unit has, whole: a user's own manager calls its units as it likes."""
+    """Return the whole lines of /proc/PID/cgroup that a process of the unit has: a user's own manager calls its units as it likes."""
     lines = trust.proc_text("/proc/1/cgroup").splitlines()
     tops = (line[: -len(_FIRST)] if line.endswith(_FIRST) else line.rstrip("/") for line in lines)
     return {"%s/system.slice/%s" % (top, unit) for top in tops}
 
 
 def _is_command(pid, groups):
-    """Whether a process is a command of the unit: by its control group, and by its output, a pipe, which a package's daemon has not."""
+    """Tell whether a process is a command of the unit.
+
+    It is by its control group, and by its output, a pipe, which a package's daemon does not have.
+    """
     try:
         if pid == os.getpid() or groups.isdisjoint(trust.proc_text("/proc/%d/cgroup" % pid).splitlines()):
             return False

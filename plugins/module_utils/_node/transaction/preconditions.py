@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which files are changed and which are refused, one rule each; told before anything is touched, and in check mode as well.
+"""Decide which files are changed and which are refused, one rule each, before anything is touched, and in check mode as well.
 
-A file is changed by a rename over it. So what a rename cannot change (immutable files, mounts, read-only file systems), what it would
-quietly tear apart (hard links), what is replaced behind our back (image-based systems), and what others could move during the change
-(directories and files that they may write to) is refused. Symbolic links are followed and stay.
-Node side: standard library only, Python 3.6.
+A file is changed by a rename over it. So these are refused: what a rename cannot change (immutable
+files, mounts, read-only file systems), what it would quietly tear apart (hard links), what is
+replaced behind our back (image-based systems), and what other accounts could move during the change
+(directories and files that they may write to). Symbolic links are followed and stay. Node side:
+standard library only, Python 3.6.
 """
 
 import fcntl
@@ -23,9 +24,10 @@ _IMAGE_BASED = "/run/ostree-booted"
 
 
 def require(root, path, real, links, linked=False, groups=()):
-    """NodeError with what to do when the file at a resolved host path must not be changed.
+    """Raise NodeError, with the next step, if the file at a resolved host path must not be changed.
 
-    linked: whether its other names may keep the old content, as they do when a file goes. groups: as in trust.path.
+    linked: whether its other names may keep the old content, as they do when a file goes. groups:
+    as in trust.path.
     """
     for spot in links + [real]:
         _require_guarded(root, path, spot, groups)
@@ -58,7 +60,7 @@ def _refuse(message):
 
 
 def _require_guarded(root, path, spot, groups):
-    """No directory on the way may be one in which others could exchange what we are about to follow."""
+    """Refuse a directory on the way in which another account could exchange what we are about to follow."""
     doubt = trust.spot(root, spot, groups, whole=False)
     if doubt:
         _refuse("%s: the directory %s %s, so it is not entered. %s" % (path, doubt.place, doubt.why, doubt.remedy))
@@ -81,7 +83,10 @@ def _require_changeable(place, path):
 
 
 def mounted(path):
-    """Whether something is mounted right there; a bind mount has the same device number and is no place to rename to all the same."""
+    """Tell whether something is mounted right there.
+
+    A bind mount has the same device number, but a file still cannot be renamed over it.
+    """
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
             points = {re.sub(r"\\([0-7]{3})", lambda code: chr(int(code.group(1), 8)), line.split(" ")[4]) for line in lines}

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a request may be begun: all in it that names a directory, a file, a unit or a program, before anything on the host is touched.
+"""Check whether a request may be begun: everything in it that names a directory, a file, a unit or a program.
 
-The rest of its form is the controller's affair, where types say it and one place makes it. What may be read, written or followed at a path
-is judged with the file (`preconditions`), and what does not fit later is taken back like any other failure.
-Node side: standard library only, Python 3.6.
+This is done before anything on the host is touched. The rest of its form is the controller's part,
+where types declare it and one place makes it. What may be read, written or followed at a path is
+judged with the file (`preconditions`). What does not fit later is taken back like any other
+failure. Node side: standard library only, Python 3.6.
 """
 
 import os
@@ -25,7 +26,7 @@ _UNIT = r"[A-Za-z0-9:_.@\\-]+\.(?:service|socket|timer|path|target)"
 
 
 def require(request):
-    """NodeError (bad-question) that names the place in the request and says what belongs there."""
+    """Raise NodeError (bad-question) that names the place in the request and what belongs there."""
     _need(isinstance(request, dict), "the request", "a table", request)
     for key in sorted(set(request) - KEYS):
         raise host_files.NodeError("bad-question", "%s: unknown key" % key)
@@ -70,7 +71,7 @@ def _match(place, pattern, wanted, value):
 
 
 def _seconds(place, value):
-    """They add up to the time after which the host takes everything back."""
+    """Check a number of seconds. They add up to the time after which the host takes everything back."""
     fits = value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 86400 * 7)
     _need(fits, place, "seconds, 0 or more", value)
 
@@ -97,7 +98,7 @@ def _change(place, change):
 
 
 def _programs(place, command):
-    """The words of what is run. A table among them stands for the arguments of a process, which the node reads itself."""
+    """Check the words of a command. A table among them stands for the arguments of a process, which the node reads itself."""
     for key in ("argv", "baseline", "undo"):
         words = command.get(key)
         if key != "argv" and words is None:

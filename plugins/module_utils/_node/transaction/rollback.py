@@ -40,7 +40,7 @@ _EARLY = ("prepared", "armed")
 
 
 def recover(root, base, by, only=None, booting=False):
-    """End every open transaction (or the one with this id): what became of each. The lock is ours."""
+    """End every open transaction (or the one with this id). Return what became of each. The caller holds the lock."""
     outcomes = []
     for name in journal.names(base, "open"):
         meta = journal.read(base, name)
@@ -62,7 +62,7 @@ def recover(root, base, by, only=None, booting=False):
 
 
 def _require_readable(base, meta):
-    """An entry that says nothing, or says it in words that we do not know, must be neither passed over nor guessed at."""
+    """Refuse an entry that is empty or of an unknown form: it must be neither passed over nor guessed at. Raise NodeError."""
     if meta.get("schema") == journal.SCHEMA and meta["states"]:
         return
     newer = meta.get("schema") not in (None, journal.SCHEMA)
@@ -73,7 +73,7 @@ def _require_readable(base, meta):
 
 
 def _sweep(base, booting):
-    """What those who died had no time to remove: copies for validators, and jobs that nobody waits for any more."""
+    """Remove what dead processes had no time to remove: copies for validators, and jobs that no caller waits for any more."""
     for name in os.listdir(base):
         if name.startswith("stage-"):
             shutil.rmtree(os.path.join(base, name), ignore_errors=True)
@@ -85,7 +85,7 @@ def _sweep(base, booting):
 
 
 def _end(root, base, meta, by, booting):
-    """What became of a transaction that had to be taken back; None where all was well and little was left to do."""
+    """Return what became of a transaction that had to be taken back; None if all was well and little was left to do."""
     again = meta.get("boot") != system.boot()
     if meta["state"] == "probation" and not root:
         why = None if booting or again else judge(meta)
@@ -104,7 +104,7 @@ def _end(root, base, meta, by, booting):
 
 
 def judge(meta):
-    """Why a transaction on probation does not pass, None when it does."""
+    """Return why a transaction on probation does not pass; None if it does."""
     last = meta["states"][-1]
     why = health.crashed(meta["units"], last.get("restarts") or [0] * len(meta["units"]))
     if why is not None or health.all_stopped(meta["units"]):
@@ -117,7 +117,7 @@ def judge(meta):
 
 
 def commit(root, base, meta):
-    """What was done stands."""
+    """Note that the change stands, and tidy up."""
     journal_writer.mark(meta["entry"], "committed")
     close(root, base, dict(meta, state="committed"))
 
@@ -136,7 +136,10 @@ def close(root, base, meta):
 
 
 def take_back(root, base, meta, why, by, booting=False, evidence=()):
-    """Everything as it was before: {"outcome", "foreign", "health", "trouble", ...}. What raises leaves the transaction open."""
+    """Restore everything as it was before. Return {"outcome", "foreign", "health", "trouble", ...}.
+
+    An exception leaves the transaction open.
+    """
     entry = meta["entry"]
     was = _forward(meta)
     unwritable_mark = contextlib.suppress(OSError)
@@ -173,7 +176,7 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
 
 @contextlib.contextmanager
 def _noting(outcome):
-    """What cannot be helped is reported; the rest is taken back all the same."""
+    """Note a NodeError as trouble of the outcome; the rest is taken back all the same."""
     try:
         yield
     except host_files.NodeError as exc:
@@ -181,7 +184,7 @@ def _noting(outcome):
 
 
 def _forward(meta):
-    """The last state that went forward."""
+    """Return the last state that went forward."""
     for state in reversed(meta["states"]):
         if state["state"] == "undoing":
             return dict(state, state=state["was"])
@@ -191,7 +194,7 @@ def _forward(meta):
 
 
 def _acted(meta, was):
-    """The units that may run with the new files: those that the executor acted on, and those that began again by themselves since."""
+    """List the units that may run with the new files: those that the executor acted on, and those that began again by themselves."""
     if was["state"] in _EARLY:
         return []
     if was["state"] in ("swapped", "probation"):
@@ -202,7 +205,11 @@ def _acted(meta, was):
 
 
 def _checks_back(meta, acted, booting):
-    """What has to be well once the files are back. What takes them up by itself does so later, so only another process is the answer."""
+    """List the checks that must pass once the files are back.
+
+    A program that takes the files up by itself does so later, so only an answer of another process
+    counts.
+    """
     itself = any(unit["action"] == "wait" for unit in acted)
     checks = [dict(check, require=[]) for check in meta["health"]] if acted and not booting else []
     return [health.replacing(check) for check in checks] if itself else checks
@@ -223,7 +230,11 @@ def _undo_commands(base, meta, was, outcome, booting):
 
 
 def _undo(command, outcome, booting):
-    """What takes long, as a package manager does, would be killed in its middle by a boot that waits for it: that is left to a person."""
+    """Undo one command. Raise NodeError if that fails.
+
+    A boot that waits for a long undo, such as a package manager's, would kill it in its middle:
+    that is left to a person.
+    """
     shown, within = " ".join(command["undo"]), command.get("undo_within") or health.ENDS_WITHIN
     if booting and (command.get("undo_within") or 0) > QUICK:
         raise host_files.NodeError("failed", "the command was cut short, and a boot cannot undo it; run: %s" % shown)
@@ -235,7 +246,11 @@ def _undo(command, outcome, booting):
 
 
 def _way_back(unit, before):
-    """A unit that was only reloaded, and still runs, is only reloaded again: a restart may end what it carries."""
+    """Return the action that brings a unit back.
+
+    A unit that was only reloaded, and still runs, is only reloaded again: a restart may end what it
+    carries.
+    """
     if unit["action"] == "wait":
         return "wait"
     if before in ("inactive", "failed"):
@@ -245,7 +260,7 @@ def _way_back(unit, before):
 
 
 def _units_back(base, meta, acted, checks, outcome):
-    """What ran before must run again; what did not (or crashed already) is not expected to."""
+    """Run again what ran before. A unit that did not run (or crashed already) is not expected to."""
     if not acted or (health.stop_signals and health.going_down()):
         return
     before = {unit["name"]: meta["units_before"][unit["name"]].get("ActiveState") for unit in acted}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Before anything is touched: what the files will be, whether they still are what was seen, and what a validator says.
+"""Prepare a change before anything is touched: what the files will be, whether they are still as seen, and a validator's verdict.
 
 Node side: standard library only, Python 3.6.
 """
@@ -26,14 +26,14 @@ FileChange = collections.namedtuple("FileChange", "op path real before after for
 
 
 def differs(change):
-    """Whether anything is to do. A file's time is not a difference."""
+    """Tell whether there is anything to do. A file's time is not a difference."""
     if change.before is None or change.after is None:
         return change.before is not change.after
     return change.before._replace(mtime=0, xattrs={}) != change.after._replace(mtime=0, xattrs={})
 
 
 def plan(root, base, changes):
-    """([FileChange], [conflict]): the requested changes against the files as they are now."""
+    """Return ([FileChange], [conflict]): the requested changes against the files as they are now."""
     planned, conflicts = [], []
     for change in changes:
         real, links = host_files.resolve(root, change["path"])
@@ -88,7 +88,7 @@ def _write(root, change, before):
 
 
 def _with_references(root, data, references):
-    """The text with the values that are copied on the node, each as long as what stands for it."""
+    """Return the text with the values that are copied on the node, each as long as its placeholder."""
     for reference in reversed(references):
         found = journal.snapshot(root, host_files.resolve(root, reference["path"])[0])
         if found is None or not keyed.same(reference["expect"], journal.digest(found)):
@@ -100,7 +100,7 @@ def _with_references(root, data, references):
 
 
 def _readers(root, real, gid):
-    """The bits of a mode that let nobody read in a file of this group what he cannot read where it was copied from."""
+    """Return the bits of a mode by which a file of this group gets no reader that the source of the copy does not have."""
     found = host_files.lstat(root, real)
     others, group = found.st_mode & 0o007, found.st_mode >> 3 & 0o007
     group = group if found.st_gid == gid else others
@@ -132,7 +132,7 @@ _AFTER = {"write": _write, "edit": _edit, "remove": _remove}
 
 @contextlib.contextmanager
 def staged(root, base, request, planned):
-    """A private directory with the copies that validators read: its path. Gone afterwards."""
+    """Yield a private directory with the copies that validators read. It is gone afterwards."""
     stage = os.path.join(base, "stage-" + request["id"])
     wanted = request.get("stage") or {}
     substitute = [(old.encode("utf-8"), new.replace("{stage}", stage).encode("utf-8")) for old, new in wanted.get("substitute") or []]
@@ -184,9 +184,10 @@ def _stage_tree(root, source, target, after, substitute):
 
 
 def validate(request, stage, tolerate_missing):
-    """[{"argv", "rc", "causes", "findings", "words"}]; no findings at all means that the staged state is good.
+    """Return [{"argv", "rc", "causes", "findings", "words"}]. Without any findings, the staged state is good.
 
-    Of the output only codes and our own sentences are told. "words" is all of it, for this host's root, and leaves the answer again.
+    Only codes and our own sentences leave this host. "words" is all of the output, for this host's
+    root, and is removed from the answer again.
     """
     return [_validate(check, request, stage, tolerate_missing) for check in request.get("validate") or []]
 
@@ -224,7 +225,7 @@ def _validate(check, request, stage, tolerate_missing):
 
 
 def _words(argv, stage):
-    """The command line; where it names a process, that one's own arguments, which the controller has never seen."""
+    """Return the command line. A process that it names is replaced by its own arguments, which the controller has never seen."""
     words = []
     for word in argv:
         if isinstance(word, dict):
@@ -235,7 +236,10 @@ def _words(argv, stage):
 
 
 def _own_findings(check, found, stdout, stderr, timeout):
-    """What is wrong by the validator's own word. What it says of the present configuration as well, is not news."""
+    """List what is wrong by the validator's own output.
+
+    `stderr` has only lines that it does not print of the present configuration as well.
+    """
     if found["timed_out"]:
         return ["it did not end within %g s" % timeout]
     if found["truncated"]:
@@ -251,14 +255,15 @@ def _own_findings(check, found, stdout, stderr, timeout):
 
 
 def _undated(line):
-    """A log line without its time and durations."""
+    """Return a log line without its time and durations."""
     return re.sub(r'\b(?:time|ts|t)=(?:"[^"]*"|\S+)', "", line).strip()
 
 
 def _differences(before, after, allow, names):
-    """(sentences, lines): what comes or goes and is not allowed to. Compared as multisets: the order of keys is the printer's affair.
+    """Return (sentences, lines): what comes or goes and is not allowed to.
 
-    The sentences name the keys that may be named; the lines themselves are for this host's root.
+    Compared as multisets: the order of keys is the printer's affair. The sentences name the keys
+    that may be named; the lines themselves are for this host's root.
     """
     old, new = [collections.Counter(line.strip() for line in text.splitlines()) for text in (before, after)]
     allowed = [re.compile(pattern) for pattern in allow]
@@ -278,7 +283,7 @@ def _counted(lines, names):
 
 
 def _names(request, stage):
-    """(staged name, real name): so that output about copies reads as output about the host."""
+    """Return pairs (staged name, real name), so that output about copies reads as output about the host."""
     wanted = request.get("stage") or {}
     names = [(os.path.join(stage, item["name"]), item["source"]) for item in wanted.get("files") or []]
     names += [(new.replace("{stage}", stage), old) for old, new in wanted.get("substitute") or []]

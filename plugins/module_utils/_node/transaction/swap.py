@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Put files in place, each old or new and never half, durably; and take them back.
 
-New bytes are written beside the directory, never in it: some engines load every file of their drop-in directory, temporary ones
-included. The old file gets a second name there, so taking it back is one rename, which needs no room on a full disk.
-Node side: standard library only, Python 3.6.
+New bytes are written beside the directory, never in it: some engines load every file of their
+drop-in directory, temporary ones included. The old file gets a second name there, so taking it back
+is one rename, which needs no room on a full disk. Node side: standard library only, Python 3.6.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _NO_XATTRS = (errno.EOPNOTSUPP, errno.EPERM, errno.EINVAL)
 
 
 def stage(root, changes, token):
-    """Make everything ready to be renamed; nothing that anybody reads is touched."""
+    """Make everything ready to be renamed. Nothing that any program reads is touched."""
     for change in changes:
         directory, beside = spot(root, change.real, change.made_dirs, token)
         if beside:
@@ -60,9 +60,10 @@ def _write_new(root, change, directory):
 
 
 def take_back(root, records, token, entry):
-    """Undo by the journal's records; what is as before already stays. Files that someone else has written since are left: their paths.
+    """Undo by the journal's records, and return the paths of files that another program has written since: those are left.
 
-    One that cannot be put back keeps none of the others from it; the first such error is raised in the end.
+    A file that already is as before stays. A NodeError for one file does not keep the others from
+    coming back; the first such error is raised in the end.
     """
     foreign, errors = [], []
     for record in reversed(records):
@@ -77,7 +78,7 @@ def take_back(root, records, token, entry):
 
 
 def _take_one_back(root, record, token, entry):
-    """Whether the file is as before now; not so where someone else has written to it since."""
+    """Take one file back. Tell whether it is as before now; it is not if another program has written to it since."""
     present = journal.snapshot(root, record["real"])
     if _is_before(record, present):
         if not record["existed"]:
@@ -95,7 +96,7 @@ def _take_one_back(root, record, token, entry):
 
 
 def _remove_made_dirs(root, record, token):
-    """With what a kill in the middle of an announcement has left in the last of them."""
+    """Remove the directories that came with a file, and what a kill in the middle of an announcement has left in the last of them."""
     if record["made_dirs"]:
         with contextlib.suppress(OSError):
             os.rmdir(_spots(root, record["real"], (), token)[1])
@@ -110,7 +111,11 @@ def _is_before(record, present):
 
 
 def _old(root, record, token, entry):
-    """A file with the state from before, ready to be renamed: the very file where it still has its second name, else written again."""
+    """Return a file with the state from before, ready to be renamed.
+
+    It is the very file if that still has its second name, else one that is written again. Raise
+    NodeError if the kept bytes are damaged.
+    """
     directory = spot(root, record["real"], record["made_dirs"], token)[0]
     with contextlib.suppress(OSError, host_files.NodeError):
         path = directory + "/old"
@@ -130,7 +135,7 @@ def _old(root, record, token, entry):
 
 
 def clean(root, records, token):
-    """Nothing of this collection stays next to the files."""
+    """Remove what this collection has left next to the files."""
     for record in records:
         for directory in _spots(root, record["real"], record["made_dirs"], token):
             if os.path.lexists(directory):
@@ -148,14 +153,14 @@ def make_dirs(root, paths):
 
 
 def _label_directory(root, path):
-    """As a new file: the kernel gives a directory the label of the one that it is made in."""
+    """Give a directory its label, as a new file gets one: the kernel gives it that of the directory that it is made in."""
     label = _label(root, path, "dir") if _has_labels(root) else None
     if label:
         _set_xattr(host_files.full(root, path), _SELINUX, label.encode("ascii") + b"\0")
 
 
 def remove_dirs(root, paths):
-    """Directories that we made go again, unless someone else put something there."""
+    """Remove directories that we made, unless another program has put something there."""
     for path in reversed(paths):
         with contextlib.suppress(OSError):
             os.rmdir(host_files.full(root, path))
@@ -163,7 +168,7 @@ def remove_dirs(root, paths):
 
 
 def spot(root, real, made_dirs, token):
-    """(a directory for us on the file's file system, whether it is next to the file's directory and not within)."""
+    """Return (a directory for us on the file's file system, whether it is beside the file's directory and not within)."""
     beside, within = _spots(root, real, made_dirs, token)
     if made_dirs:
         return beside, True
@@ -204,7 +209,7 @@ def _set_xattr(fd, name, value):
 
 
 def _settle(root, real, spare):
-    """The moment of change: one rename or one unlink, made durable."""
+    """Make the change: one rename or one unlink, made durable."""
     path = host_files.full(root, real)
     try:
         if spare is None:
@@ -217,11 +222,12 @@ def _settle(root, real, spare):
 
 
 def _announce(root, real, token):
-    """Have those who watch the file's directory read it again: a directory comes in it and goes.
+    """Have programs that watch the file's directory read it again: a directory comes in it and goes.
 
-    A library that watches for what is renamed, removed or written there takes a file that is moved in for none of these: fsnotify calls
-    it Create, as it does a file that nothing is in yet. A directory that has come with its file needs it, too: who asks in between
-    watches and has read it while it was empty. What a kill leaves of it `clean` removes.
+    A library that watches for what is renamed, removed or written there takes a file that is moved
+    in for none of these: fsnotify calls it Create, as it does a file that nothing is in yet. A
+    directory that has come with its file needs this, too: a program may have begun to watch it, and
+    have read it, while it was empty. `clean` removes what a kill leaves of it.
     """
     within = _spots(root, real, (), token)[1]
     with contextlib.suppress(OSError):  # the file is in place, whoever does not hear of it
@@ -230,7 +236,7 @@ def _announce(root, real, token):
 
 
 def _labelled(root, real, state):
-    """A new file gets the label that the policy has for its place; else it would keep that of the place it was written in."""
+    """Give a new file the label that the policy has for its place; else it would keep that of the place it was written in."""
     if _SELINUX in state.xattrs or not _has_labels(root):
         return state
     label = _label(root, real, "file")
@@ -242,7 +248,7 @@ def _has_labels(root):
 
 
 def _label(root, real, mode):
-    """What the policy has for a new file or directory (mode: file, dir), else what the directory has that it comes into."""
+    """Return the policy's label for a new file or directory (mode: file, dir), else that of the directory that it comes into."""
     with contextlib.suppress(host_files.NodeError):
         answer = commands.text(commands.run(["matchpathcon", "-n", "-m", mode, real], timeout=10))
         label = answer["stdout"].strip()

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs that stay on a host beside transactions: which of them works in a transaction's place, and which waits for its end.
+"""Decide which programs that stay on a host work in a transaction's place, and which wait for its end.
 
-They try the lock without waiting (resident/programs.py). If a transaction holds it, a program goes on only where the lock says that the
-transaction waits for its unit. Otherwise it ends and leaves the unit's name in DIR/waiting. Neither side ever waits for the other.
-Node side: standard library only, Python 3.6.
+They try the lock without waiting (resident/programs.py). If a transaction holds it, a program goes
+on only if the lock names its unit as one that the transaction waits for. Otherwise it ends and
+leaves the unit's name in DIR/waiting. Neither of the two ever waits for the other. Node side:
+standard library only, Python 3.6.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ _TAKEN = ".taken-"  # before the name of a unit that is being started
 
 @contextlib.contextmanager
 def units(base, words):
-    """Say in the lock, which is ours, for which units we wait now: those of this collection's programs among these words."""
+    """Write into the lock, which is ours, for which units we wait now: those of this collection's programs among these words."""
     named = [word for word in words if isinstance(word, str) and _UNIT.match(word)]
     if named:
         _say(base, starts=named)
@@ -47,11 +48,13 @@ def _say(base, **more):
 
 
 def wake(base):
-    """Start the units whose programs found the lock taken, without waiting for them. The lock is free by now.
+    """Start the units whose programs found the lock taken, without waiting for them. The lock is free already.
 
-    In the order in which they came: systemd lets one wait for another that is to be started, and knows no unit that it gets later. Each
-    gets another name first, since its program may have to wait again, and that name goes once systemd has been told. So whoever is killed
-    in between, or does not reach systemd, has lost none of them: the next one starts them.
+    They are started in the order in which they came: systemd lets one wait for another that is to
+    be started, but not for one that it learns of later. Each gets another name first, since its
+    program may have to wait again, and that name goes once systemd has been told. So a process that
+    is killed in between, or does not reach systemd, has lost none of them: the next one starts
+    them.
     """
     place = os.path.join(base, "waiting")
     with contextlib.suppress(host_files.NodeError, OSError):
@@ -63,7 +66,7 @@ def wake(base):
 
 
 def _taken(place):
-    """The units that are to be started, as they came: those that wait, and those that somebody else did not come to start."""
+    """List the units to start, as they came: those that wait, and those that another process took but did not come to start."""
     came = {}
     for name in os.listdir(place):
         unit = name[len(_TAKEN) :] if name.startswith(_TAKEN) else name
