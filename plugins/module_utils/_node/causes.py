@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Recognize causes in a program's output by a table that the controller sends. The output itself stays on the host.
+"""Recognize causes in a program's output by a table that the controller sends.
 
-A row: {"code": name, "pattern": regular expression for a line, "values": {group of the pattern:
-shape}}. The answer contains the code and the groups that have their shape (see `selection`), and
-nothing else of the line. Node side: standard library only, Python 3.6.
+The output itself stays on the host. A row: {"code": name, "pattern": regular expression for a line,
+"values": {group of the pattern: shape}}. The answer contains the code and the groups that have
+their shape (see `selection`), and nothing else of the line. Node side: standard library only,
+Python 3.6.
 """
 
 import re
@@ -22,9 +23,9 @@ _FAILURE = re.compile(r"\S+\.service: (Main process exited|Control process exite
 
 
 def recognised(text, table):
-    """Return [{"code", "values"}] for the known causes in an output: one for a line, in the order of the table, at most MOST.
+    """Return [{"code", "values"}] for the known causes in an output.
 
-    The first rows explain most.
+    There is one for a line, in the order of the table, at most MOST. The first rows explain most.
     """
     lines, found = [line[:LONGEST] for line in text[-SIZE:].splitlines()], []
     for row in table or ():

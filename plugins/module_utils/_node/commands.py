@@ -25,9 +25,10 @@ asked_for = []
 
 
 def run(argv, timeout=10, cap=host_files.MIB, stdin=None, env=None, process=None):
-    """Return {"rc", "stdout", "stderr", "timed_out", "truncated"} of a command, the streams as bytes; rc is None after a timeout.
+    """Run a command. Return {"rc", "stdout", "stderr", "timed_out", "truncated"}.
 
-    Raise NodeError if the command cannot be started, or must not be.
+    The streams are bytes. rc is None after a timeout. Raise NodeError if the command cannot be
+    started, or must not be.
 
     process: {"pid", "ticks"} of the process whose program this is, wherever it lies. argv[0] names
     the program that this must be.

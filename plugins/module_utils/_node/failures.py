@@ -9,7 +9,7 @@ Node side: standard library only, Python 3.6.
 import os.path
 import re
 
-# What systemd itself says of a unit that it cannot start: names of units and its own words. Nothing else of its output travels.
+# systemd's own messages about a unit that it cannot start: names of units and its own words. Nothing else of its output travels.
 _MANAGER_SAYS = re.compile(
     r"Job for [\w@:.\\-]+ (?:failed because (?:the control process exited with error code|a timeout was exceeded|"
     r"a fatal signal was delivered[\w ]*|the service did not take the steps required by its unit configuration|"
@@ -27,7 +27,10 @@ def of_manager(text):
 
 
 def fault(exc):
-    """Describe an unexpected error: its kind and its place in the program. Its own words may quote contents of the host."""
+    """Describe an unexpected error: its kind and its place in the program.
+
+    Its own words may quote contents of the host.
+    """
     place = exc.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Report on files and directories for an observation. Node side: standard library only, Python 3.6."""
+"""Report on files and directories for an observation.
+
+Node side: standard library only, Python 3.6.
+"""
 
 import os
 import re
@@ -32,7 +35,10 @@ def stat_fields(root, real, found):
 
 
 def describe(root, path, content=True, cap=host_files.MIB, keep=None):
-    """Return the answer to a `file` question. Digest and content are given for regular files no larger than cap."""
+    """Return the answer to a `file` question.
+
+    Digest and content are given for regular files no larger than cap.
+    """
     real, links = host_files.resolve(root, path)
     found = host_files.lstat(root, real)
     answer = {"real": real, "links": links, "sha256": None, "content": None, "encoding": "utf-8"}
@@ -109,7 +115,10 @@ def list_dir(root, path):
 
 
 class Folders(object):
-    """The folders that one look at many paths has met. The real place and the names of each are found out once."""
+    """The folders that one look at many paths has met.
+
+    The real place and the names of each are found out once.
+    """
 
     def __init__(self, root):
         self.root = root
@@ -134,7 +143,10 @@ class Folders(object):
 
 
 def glob(root, pattern, folders=None):
-    """List the host paths that match, in the order of Go's filepath.Glob: * and ? stay within a component and match dot files."""
+    """List the host paths that match, in the order of Go's filepath.Glob.
+
+    * and ? stay within a component and match dot files.
+    """
     folders = folders or Folders(root)
     parts = [part for part in pattern.split("/") if part]
     if not pattern.startswith("/") or not parts:
@@ -177,7 +189,9 @@ def _matcher(part):
 
 
 def list_paths(root, patterns):
-    """List what matches many patterns and where it leads, in the order of the patterns, each place once. Nothing is read.
+    """List what matches many patterns and where it leads, in the order of the patterns, each place once.
+
+    Nothing is read.
 
     `spot` is present if the path lies behind a linked folder: the same place without that link.
     """
@@ -209,14 +223,14 @@ def mentioned(root, pattern, finds, cap=host_files.MIB, readable=None, keep=None
     names = set()
     for path in glob(root, pattern):
         try:
-            if readable is not None and not readable(path):  # the glob question says so
+            if readable is not None and not readable(path):  # the glob question reports it
                 continue
             data = host_files.read_regular(root, host_files.resolve(root, path)[0], cap)
             whole = not keep or journal_queries.wrote(root, path, data, keep)
             text = (data if whole else contents.projected(data, keep).data).decode("utf-8", "replace")
         except placeholders.Unreadable:
             continue
-        except host_files.NodeError:  # a directory, something too large: the glob question says so
+        except host_files.NodeError:  # a directory, something too large: the glob question reports it
             continue
         for find in finds:
             try:
@@ -234,7 +248,7 @@ def _what_is_there(root, path):
     try:
         real, links = host_files.resolve(root, path)
         found = host_files.lstat(root, real)
-    except host_files.NodeError:  # a loop of links, a place that nobody may enter
+    except host_files.NodeError:  # a loop of links, a directory that may not be entered
         return None
     if found is None:
         return None

@@ -43,7 +43,10 @@ CUT = 4096  # characters of a message, and of a path; a controller takes no long
 
 
 def cut(text, most=CUT):
-    """Shorten a name or a message, never what a plan reads. A long one loses its middle: paths lead, and causes end."""
+    """Shorten a name or a message, never what a plan reads.
+
+    A long one loses its middle: paths lead, and causes end.
+    """
     if len(text) <= most:
         return text
     end = most // 4
@@ -51,7 +54,10 @@ def cut(text, most=CUT):
 
 
 def bounded(value):
-    """Return the same answer with each of its texts cut. For programs that send only names and messages."""
+    """Return the same answer with each of its texts cut.
+
+    For programs that send only names and messages.
+    """
     if isinstance(value, dict):
         return {key: bounded(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -77,7 +83,10 @@ class NodeError(Exception):
 
 
 def from_os_error(exc, path):
-    """Build the NodeError for an OSError. It names the host path, never the path with the root in front."""
+    """Build the NodeError for an OSError.
+
+    It names the host path, never the path with the root in front.
+    """
     message = "%s: %s" % (path, os.strerror(exc.errno) if exc.errno else exc)
     return NodeError(_ERRNO_KINDS.get(exc.errno, "failed"), message, _REMEDIES.get(exc.errno, ""))
 
@@ -120,9 +129,10 @@ def once(key, make):
 
 
 def resolve(root, path):
-    """Follow links as the host would, never out of root. Return (host path after all links, the links crossed).
+    """Follow links as the host would, never out of root.
 
-    A missing component is no error: the rest is appended, so the result may not exist.
+    Return (host path after all links, the links crossed). A missing component is no error: the rest
+    is appended, so the result may not exist.
     """
     if not isinstance(path, str) or not path.startswith("/") or "\0" in path:
         raise NodeError("bad-question", "a path must be absolute, not %r" % (path,))
@@ -146,7 +156,10 @@ def _through(root, path, known):
 
 
 def _steps(root, path, done, links, more):
-    """Follow `more` from a directory. Return (the place that it leads to, all links crossed so far)."""
+    """Follow `more` from a directory.
+
+    Return (the place that it leads to, all links crossed so far).
+    """
     todo = [part for part in reversed(more.split("/")) if part]
     while todo:
         part = todo.pop()
@@ -285,7 +298,10 @@ def spot(root, path):
 
 
 def dangling(root, path):
-    """Return the host path of the link if `path` itself is one, else None. Asked if the end of the link was not found."""
+    """Return the host path of the link if `path` itself is one, else None.
+
+    Asked if the end of the link was not found.
+    """
     place = spot(root, path)
     return place if os.path.islink(full(root, place)) else None
 

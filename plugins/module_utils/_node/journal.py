@@ -1,18 +1,18 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The journal of transactions, kept on the node, and how it is read: what was changed, with the bytes from before.
+"""Read the journal of transactions, which the node keeps: what was changed, with the bytes from before.
 
-    DIR/lock                        one transaction at a time: who holds it, since when
+    DIR/lock                        one transaction at a time: its holder, and since when
     DIR/journal/nNUMBER-TIME-ID/    one transaction. By their numbers they are in the order in which they began: a clock may be set back
                         meta.json   what it was to do, and how everything was before
                         states      the states it went through, one slot of 512 bytes each
                         0.before    bytes of the files it touches: 0.before, 1.before, ...
-                        outcome.json  why it was taken back, by whom, with the evidence
+                        outcome.json  why it was taken back, and by which program, with the evidence
     DIR/open/nNUMBER-TIME-ID        this transaction is not over, or its end has not been reported yet
     DIR/originals/PATH/meta.json    a file as it was before we first wrote it; next to it `content`
-    DIR/said/ID.txt                 what a program said that refused or failed, word by word: it may quote anything, and goes nowhere else
-    DIR/pending.json                units that still run with what was there before: their restart was left to someone
+    DIR/said/ID.txt                 the output of a program that refused or failed: it may quote anything, and goes nowhere else
+    DIR/pending.json                units that still run with the files from before: their restart was left to a person
     DIR/aside/                      files that are not true at the moment, set aside by a program that stays on the host
     DIR/waiting/UNIT                a unit whose program found the lock taken, and which its holder starts afterwards
     DIR/stage-ID/                   copies that are being validated; gone when the transaction ends
@@ -40,9 +40,9 @@ BESIDE = r"\.gpufleet-([0-9a-f]{32})-[0-9a-f]{8}"  # a directory for one file of
 STRAY_AFTER = 3600
 _NUMBERED = re.compile(r"n(\d{10})-")
 FINAL = ("committed", "rolled_back")
-# Of the directory; next to them, what is for everyone.
+# The private parts of the directory; next to them are files for every account.
 PARTS = ("journal", "open", "originals", "said", "aside", "waiting", "program", "job", "lock", "pending.json")
-# What an original must say of itself, and of the file where there was one.
+# The keys that an original must have, and those of the file if there was one.
 _KEPT = {"path", "existed", "sha256_before", "sha256_after"}
 _KEPT_OF_A_FILE = {"mode", "uid", "gid", "mtime_ns"}
 
@@ -193,7 +193,10 @@ def states(entry):
 
 
 def read(base, name):
-    """Return one transaction: its meta.json with "entry", "state", "states" and "closed"; None if there is none of that name."""
+    """Return one transaction; None if there is none of that name.
+
+    It is its meta.json with "entry", "state", "states" and "closed".
+    """
     entry = os.path.join(base, "journal", name)
     if not os.path.isdir(entry):
         return None
@@ -212,7 +215,10 @@ def names(base, place_="journal"):
 
 
 def entries(base):
-    """List all transactions, oldest first, also several of one second. One without readable states has the state "unreadable"."""
+    """List all transactions, oldest first, also several of one second.
+
+    One without readable states has the state "unreadable".
+    """
     found = [meta for meta in (read(base, name) for name in names(base)) if meta]
     # Those of earlier releases have no number, and so come first. Several of one second are told apart by their own time.
     return sorted(found, key=lambda meta: (meta["name"].partition("-")[0], meta.get("epoch") or 0))
@@ -226,7 +232,7 @@ def next_name(base, id_):
 
 
 def outcome(meta):
-    """Report to people how a transaction ended: who took it back, why, with what evidence; {} if nothing is known."""
+    """Report to people how a transaction ended: which program took it back, why, on what evidence; {} if unknown."""
     try:
         return read_json(os.path.join(meta["entry"], "outcome.json"))
     except (OSError, ValueError):
@@ -238,7 +244,10 @@ def outcome(meta):
 
 
 def quoted(path):
-    """Write a path as a name, as urllib.parse.quote() does. Importing that takes longer than writing it again."""
+    """Write a path as a name, as urllib.parse.quote() does.
+
+    Importing that takes longer than writing it again.
+    """
     return "".join(chr(byte) if chr(byte) in _AS_IT_IS else "%%%02X" % byte for byte in bytearray(host_files.encoded(path)))
 
 
@@ -303,9 +312,10 @@ def original_meta_in(directory, path):
 
 
 def require_bytes(kept, data, digest_, directory, path):
-    """Verify bytes that the journal keeps before they are written anywhere. Raise NodeError if they have changed.
+    """Verify bytes that the journal keeps before they are written anywhere.
 
-    The repair of a file system may have emptied or cut the file.
+    Raise NodeError if they have changed. The repair of a file system may have emptied or cut the
+    file.
     """
     if host_files.sha256(data) != digest_:
         raise damaged(directory, path, "%s has %d bytes, which are not those that were kept (SHA-256 differs)" % (kept, len(data)))
@@ -325,7 +335,7 @@ def is_stray(base, path):
     """
     name = os.path.basename(path)
     named = re.match(BESIDE + r"\Z", name) if name.startswith(".gpufleet-") else None
-    if not named:  # before it is looked at: so are nearly all of those in a directory
+    if not named:  # before lstat: nearly all names in a directory are not ours
         return False
     try:
         state = os.lstat(path)
@@ -350,7 +360,9 @@ def at_work(base, token):
 
 
 def pending(base, offline=False):
-    """List the units that were not restarted since their files changed. Raise NodeError if the list cannot be read.
+    """List the units that were not restarted since their files changed.
+
+    Raise NodeError if the list cannot be read.
 
     offline: do not ask systemd which of them were restarted since.
     """

@@ -10,7 +10,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection i
 
 
 def look(root, directory, cap=host_files.MIB, keep=(), listing=False, stray_globs=()):
-    """Return the answer to an `originals` question. With `listing`, it contains the journal as people read it.
+    """Return the answer to an `originals` question.
+
+    With `listing`, it contains the journal as people read it.
 
     stray_globs: the directories that may hold strays.
     """
@@ -78,7 +80,7 @@ def wrote(root, path, data, keep):
     """
     try:
         meta = journal.original_meta(_place(root, keep["journal"]), path) if keep and "journal" in keep else None
-    except host_files.NodeError:  # then what is listed travels
+    except host_files.NodeError:  # then only listed parts travel
         return False
     return bool(meta) and not meta.get("forget") and meta["sha256_after"] == host_files.sha256(data)
 

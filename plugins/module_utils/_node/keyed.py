@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Digests that can be compared, and that do not let another account guess the text.
+"""Make digests that can be compared, and that do not let another account guess the text.
 
 The plain hash of a known file with one short password could be guessed. The key never leaves the
 host and is stored nowhere: a look writes nothing, and the transaction that follows needs the same
@@ -34,7 +34,10 @@ def _key():
 
 @functools.lru_cache(maxsize=1)
 def _begun():
-    """Begin an HMAC (RFC 2104, SHA-256) with the key. It is kept: a file with many values has as many tags."""
+    """Begin an HMAC (RFC 2104, SHA-256) with the key.
+
+    It is kept: a file with many values has as many tags.
+    """
     key = _key().ljust(64, b"\0")
     return tuple(loader.sha256(bytes(bytearray(byte ^ pad for byte in bytearray(key)))) for pad in (0x36, 0x5C))
 
@@ -52,7 +55,10 @@ def digest(plain):
 
 
 def same(reported, plain):
-    """Tell whether a file has the digest that was reported of it. A caller that knows its plain SHA-256 may pass that instead."""
+    """Tell whether a file has the digest that was reported of it.
+
+    A caller that knows its plain SHA-256 may pass that instead.
+    """
     return reported == plain or (plain is not None and reported == digest(plain))
 
 

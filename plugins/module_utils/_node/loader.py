@@ -97,7 +97,10 @@ class Compiled(object):
         return sha256(self.name.encode("ascii") + b"\0" + body).digest()
 
     def _folder(self, make=False):
-        """Return a descriptor of the directory. Raise OSError or ValueError unless it, and each above it, is root's alone."""
+        """Return a descriptor of the directory.
+
+        Raise OSError or ValueError unless it, and each above it, is root's alone.
+        """
         here = os.open("/", _DIRECTORY)
         try:
             for part in self.path:
@@ -143,7 +146,7 @@ def _tidy(folder, spare):
         for name in ages:
             if name in old or name == spare:
                 os.unlink(name, dir_fd=folder)
-    except OSError:  # someone else tidies up at this moment
+    except OSError:  # another process tidies up at this moment
         pass
 
 
@@ -151,7 +154,7 @@ class Unused(_Module):
     """A part that was imported and is not used yet."""
 
     def __getattr__(self, name):
-        if name.startswith("__"):  # what the import system itself asks for
+        if name.startswith("__"):  # the import system itself asks for it
             raise AttributeError(name)
         self.__spec__.loader.run(self)
         return getattr(self, name)
@@ -232,7 +235,10 @@ def load(package, packed, own, part, base=None):
 
 
 def sent(stream, own, sizes):
-    """Run what comes over stdin: the sources and the job. The answer is one line that begins with the job's marker."""
+    """Run what comes over stdin: the sources and the job.
+
+    The answer is one line that begins with the job's marker.
+    """
     gc.disable()  # a look is over before there is much to collect
     packed, job = stream.read(sizes[0]), unpack(stream.read(sizes[1]))
     answer = load(job["package"], packed, own, job["main"], job["base"]).run(job["request"])
@@ -241,4 +247,4 @@ def sent(stream, own, sizes):
     sys.stdout.flush()
     if job["keep"]:
         sys.meta_path[0].keep()
-    os._exit(0)  # all is written; taking the interpreter down piece by piece serves nobody
+    os._exit(0)  # all is written; taking the interpreter down piece by piece has no use

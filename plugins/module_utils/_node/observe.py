@@ -39,19 +39,22 @@ OFFLINE_KINDS = ("file", "dir", "glob", "paths", "mentioned", "which", "package"
 
 
 def run(request):
-    """Return the answer to an observe request. No state of the host and no question makes it raise."""
+    """Return the answer to an observe request.
+
+    No state of the host and no question makes it raise.
+    """
     limits = dict(DEFAULT_LIMITS, **(request.get("limits") or {}))
     deadline = time.monotonic() + limits["seconds"]
     root = host_files.clean_root(request.get("root"))
     answers, room = {}, limits["bytes"]
     commands.asked_for[:] = request.get("environment") or []
     look_system.forget()
-    # Who asks without ids gets answers by numbers.
+    # Questions without ids get answers by numbers.
     asked = [dict(question, id=question.get("id", str(at))) for at, question in enumerate(request["questions"])]
     questions = [_with_list(question, request.get("keeps") or ()) for question in asked]
     with host_files.remembering(), _Alarm(deadline) as alarm:
         units = _units_together(root, questions, alarm)
-        # Who holds a device comes last: it takes as long as anybody's processes have files open, and is to leave the others their time.
+        # The holders of devices come last: this takes longer the more files any account has open, and must leave the others their time.
         for question in sorted(questions, key=lambda question: question.get("kind") == "holders"):
             answer = units.get(question.get("id")) or _ask(root, question, alarm)
             size = len(json.dumps(answer))
@@ -127,7 +130,10 @@ def _ask(root, question, alarm):
 
 
 class _Alarm(object):
-    """An alarm that ends a question when the time of the whole look is over, also inside a slow pattern or a slow file system."""
+    """An alarm that ends a question when the time of the whole look is over.
+
+    It also works inside a slow pattern or a slow file system.
+    """
 
     def __init__(self, deadline):
         self.deadline = deadline
@@ -184,7 +190,10 @@ def _file_options(question):
 
 
 def _certificates(root, question):
-    """Return the digest of the certificates in the first of these files that exists; None for both values if none does."""
+    """Return {"path", "sha256"} of the first of these files that exists, with the digest of its certificates.
+
+    Both are None if no file exists.
+    """
     for path in question["paths"]:
         real = host_files.resolve(root, path)[0]
         if host_files.lstat(root, real) is not None:
@@ -246,7 +255,7 @@ def _leads_outside(root, path, question):
 
 
 def _paths(root, question):
-    # `base` is a root within the root, where a driver lies in a tree of its own: its links are followed inside it.
+    # `base` is a root within the root, for a driver that lies in a tree of its own: its links are followed inside it.
     base = question.get("base") or "/"
     files = file_queries.list_paths(root + host_files.resolve(root, base)[0].rstrip("/"), question["patterns"])
     if question.get("populated"):
@@ -255,7 +264,7 @@ def _paths(root, question):
 
 
 def _mentioned(root, question):
-    # What files point at, whichever files and paths that may fail: nobody can ask for those by name before having read the files.
+    # What files point at, although some of the files and paths may fail: no asker knows these names before the files were read.
     readable = functools.partial(_may_be_read, root, question)
     cap = question.get("max", host_files.MIB)
     return file_queries.mentioned(root, question["pattern"], question["find"], cap, readable, question.get("keep"))
@@ -287,7 +296,7 @@ def _which(root, question):
     paths = question.get("paths") or host_files.DEFAULT_PATH
     found, untrusted = {}, {}
     for name in question["names"]:
-        # What is found may be named in a configuration, and so be run by root: a directory of someone else's is passed over.
+        # A program that is found may be named in a configuration, and so be run by root: a directory of another account is passed over.
         every = [path for path in (host_files.which(root, name, [directory]) for directory in paths) if path]
         doubts = [trust.program(root, path) for path in every]
         found[name] = next((every[at] for at, doubt in enumerate(doubts) if doubt is None), None)
@@ -298,7 +307,10 @@ def _which(root, question):
 
 
 def _require_roots(question):
-    """Judge the paths that a program will load or change into, before it starts. Raise NodeError if one is doubtful."""
+    """Judge the paths that a program will load or change into, before it starts.
+
+    Raise NodeError if one is doubtful.
+    """
     for path in question.get("loads") or []:
         doubt = trust.path("", path)
         if doubt:
@@ -316,7 +328,10 @@ def _command(_root, question):
 
 
 def _printed(question):
-    """Run the command of a question and return its answer, with the output as bytes. Raise NodeError if that was cut."""
+    """Run the command of a question and return its answer, with the output as bytes.
+
+    Raise NodeError if that was cut.
+    """
     _require_roots(question)
     argv, process = question["argv"], question.get("process")
     if isinstance(process, str):  # whichever process of that name the host's own service manager has started
@@ -338,7 +353,10 @@ def _printed(question):
 
 
 def _shown(text, patterns):
-    """Return, of each line, what the first pattern that matches it finds. Lines that no pattern matches stay here."""
+    """Return, of each line, what the first pattern that matches it finds.
+
+    Lines that no pattern matches stay here.
+    """
     found = (next(filter(None, (re.search(pattern, line) for pattern in patterns)), None) for line in text.splitlines())
     return "".join(match.group() + "\n" for match in found if match)
 

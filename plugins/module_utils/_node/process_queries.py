@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Report on processes and control groups for a look. A change needs none of it. Node side: standard library only, Python 3.6."""
+"""Report on processes and control groups for a look.
+
+A change needs none of it. Node side: standard library only, Python 3.6.
+"""
 
 import contextlib
 import errno
@@ -14,8 +17,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 
 MAX_PROCESSES = 1024
-# Of one look at who holds devices: descriptors of one user and of all, seconds, more of them to judge who was found, processes that are
-# listed, threads that are tried for a table. A usual host has some ten thousand descriptors.
+# Limits of one look at the holders of devices: descriptors of one user and of all, seconds, more seconds to judge the holders, processes
+# that are listed, threads that are tried for a table. A usual host has some ten thousand descriptors.
 PER_USER, DESCRIPTORS, SECONDS, MORE_SECONDS, MOST_HOLDERS, THREADS = 200000, 400000, 3, 1, 1024, 4
 _GONE = (errno.ENOENT, errno.ESRCH)
 
@@ -41,7 +44,7 @@ def processes(names, flags=None, environment=None):
             continue
         with contextlib.suppress(trust.Gone):
             process = trust.process(pid)
-            # Since it was counted it may have become another program, or another user's: what is read now has to be what was asked for.
+            # Since it was counted, it may have become another program, or another user's. So what is read now is compared once more.
             same = process.uids == (0, 0, 0, 0) and _fits(name, os.path.basename(process.exe))
             if process.pids == 1 and same:
                 found.append(process)
@@ -53,7 +56,9 @@ def processes(names, flags=None, environment=None):
 
 
 def require_running(name, asked):
-    """Raise NodeError unless a verified process of this name runs. `asked` names the place that would be asked.
+    """Raise NodeError unless a verified process of this name runs.
+
+    `asked` names the place that would be asked.
 
     name: None if any process may answer there.
     """
@@ -62,7 +67,10 @@ def require_running(name, asked):
 
 
 def _fits(name, called):
-    """Tell whether a name fits. A plain name is compared as it is: re takes longer to compile one than to look at all processes."""
+    """Tell whether a name fits.
+
+    A plain name is compared as it is: re takes longer to compile one than to look at all processes.
+    """
     return name == called if name.replace("-", "").isalnum() else re.fullmatch(name, called) is not None
 
 
@@ -101,7 +109,10 @@ def _described(process, judge):
 
 
 def _units_of_processes(names):
-    """Return systemd's properties of the units that processes run in. Units that this look knows already are not asked for again."""
+    """Return systemd's properties of the units that processes run in.
+
+    Units that this look knows already are not asked for again.
+    """
     lacking = [name for name in names if name not in system.heard]
     if lacking:
         try:
@@ -109,7 +120,7 @@ def _units_of_processes(names):
         except host_files.NodeError as exc:
             if exc.kind != "not-found":
                 raise
-            system.heard.update({name: {} for name in lacking})  # no systemd, so nobody vouches for a service
+            system.heard.update({name: {} for name in lacking})  # no systemd, so nothing vouches for a service
     return system.heard
 
 
@@ -163,7 +174,10 @@ class _Walk(object):
         self.found, self.devices, self.unknown = {}, {}, {}
 
     def users(self, pids):
-        """Return user -> [(size of its table of descriptors, process)]. Only root can choose the real user id."""
+        """Return user -> [(size of its table of descriptors, process)].
+
+        Only root can choose the real user id.
+        """
         users, half = {}, self.end - SECONDS / 2.0
         for pid in pids:
             if time.monotonic() > half:
@@ -278,7 +292,10 @@ def _links(place):
 
 
 def _device(link, wanted):
-    """Return the match of a link that leads to a device of that name, in whatever directory it is seen; None if gone."""
+    """Return the match of a link that leads to a device of that name, in whatever directory it is seen.
+
+    None if it leads to none, or is gone.
+    """
     try:
         match = wanted.match(os.readlink(link))
         return match if match and stat.S_ISCHR(os.stat(link).st_mode) and not _by_name(link) else None
@@ -295,7 +312,7 @@ def _no_device(link, exc):
     are (fs/fuse/inode.c, fuse_statfs), which all of the kernel's own do. This is also so after it
     is unmounted.
     """
-    long = exc.errno == errno.ENAMETOOLONG  # of a path that anybody may make, to a file of any kind
+    long = exc.errno == errno.ENAMETOOLONG  # of a path that any account may make, to a file of any kind
     with contextlib.suppress(OSError):
         return long and not stat.S_ISCHR(os.stat(link).st_mode) or exc.errno == errno.EACCES and not os.statvfs(link).f_bsize
     with contextlib.suppress(OSError):
@@ -315,7 +332,10 @@ def _by_name(link):
 
 
 def _is_service(pid, names):
-    """Tell whether a process, of any account, is the one that the host's systemd started as a service, from a file of root's."""
+    """Tell whether a process, of any account, was started by the host's systemd as a service.
+
+    Its program must be a file of root's.
+    """
     if trust.named(pid) not in names:
         return False
     try:

@@ -15,7 +15,10 @@ _GENERATIONS = 64  # of parents that are followed
 
 
 def is_root(pid):
-    """Tell whether all user ids of a process are root: real, effective, saved and file system. None if it is gone."""
+    """Tell whether all user ids of a process are root: real, effective, saved and file system.
+
+    None if it is gone.
+    """
     try:
         return trust.uids_of(trust.proc_text("/proc/%d/status" % pid)) == (0, 0, 0, 0)
     except (OSError, ValueError):
@@ -78,7 +81,10 @@ class Judge(object):
         return service(found.groups, self.first)[1]
 
     def doubt(self, found):
-        """Return None for a process that root's systemd has started as a service of this very host, else the first rule that it breaks."""
+        """Return None for a trusted process, else a Doubt with the first rule that it breaks.
+
+        A trusted process is one that root's systemd has started as a service of this very host.
+        """
         return self._own(found) or self._service(found)
 
     def leads(self, found):
@@ -106,7 +112,7 @@ class Judge(object):
         if not self._descends(found, shown.get("MainPID", "")):
             return self._no(found, "main process", "is neither the main process of %s nor its descendant" % unit, "Restart the service")
         files = [shown.get("FragmentPath", "")] + shown.get("DropInPaths", "").split()
-        # A unit that is masked is a link to /dev/null, which says nothing, no matter who writes to it.
+        # A masked unit is a link to /dev/null, which contains nothing, no matter which account writes to it.
         doubt = trust.first(trust.path("", name) for name in files if name and os.path.realpath(name) != os.devnull)
         return doubt._replace(row="unit", why=doubt.why + " (a file of %s)" % unit) if doubt else None
 

@@ -121,7 +121,7 @@ def _rpm(names):
     lines = answer["stdout"].splitlines()
     found = dict(line.split(" ", 1) for line in lines if re.match(r"\S+ \S+$", line))
     unknown = [name for name in names if name not in found and "package %s is not installed" % name not in lines]
-    if unknown:  # a database that cannot be read is not a host without packages
+    if unknown:  # a database that cannot be read is not the same as a host without packages
         said = (answer["stderr"].strip().splitlines() or ["exit status %s" % answer["rc"]])[-1]
         raise host_files.NodeError("failed", "rpm -q says nothing of %s: %s" % (", ".join(unknown), said))
     return {name: found.get(name) for name in names}
@@ -139,7 +139,7 @@ def _apt_candidates(names):
     answer = commands.text(commands.run(["apt-cache", "policy", "--"] + list(names), timeout=30))
     if answer["timed_out"]:
         raise host_files.NodeError("timeout", "apt-cache policy gave no answer within 30 s")
-    if answer["rc"]:  # sources that cannot be read are no sources without packages
+    if answer["rc"]:  # sources that cannot be read are not the same as sources without packages
         raise host_files.NodeError("failed", "apt-cache policy ended with exit status %s" % answer["rc"])
     found, name = {}, None
     for line in answer["stdout"].splitlines():
@@ -152,7 +152,10 @@ def _apt_candidates(names):
 
 
 def units(names, properties=None):
-    """Return {name: properties as systemctl prints them} by one call. A unit that systemd does not report has LoadState not-found."""
+    """Return {name: properties as systemctl prints them} by one call.
+
+    A unit that systemd does not report has LoadState not-found.
+    """
     wanted = sorted(set(properties or UNIT_PROPERTIES) | {"Id", "Names", "LoadState"})
     argv = ["systemctl", "show", "--no-pager", "--property=" + ",".join(wanted), "--"] + _asked_as(names)
     answer = commands.text(commands.run(argv, timeout=15))
@@ -185,7 +188,7 @@ def _asked_as(names):
             if b"SYSTEMD_UNIT_PATH=" in opened.read():  # by the kernel's command line, for example: it has units elsewhere
                 return list(names)
         there = {name for folder in _UNIT_FOLDERS for name in _names_in(folder)}
-    except OSError:  # a directory that cannot be read says nothing of what is not in it
+    except OSError:  # a directory that cannot be read does not prove that a name is absent
         return list(names)
     return [name if {name, name + ".d"} & there or not _PLAIN_UNIT.match(name) else "%s[%s]" % (name[:-1], name[-1]) for name in names]
 
@@ -198,7 +201,10 @@ def _names_in(folder):
 
 
 def programs(paths):
-    """Return path -> identity of the file that is there now. A program that still runs may have been replaced on disk."""
+    """Return path -> identity of the file that is there now.
+
+    A program that still runs may have been replaced on disk.
+    """
     return {path: host_files.identity("", path) for path in sorted(set(paths)) if path}
 
 
@@ -220,7 +226,10 @@ def words_of(pid, ticks, without):
 
 
 def started(pid):
-    """Return when a process began, in the kernel's ticks; None if it is gone. With the number, it names one process forever."""
+    """Return when a process began, in the kernel's ticks; None if it is gone.
+
+    With the number, it names one process forever.
+    """
     fields = (host_files.read_text("", "/proc/%d/stat" % pid) or "").rpartition(")")[2].split()
     return int(fields[19]) if len(fields) > 19 else None
 
@@ -236,7 +245,10 @@ def boot():
 
 
 def http_get(path, target, timeout=5, cap=4 * host_files.MIB):
-    """Return {"status", "body"} of a GET over a unix socket. Raise NodeError for more than cap bytes. For use on this host alone."""
+    """Return {"status", "body"} of a GET over a unix socket.
+
+    Raise NodeError for more than cap bytes. For use on this host alone.
+    """
     status, body = unix_http.ask(path, "GET", target, timeout, cap=cap + 1)
     if len(body) > cap:
         raise host_files.NodeError("too-large", "%s: GET %s answers more than %d bytes" % (path, target, cap))

@@ -24,7 +24,7 @@ PROGRAM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/run/current-system/s
 # root's PATH there begins with /usr/local. No other place, and no other group.
 _LOCAL, _STAFF = "/usr/local", "staff"
 
-# Why something is not trusted: the row of the table, the host path or process, what is wrong with it, and what would mend it.
+# Why something is not trusted: the row of the table, the host path or process, what is wrong with it, and the remedy.
 Doubt = collections.namedtuple("Doubt", "row place why remedy")
 
 
@@ -54,7 +54,9 @@ def path(root, wanted, groups=()):
 
 
 def spot(root, place, groups=(), whole=True):
-    """Judge one path that has no links in its components, except perhaps the last one. Return a Doubt or None.
+    """Judge one path that has no links in its components, except perhaps the last one.
+
+    Return a Doubt or None.
 
     whole: False judges the directories alone.
     """
@@ -76,7 +78,7 @@ def spot(root, place, groups=(), whole=True):
 
 
 def _owners(root):
-    owners = {0, os.geteuid()}  # what runs without privileges has none to lose
+    owners = {0, os.geteuid()}  # a process without privileges has none to lose
     if root:
         owners.add(os.stat(root).st_uid)
     return owners
@@ -115,7 +117,7 @@ def _writers(root, place, found, groups):
     if not found.st_mode & 0o020:
         return ""
     if _has_acl(host_files.full(root, place)):
-        return "those that its ACL names"  # the group's bits are the ACL's mask then, and say nothing of the group
+        return "those that its ACL names"  # then the group's bits are the ACL's mask, and tell nothing of the group
     if found.st_gid in (0, os.getegid()):
         return ""
     name = host_files.id_names(root, "group").get(found.st_gid, str(found.st_gid))
@@ -167,9 +169,10 @@ def find_program(root, name, directories=None):
 
 
 def require_program(wanted):
-    """Return the path to run for argv[0]. Raise NodeError if there is no such program, or if it is not to be trusted.
+    """Return the path to run for argv[0].
 
-    A name is looked up in root's own directories. A path is judged as it is.
+    Raise NodeError if there is no such program, or if it is not to be trusted. A name is looked up
+    in root's own directories. A path is judged as it is.
     """
     if "/" not in wanted:
         found = find_program("", wanted)
@@ -191,7 +194,7 @@ def require_program(wanted):
 # What one look at /proc/PID finds. start: in the kernel's ticks, which names a process forever together with its number.
 # uids: real, effective, saved, of the file system
 # exe: where the program is, or was
-# deleted: replaced by an upgrade: what runs is not on disk any more
+# deleted: replaced by an upgrade: the running file is no longer on disk
 # users: the user namespace
 # pids: in how many PID namespaces it has a number
 # root: which directory is its /
@@ -206,9 +209,9 @@ class Gone(Exception):
 
 
 def process(pid):
-    """Read a process twice through one descriptor of its directory. Raise Gone if the two reads differ.
+    """Read a process twice through one descriptor of its directory.
 
-    The descriptor fails as soon as the process is dead.
+    Raise Gone if the two reads differ. The descriptor fails as soon as the process is dead.
     """
     try:
         place = os.open("/proc/%d" % pid, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -238,10 +241,10 @@ def _executed(place):
 
 
 def named(pid):
-    """Return the name of the program that a process runs, at the least cost; None for a kernel thread or a process that is gone.
+    """Return the name of the program that a process runs, at the least cost.
 
-    The name comes from the executable and never from argv[0], which any account can choose for a
-    setuid program.
+    None for a kernel thread or a process that is gone. The name comes from the executable and never
+    from argv[0], which any account can choose for a setuid program.
     """
     try:
         return os.path.basename(_plain(os.readlink("/proc/%d/exe" % pid)))
@@ -264,7 +267,7 @@ def _read_process(pid, place):
         deleted=exe.endswith(_DELETED),
         argv=tuple(proc_text("cmdline", place).split("\0")[:-1]),
         users=os.readlink("ns/user", dir_fd=place),
-        pids=len(numbers) or 1,  # a kernel older than 4.1 does not say
+        pids=len(numbers) or 1,  # a kernel older than 4.1 does not list them
         root=(root.st_dev, root.st_ino),
         groups=proc_text("cgroup", place),
     )
@@ -280,7 +283,10 @@ def proc_text(name, place=None, cap=256 * 1024):
 
 
 def field(text, begin):
-    """Return the words of the line that begins so in a file of the kernel's, without that beginning; [] if no line does."""
+    """Return the words of the line that begins so in a file of the kernel's, without that beginning.
+
+    [] if no line does.
+    """
     return ("\n" + text).partition("\n" + begin)[2].partition("\n")[0].split()
 
 
@@ -379,7 +385,7 @@ def connect(wanted, timeout):
 
     Raise OSError if no process listens there, and NodeError if the socket is not to be trusted.
     """
-    # Judged before anything is sent: its place, its owner, and by the kernel's word the user who listens.
+    # Judged before anything is sent: its place, its owner, and the user that listens, as the kernel reports it.
     doubt = socket_path(wanted)
     if doubt:
         raise refusal(wanted, doubt)

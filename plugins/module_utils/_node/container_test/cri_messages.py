@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""List the messages of CRI that a container of a proof needs. Node side: standard library only, Python 3.6."""
+"""List the messages of CRI that a container of a proof needs.
+
+Node side: standard library only, Python 3.6.
+"""
 
 # The messages of runtime.v1 (k8s.io/cri-api 0.36, pkg/apis/runtime/v1/api.proto), as far as they are used: field -> (number, type).
 # A type in brackets is repeated; "map" is map<string, string>; "number" is every kind of integer, enum and bool.

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prove what containers get: start them through the runtime's own socket, and let a shell in each try to open device nodes.
+"""Prove what containers get: start them, and let a shell in each try to open device nodes.
 
-A plain program. The request contains what to start, which nodes to expect and which must be
-refused; nothing here knows a vendor. Whatever happens, the sandboxes that it made are stopped and
-removed again. Node side: Python 3.6, standard library.
+A plain program. Containers are started through the runtime's own socket. The request contains what
+to start, which nodes to expect and which must be refused; nothing here knows a vendor. Whatever
+happens, the sandboxes that it made are stopped and removed again. Node side: Python 3.6, standard
+library.
 """
 
 import glob
@@ -50,7 +51,7 @@ while [ $# -ge 3 ]; do
   shift 3
 done
 """
-# What a shell says about a failed open, whatever the shell: busybox, dash and bash add their own words around it.
+# A shell's words for a failed open, in any shell: busybox, dash and bash add their own words around them.
 ERRNOS = (
     ("no such device or address", "ENXIO"),
     ("operation not permitted", "EPERM"),
@@ -68,7 +69,10 @@ OPENED = ("ok", "ENXIO", "EIO", "ENODEV", "EBUSY")
 
 
 def encode(name, values):
-    """Return the bytes of a message from a dictionary. Empty and zero values are left out; an empty dictionary is an empty message."""
+    """Return the bytes of a message from a dictionary.
+
+    Empty and zero values are left out; an empty dictionary is an empty message.
+    """
     return grpc_wire.encode(_fields(name, values))
 
 
@@ -119,7 +123,10 @@ def _value(kind, value):
 
 
 def run(request, unary=None):
-    """Carry out the cases of the request, one after the other. A bad case does not raise: its answer contains the error."""
+    """Carry out the cases of the request, one after the other.
+
+    A bad case does not raise: its answer contains the error.
+    """
     check = _Check(request, unary or cri.unary)
     answer = {"schema": 1, "cases": [], "left": []}
     try:
@@ -146,7 +153,7 @@ class _Check(object):
     def close(self):
         shutil.rmtree(self.logs, ignore_errors=True)
 
-    def heard(self, text):  # the known phrases of what an engine or a shell says; the rest stays here: it may quote anything
+    def heard(self, text):  # the known phrases of an engine's or a shell's output; the rest stays here: it may quote anything
         return causes.excerpts(text, self.request.get("phrases"))
 
     def call(self, socket, method, values, service=RUNTIME):
@@ -165,7 +172,7 @@ class _Check(object):
                 return Api(socket, self.timeout, self.heard).sweep(LABEL, LEFT_OVER_AFTER)
             found = self.call(socket, "ListPodSandbox", {"filter": {"label_selector": {LABEL: "1"}}})["items"]
         except Failed:
-            return  # the cases will say what is wrong with this socket
+            return  # the cases will report the error of this socket
         for item in found:
             if item["created_at"] / 1e9 < time.time() - LEFT_OVER_AFTER:
                 self.remove(socket, item["id"])
@@ -255,7 +262,10 @@ class _Check(object):
             self.remove(socket, sandbox)
 
     def once(self, case, image, nodes):
-        """Run the case by the engine's own command, which ends with the container. Return its output."""
+        """Run the case by the engine's own command, which ends with the container.
+
+        Return its output.
+        """
         if self.ran("image", case["image_there"] + [image])["rc"]:
             raise Failed("image", "image %s is not on this host" % image)
         found = self.ran("run", case["run"] + [image] + _shell(case, nodes))
@@ -299,7 +309,10 @@ def _shell(case, nodes):
 
 
 def container_config(case, image):
-    """Return the container of one case. It sleeps, as root, and may make nodes; the case asks whether it may open them."""
+    """Return the container of one case.
+
+    It sleeps, as root, and may make nodes; the case asks whether it may open them.
+    """
     security = {
         "capabilities": {"add_capabilities": ["MKNOD"] + list(case.get("capabilities") or ())},
         "namespace_options": {"network": NAMESPACE_NODE, "pid": NAMESPACE_CONTAINER},
@@ -307,7 +320,7 @@ def container_config(case, image):
     }
     return {
         "metadata": {"name": "check"},
-        "image": {"image": image, "user_specified_image": image},  # a node agent says both, and signature policies look at the second
+        "image": {"image": image, "user_specified_image": image},  # a node agent gives both, and signature policies look at the second
         "command": list(case.get("command") or ("/bin/sh", "-c", "exec sleep 600")),
         "envs": [{"key": key, "value": value} for key, value in sorted((case.get("env") or {}).items())],
         "mounts": [{"host_path": source, "container_path": target, "readonly": 1} for source, target in case.get("mounts") or ()],
@@ -323,13 +336,20 @@ def container_config(case, image):
 
 
 def errno_of(said):
-    """Return ENXIO, EPERM and so on from a shell's message; "other" for an unknown message, "no message" for an empty one."""
+    """Return ENXIO, EPERM and so on from a shell's message.
+
+    It is "other" for an unknown message, and "no message" for an empty one.
+    """
     low = said.lower()
     return next((name for words, name in ERRNOS if words in low), "other" if said.strip() else "no message")
 
 
 def judge(nodes, said):
-    """Return (nodes seen in the container, path -> what happened, sentences on what is not as expected) from the script's lines."""
+    """Judge the script's lines.
+
+    Return (nodes seen in the container, path -> what happened, sentences on what is not as
+    expected).
+    """
     listed, kinds, found = [], {}, {}
     for kind, path, text in (line.split("|", 2) for line in said.splitlines() if line.count("|") >= 2):
         if kind == "listed":

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prove a container through an engine that speaks HTTP over its socket: make it, run it to its end, read its output, remove it.
+"""Prove a container through an engine that speaks HTTP over its socket.
 
-The request contains what to make, in the engine's own words. Node side: standard library only,
-Python 3.6.
+Make the container, run it to its end, read its output, remove it. The request contains what to
+make, in the engine's own words. Node side: standard library only, Python 3.6.
 """
 
 import json
@@ -45,7 +45,10 @@ class Api(object):
             raise Failed(step, exc.message)
 
     def ask(self, step, method, target, body=None):
-        """Return the answer as JSON, {} for an empty one. Raise Failed with what may be shown of the engine's message if it refuses."""
+        """Return the answer as JSON, {} for an empty one.
+
+        Raise Failed with what may be shown of the engine's message if it refuses.
+        """
         status, said = self.call(step, method, target, body)
         try:
             found = json.loads(said.decode("utf-8", "replace") or "{}")
@@ -84,7 +87,10 @@ class Api(object):
 
 
 def words(stream):
-    """Return what a container wrote, from the frames of its log: a byte for the stream, three zero bytes, four for the length."""
+    """Return what a container wrote, from the frames of its log.
+
+    A frame has a byte for the stream, three zero bytes, four for the length, and the text.
+    """
     parts, at = [], 0
     while at + 8 <= len(stream):
         size = struct.unpack(">I", stream[at + 4 : at + 8])[0]

@@ -1,14 +1,15 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Search the kernel log of this boot for lines of one form. A plain program: it runs in a child that is killed when it takes too long.
+"""Search the kernel log of this boot for lines of one form.
 
-Standard library only, Python 3.6. Arguments are one JSON object: {"path", "pattern"}. Of a line
-that matches, only what the pattern's groups hold leaves the host. Prints {"boot", "first", "last",
-"complete", "found": [{"sequence", "time", "groups"}]}, or {"why"}: why nothing is known, a sentence
-of this file. Numbers of records begin with 0 at each boot. Of matches with the same groups the
-newest are reported. If there are too many others, `first` is the record from which on each of them
-is reported.
+A plain program: it runs in a child that is killed when it takes too long. Standard library only,
+Python 3.6. Arguments are one JSON object: {"path", "pattern"}. Of a line that matches, only what
+the pattern's groups hold leaves the host. Prints {"boot", "first", "last", "complete", "found":
+[{"sequence", "time", "groups"}]}, or {"why"}: why nothing is known, a sentence of this file.
+Numbers of records begin with 0 at each boot. Of matches with the same groups the newest are
+reported. If there are too many others, `first` is the record from which on each of them is
+reported.
 """
 
 import json

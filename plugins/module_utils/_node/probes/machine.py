@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Report of what kind this machine is: its CPUs and its C library. A plain program, in a child that is killed when it takes too long.
+"""Report of what kind this machine is: its CPUs and its C library.
 
-Standard library only, Python 3.6. Arguments are one JSON object: {"path": the kernel's list of the
-CPUs}. Prints one JSON object: {"architecture", "vendor", "flags", "library"}. Flags are those that
-all CPUs have, since a thread may run on any of them.
+A plain program, in a child that is killed when it takes too long. Standard library only, Python
+3.6. Arguments are one JSON object: {"path": the kernel's list of the CPUs}. Prints one JSON object:
+{"architecture", "vendor", "flags", "library"}. Flags are those that all CPUs have, since a thread
+may run on any of them.
 """
 
 import json

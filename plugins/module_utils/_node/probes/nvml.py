@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask NVML on this host which GPUs and MIG devices there are. A plain program: it runs in a child that is killed when it takes too long.
+"""Ask NVML on this host which GPUs and MIG devices there are.
 
-Standard library only, Python 3.6. NVIDIA's own binding would be thirty times the bytes for the same
-calls, and its version would be one more thing that differs between hosts. Arguments are one JSON
-object, as first argument or on standard input: {"library": path of libnvidia-ml.so.1, or "" for the
-loader's choice}. Prints one JSON object:
+A plain program: it runs in a child that is killed when it takes too long. Standard library only,
+Python 3.6. NVIDIA's own binding would be thirty times the bytes for the same calls, and its version
+would be one more thing that differs between hosts. Arguments are one JSON object, as first argument
+or on standard input: {"library": path of libnvidia-ml.so.1, or "" for the loader's choice}. Prints
+one JSON object:
 
 {"source", "driver_version", "gpus": [{"index", "minor", "uuid", "bus_id", "name", "mig", "migs": [{"index", "uuid", "gi", "ci", "name"}]}],
 "errors": [{"call", "code", "message", "gpu"?}]}.
@@ -143,7 +144,10 @@ def ask_gpu(nvml, index):
 
 
 def run(args):
-    """Return the answer, and never raise. Calls that NVML refused are in `errors`, and one failed GPU does not hide the others."""
+    """Return the answer, and never raise.
+
+    Calls that NVML refused are in `errors`, and one failed GPU does not hide the others.
+    """
     answer = {"source": "libnvidia-ml", "driver_version": "", "gpus": [], "errors": []}
     try:
         nvml = Library((args or {}).get("library") or "")

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Try whether this host reaches an address. A plain program: it runs in a child that is killed when it takes too long.
+"""Try whether this host reaches an address.
+
+A plain program: it runs in a child that is killed when it takes too long.
 
 It gives up a little before that, so that its answer tells so. Standard library only, Python 3.6.
 Arguments are one JSON object: {"url", "proxies": [patterns of files that may name a proxy]}. Any

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Put a file's content into the answer to a question. Node side: standard library only, Python 3.6."""
+"""Put a file's content into the answer to a question.
+
+Node side: standard library only, Python 3.6.
+"""
 
 import binascii
 import collections
@@ -11,7 +14,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection i
 
 
 def shown(data, keep, path, whole=False):
-    """Return the keys of an answer that carry what may travel of a file's bytes. Bytes that are not UTF-8 travel as base64.
+    """Return the keys of an answer that carry what may travel of a file's bytes.
+
+    Bytes that are not UTF-8 travel as base64.
 
     whole: all of it may travel. fault: the error of a text that does not have its format, by code
     and line, with the listed comment that the text begins with, if it does; then nothing of it

@@ -20,9 +20,11 @@ MAX_DEPTH = 256  # of tables and arrays in each other: dotted keys in inline tab
 
 
 def tagged(data, keep, prefixes, moves=()):
-    """Return {"prefixes": as asked, "leaves": [[number of the prefix, line, tag of the path below it, tag of the value]], "fault": None}.
+    """Return the tags of the leaves that `keep` does not show, below the longest of the prefixes that leads to each.
 
-    Each leaf is listed below the longest of the prefixes that leads to it, unless `keep` shows it.
+    {"prefixes": as asked, "leaves": [[number of the prefix, line, tag of the path below it, tag of the
+    value], ...], "fault": None}
+
     A value that is zero or empty has the tag "": programs that print all settings also print keys
     that are not set. fault: why the text is not TOML, by code and line. moves: [[path, path], ...].
     A string at the first path is tagged as a list with this string at the second, for programs that

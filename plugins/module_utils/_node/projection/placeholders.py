@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make the placeholders of a projection: as long as the hidden text, in the same lines, and telling nothing else about it.
+"""Make the placeholders of a projection: as long as the hidden text, in the same lines.
 
-A key becomes another key that is unique in its table. A comment becomes a comment of "x". A value
-becomes a string of blanks, or brackets around a number if it covers several lines; neither has the
-shape of any listed value. So the projection has the statements, tables and commas of the original,
-and an edit of one is an edit of the other. Node side: standard library only, Python 3.6.
+A placeholder tells nothing else about the text. A key becomes another key that is unique in its
+table. A comment becomes a comment of "x". A value becomes a string of blanks, or brackets around a
+number if it covers several lines; neither has the shape of any listed value. So the projection has
+the statements, tables and commas of the original, and an edit of one is an edit of the other. Node
+side: standard library only, Python 3.6.
 """
 
 import collections
@@ -18,18 +19,21 @@ STEPS = 30000  # of a rule with a group that repeats: re takes some hundred byte
 _MANY = re.compile(b"[\n,\\[{]")
 _DIGITS = "xabcdefghijklmnopqrstuvwyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_-"
 
-# A value and where it stands. `data`: what it says; `inner`: an array's values, a table's members.
+# A value and its place. `data`: its meaning; `inner`: an array's values, a table's members.
 Value = collections.namedtuple("Value", "kind start end data inner")
 # A key in an object or inline table. `parts`: [(name, start, end)]; `above`: the Names of the tables that its parts stand in.
 Member = collections.namedtuple("Member", "start parts above value")
 # A statement `key = value`; its path begins with that of the table it stands in, which has `depth` parts.
 Pair = collections.namedtuple("Pair", "start end path parts above value depth")
-# A line that opens a table. `shared`: what has stood for this table's name already, where an array of tables repeats it.
+# A line that opens a table. `shared`: earlier stand-ins for this table's name, which an array of tables repeats.
 Header = collections.namedtuple("Header", "start end path parts above shared array")
 
 
 class Unreadable(Exception):
-    """A text that does not have its format: our code and the line. Never the text's own words, nor a parser's."""
+    """A text that does not have its format: our code and the line.
+
+    Never the text's own words, nor a parser's.
+    """
 
     def __init__(self, code, line):
         super(Unreadable, self).__init__("%s in line %d" % (code, line))
@@ -38,7 +42,10 @@ class Unreadable(Exception):
 
 
 def require_few(data):
-    """Refuse a text that would take more time or memory than a configuration, before it is read. Raise Unreadable."""
+    """Refuse a text that would take more time or memory than a configuration, before it is read.
+
+    Raise Unreadable.
+    """
     if sum(data.count(sign) for sign in (b"\n", b",", b"[", b"{")) > MOST:
         last = next(itertools.islice(_MANY.finditer(data), MOST, None))
         raise Unreadable("too-many", data.count(b"\n", 0, last.start()) + 1)
@@ -105,7 +112,10 @@ def comment(text):
 
 
 def line_of(text, at):
-    """Return the line of a place, from 1. A place behind the end of the last line belongs to that line."""
+    """Return the line of a place, from 1.
+
+    A place behind the end of the last line belongs to that line.
+    """
     return text.count("\n", 0, min(at, max(len(text) - 1, 0))) + 1
 
 

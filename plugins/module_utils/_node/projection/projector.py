@@ -21,12 +21,15 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection.p
 
 HIDE, INSIDE, WITHHOLD, SHOW = "hide", "inside", "withhold", "show"
 
-# `data`: the projected bytes; `withheld`: what stands at listed places in another shape; `hidden`: the spans that are not the original's.
+# `data`: the projected bytes; `withheld`: values of another shape at listed places; `hidden`: spans that differ from the original.
 Projection = collections.namedtuple("Projection", "data withheld hidden")
 
 
 def project(data, keep):
-    """Return the Projection of a file's bytes. Raise placeholders.Unreadable for a text that does not have its format."""
+    """Return the Projection of a file's bytes.
+
+    Raise placeholders.Unreadable for a text that does not have its format.
+    """
     if keep.get("format") == "text":
         return _text(data, keep.get("patterns") or [], keep.get("filler"))
     made = _FORMATS.get(keep.get("format"))
@@ -52,7 +55,7 @@ def judge(places, path, value):
         return INSIDE if leads else WITHHOLD if shape is not None else HIDE
     if shape is not None:
         return SHOW if fits(shape, value.data) else WITHHOLD
-    if leads:  # nothing at all is there where a table would be (JSON's null), and it says nothing
+    if leads:  # nothing in place of a table (JSON's null), which tells nothing
         return SHOW if value.data is None else WITHHOLD
     return HIDE
 
@@ -75,7 +78,9 @@ class _Work(object):
         return selection.on_the_way(self.places, path) or selection.listed(self.places, path) is not None
 
     def shown(self, path, parts, above, depth, last):
-        """Show the parts of a key that lead to a listed place, and hide the rest. Tell whether all of it is shown.
+        """Show the parts of a key that lead to a listed place, and hide the rest.
+
+        Tell whether all of it is shown.
 
         `last`: whether the last part may be shown.
         """
@@ -234,7 +239,10 @@ def _listed_text(places, name, value):
 
 
 def _as_text(value):
-    """Return the text of a value that has one character for each byte. A byte that is not UTF-8 fits no shape."""
+    """Return the text of a value that has one character for each byte.
+
+    A byte that is not UTF-8 fits no shape.
+    """
     return value.encode("latin-1").decode("utf-8", "surrogateescape")
 
 

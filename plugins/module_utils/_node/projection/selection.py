@@ -69,7 +69,10 @@ def shapes() -> "Any":
 
 
 def fits(shape: "Any", value: "Any") -> bool:
-    """Tell whether a value has the shape. An empty value (None, "", an empty list) tells nothing, and fits every shape of its kind."""
+    """Tell whether a value has the shape.
+
+    An empty value (None, "", an empty list) tells nothing, and fits every shape of its kind.
+    """
     if value is None:
         return True
     if shape == "bool":
@@ -182,7 +185,10 @@ def _plain(key: str) -> bool:
 
 
 def select(data: "Any", keep: "Any", path: "Any" = ()) -> "Any":
-    """Return the listed values of a structure (from JSON or TOML) at their places; {} or [] if nothing below may travel."""
+    """Return the listed values of a structure (from JSON or TOML) at their places.
+
+    {} or [] if nothing below may travel.
+    """
     path = list(path)
     shape = listed(keep, path)
     if shape is not None and not isinstance(data, dict):
@@ -216,7 +222,7 @@ def plain(value: "Any") -> "Any":
 def _pairs(data: "Any", keep: "Any", path: "Any") -> "Any":
     pairs = {}
     for key, value in data.items():
-        named = key if isinstance(key, str) and _plain(key) else HIDDEN  # where any key is listed, one that looks like none is hidden
+        named = key if isinstance(key, str) and _plain(key) else HIDDEN  # if any key is listed ("*"), an unusual one is hidden
         below = path + [named]
         if listed(keep, below) is not None and not isinstance(value, dict):
             pairs[named] = select(value, keep, below)
@@ -226,10 +232,11 @@ def _pairs(data: "Any", keep: "Any", path: "Any") -> "Any":
 
 
 def arguments(argv: "Any", flags: "Any") -> "Any":
-    """Return as many words as a command line has: the program, listed flags with values of their shape, and listed words.
+    """Return as many words as a command line has.
 
-    Every other word is HIDDEN. flags: {"--config": shape, "-c": shape}. A name without a dash is a
-    word that may be shown alone.
+    These are shown: the program, listed flags with values of their shape, and listed words. Every
+    other word is HIDDEN. flags: {"--config": shape, "-c": shape}. A name without a dash is a word
+    that may be shown alone.
     """
     words, awaited = [argv[0] if fits("program", argv[0]) else HIDDEN] if argv else [], None
     for word in argv[1:]:
@@ -248,6 +255,9 @@ def arguments(argv: "Any", flags: "Any") -> "Any":
 
 
 def environment(pairs: "Any", names: "Any") -> "Any":
-    """Return {name: value} from a process's environment ("NAME=value" each): only listed names. A value of another shape is HIDDEN."""
+    """Return {name: value} from a process's environment ("NAME=value" each): only listed names.
+
+    A value of another shape is HIDDEN.
+    """
     found = dict(pair.partition("=")[::2] for pair in pairs)
     return {name: found[name] if fits(shape, found[name]) else HIDDEN for name, shape in names.items() if name in found}

@@ -26,7 +26,7 @@ _BASIC = re.compile(r'[^"\\\x00-\x08\x0a-\x1f\x7f]*')
 _LITERAL = re.compile(r"[^'\x00-\x08\x0a-\x1f\x7f]*")
 _BASIC_LINES = re.compile(r'[^"\\\x00-\x08\x0b-\x1f\x7f]*')
 _LITERAL_LINES = re.compile(r"[^'\x00-\x08\x0b-\x1f\x7f]*")
-# As texts, what few files have: re takes longer to compile these than to read a file by the others, and keeps what it has compiled.
+# Rules that few files need, as texts: re takes longer to compile these than to read a file by the others, and keeps what it has compiled.
 _ESCAPE = r'\\(?:([btnfr"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))'
 _FOLD = r"\\[ \t]*\r?\n(?:[ \t\n]+|\r\n)*"
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
@@ -51,7 +51,7 @@ class _Table(object):
         self.section = section
         self.children = {}
         self.names = placeholders.Names()
-        self.shared = {}  # what stands for this table's own name, where an array of tables repeats it
+        self.shared = {}  # stand-ins for this table's own name, which an array of tables repeats
 
     def renew(self):
         """Begin the next element of an array of tables."""
@@ -196,7 +196,10 @@ class _Scanner(object):
         return placeholders.Pair(at, value.end, path, parts, above, value, len(self.path))
 
     def settle(self, table, parts, at):
-        """Note a key in its table, and the tables that its dots make. Return the tables on the way, its own first."""
+        """Note a key in its table, and the tables that its dots make.
+
+        Return the tables on the way, its own first.
+        """
         above = [table]
         for name, _start, _end in parts[:-1]:
             child = above[-1].children.get(name)

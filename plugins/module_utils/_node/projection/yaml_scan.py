@@ -38,7 +38,7 @@ _COLON = re.compile(r"[ \t]*:(?=[ \t\r\n]|\Z)")
 _FLOW_COLON = re.compile(r"[ \t]*:")
 _STEPS = "{0,%d}" % placeholders.STEPS
 _PART = r"(?:[^ \t\r\n:#]+|:(?=[^ \t\r\n])|#|[ \t]+(?=[^ \t\r\n#:]|:(?=[^ \t\r\n])))" + _STEPS
-_MORE = r"(?:[^ \t\r\n:#]|:(?=[^ \t\r\n]))" + _PART  # as texts, here and below, what few files have
+_MORE = r"(?:[^ \t\r\n:#]|:(?=[^ \t\r\n]))" + _PART  # as texts, here and below: rules that few files need
 _PLAIN = re.compile(r"(?:[^ \t\r\n,\[\]{}#&*!|>'\"%@`?:-]|[?:-](?=[^ \t\r\n]))" + _PART)
 _IN_FLOW = (
     r"(?:[^ \t\r\n,\[\]{}#&*!|>'\"%@`?:-]|-(?=[^ \t\r\n,\[\]{}?]))"
@@ -58,7 +58,10 @@ def _is_ascii(text):
 
 
 class Document(object):
-    """A text that was read. `root`: its value, None if there is none. `comments`, `names`: spans of comments, of anchors' names.
+    """A text that was read.
+
+    `root`: its value, None if there is none. `comments`, `names`: spans of comments, of anchors'
+    names.
 
     `rest`: where the second document begins, else the length of the text. A table's `inner` are
     pairs of values.
@@ -155,7 +158,10 @@ class _Scanner(object):
         return at >= self.stop or self.text[at] in "#\r\n"
 
     def over(self, at, floor):
-        """Return the place of the next sign, if nothing more stands on this line. Else raise Unreadable."""
+        """Return the place of the next sign, if nothing more stands on this line.
+
+        Else raise Unreadable.
+        """
         here = self.blank(at)
         if not self.is_over(here):
             raise self.wrong("yaml-more" if floor >= 0 else FORM, here)
@@ -285,7 +291,7 @@ class _Scanner(object):
         if self.sign(first) in ("&", "*"):
             raise self.wrong(FORM, first)
         if not self.is_over(here) and (_DASH.match(self.text, here) or self.key(here)):
-            raise self.wrong(FORM, here)  # the anchor of a key, say
+            raise self.wrong(FORM, here)  # such as the anchor of a key
         return self.below(end, floor, dashes)
 
     def anchor(self, at):
@@ -330,7 +336,7 @@ class _Scanner(object):
             return self.stop
         return end - (end > at and self.text[end - 1] == "\r")
 
-    # --- flows, and what may stand in both ---
+    # --- flows, and values of both blocks and flows ---
 
     def flow(self, at, depth):
         if depth + self.depth > MAX_DEPTH:

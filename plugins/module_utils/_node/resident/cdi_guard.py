@@ -58,7 +58,7 @@ def first(path):
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             alone = False
-        except OSError:  # where there can be no such file, specs are guarded all the same
+        except OSError:  # if there can be no such file, specs are guarded all the same
             pass
         yield alone
 
@@ -78,7 +78,10 @@ def guard(arguments):
 
 
 def settle_all(judged, aside):
-    """Settle each file, whatever happens to the others. Return 1 if one could not be settled, else 0."""
+    """Settle each file, whatever happens to the others.
+
+    Return 1 if one could not be settled, else 0.
+    """
     troubled = 0
     for entry, false in judged:
         try:
@@ -122,7 +125,7 @@ def set_aside(entry, kept, false):
     data = content(moved(path))
     if data is not None and hashlib.sha256(data).hexdigest() == sha256:
         write(kept, data, 0o600)
-        if digest(moved(path)) == sha256:  # nobody has written to it in place meanwhile
+        if digest(moved(path)) == sha256:  # no program has written to it in place meanwhile
             remove(moved(path))
             say(WARNING + "%s is set aside, since it is not true any more: %s" % (path, "; ".join(false)))
             return
@@ -183,7 +186,10 @@ def differs(fact):
 
 
 def alike(before, now):
-    """Tell whether values are equal, as far as both are known. A value that was or is not known (None) proves nothing."""
+    """Tell whether values are equal, as far as both are known.
+
+    A value that was or is not known (None) proves nothing.
+    """
     one, other = [[value for row in rows for value in row] for rows in (before, now)]
     known = [at for at in range(min(len(one), len(other))) if one[at] is not None and other[at] is not None]
     return len(one) == len(other) and all(one[at] == other[at] for at in known)

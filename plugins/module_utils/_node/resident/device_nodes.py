@@ -35,7 +35,7 @@ def main(arguments):
     for _try in range(TRIES):
         before = stamp()
         rules = instructions(arguments[0])
-        desired = desired_nodes(rules)  # before the lock is taken: a device that does not answer holds whoever reads of it
+        desired = desired_nodes(rules)  # before the lock is taken: a device that does not answer holds any process that reads from it
         with turn(rules.get("units") or []) as mine:
             if not mine:
                 sys.stdout.write(LATER)
@@ -81,7 +81,10 @@ def fields(text):
 
 
 def load(modules, devices, seconds):
-    """Load modules whose devices do not exist: {"name": module, "device": the name of its devices}. Return troubles as sentences."""
+    """Load modules whose devices do not exist. Return troubles as sentences.
+
+    modules: {"name": module, "device": the name of its devices} each.
+    """
     troubles, known = [], majors(devices)
     for module in modules:
         if module["device"] in known:
@@ -94,7 +97,10 @@ def load(modules, devices, seconds):
 
 
 def desired_nodes(rules):
-    """List the nodes that must exist: path, numbers, mode, owner. A driver that is not loaded has none."""
+    """List the nodes that must exist: path, numbers, mode, owner.
+
+    A driver that is not loaded has none.
+    """
     known = majors(read(rules["majors"]))
     params = rules.get("params") or {}
     parameters = fields(read(params["file"])) if params else {}
@@ -115,7 +121,10 @@ def desired_nodes(rules):
 
 
 def minors(rule):
-    """Return (minor, the fields of the file that contains it), once for a rule with a number, else for each file of its pattern."""
+    """Return [(minor, the fields of the file that contains it)].
+
+    There is one for a rule with a number, and one for each file of a rule with a pattern.
+    """
     if "each" not in rule:
         return [(rule["minor"], {})]
     found = []
@@ -132,7 +141,10 @@ def number(text, default):
 
 
 def make(desired):
-    """Make or correct one node. Return what was done, as sentences. A new node appears whole, by one rename."""
+    """Make or correct one node.
+
+    Return what was done, as sentences. A new node appears whole, by one rename.
+    """
     path, (major, minor) = desired["path"], desired["numbers"]
     right = (stat.S_IFCHR | desired["mode"], desired["uid"], desired["gid"])
     try:
@@ -148,7 +160,7 @@ def make(desired):
         os.chmod(path, desired["mode"])
         return ["%s: mode %o, owner %d:%d" % (path, desired["mode"], desired["uid"], desired["gid"])]
     if found is not None and stat.S_ISDIR(found.st_mode):
-        os.rmdir(path)  # engines make an empty one where a mount's source is missing; a full one is someone's
+        os.rmdir(path)  # engines make an empty one if a mount's source is missing; a full one belongs to a program or a person
     place(path, lambda spare: node(spare, desired))
     return ["%s: made as %d:%d, mode %o" % (path, major, minor, desired["mode"])]
 
@@ -160,9 +172,10 @@ def node(path, desired):
 
 
 def link(desired, directory):
-    """Make the link by numbers, through which systemd finds a device again. Return what was done, as sentences.
+    """Make the link by numbers, through which systemd finds a device again.
 
-    A link that leads to the node is correct however it is written.
+    Return what was done, as sentences. A link that leads to the node is correct however it is
+    written.
     """
     if not directory:
         return []

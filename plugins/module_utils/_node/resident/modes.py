@@ -36,7 +36,10 @@ def main(arguments):
 
 
 def settle_all(wanted, before):
-    """Settle each setting. Return troubles as sentences; None if a transaction came between: the settings may have changed."""
+    """Settle each setting.
+
+    Return troubles as sentences; None if a transaction came between: the settings may have changed.
+    """
     troubles = []
     for setting in wanted["settings"]:
         with turn(wanted.get("units") or []) as mine:
@@ -56,7 +59,10 @@ def settle_all(wanted, before):
 
 
 def settle(setting, seconds):
-    """Return what was done, '' if the value is right. Raise ValueError if it cannot be read or does not stay."""
+    """Return what was done, '' if the value is right.
+
+    Raise ValueError if it cannot be read or does not stay.
+    """
     before = read(setting, seconds)
     if before == setting["value"].upper():
         return ""

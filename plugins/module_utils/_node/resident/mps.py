@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stay on a host, and run one control daemon for each device, from its directories to its end, as a unit of systemd asks.
+"""Stay on a host, and run one control daemon for each device, as a unit of systemd asks.
 
     mps.py LIST.json prepare|serve|settle|quit|clear NAME
 
@@ -89,7 +89,7 @@ def load(wanted):
     try:
         run_program(["modprobe", wanted["module"]], wanted["seconds"])
     except ValueError as exc:
-        # Not this program's to judge: what cannot be loaded keeps clients from their start, and the driver says why.
+        # Not this program's to judge: a module that cannot be loaded keeps clients from their start, and the driver reports why.
         sys.stdout.write("%s\n" % exc)
 
 
@@ -104,10 +104,10 @@ def give_back(path, mode):
 
 
 def remove(wanted, path):
-    """Remove what is left of a daemon, or what else root of a container has put there, so that it keeps no daemon from its start.
+    """Remove what is left of a daemon, so that it keeps no daemon from its start.
 
-    By rm, which takes directories of any depth: shutil.rmtree has a frame of Python or an open file
-    for each.
+    Root of a container may have put anything there. It is removed by rm, which takes directories of
+    any depth: shutil.rmtree has a frame of Python or an open file for each.
     """
     run_program(["rm", "-rf", "--one-file-system", "--", path], wanted["seconds"])
 
@@ -117,7 +117,10 @@ def place(wanted, kind, name):
 
 
 def own_directory(path):
-    """Make a directory and the missing ones above it. Raise ValueError if another account could change what is there."""
+    """Make a directory and the missing ones above it.
+
+    Raise ValueError if another account could change what is there.
+    """
     done = "/"
     for part in path.strip("/").split("/"):
         done = os.path.join(done, part)

@@ -25,7 +25,7 @@ MOST = 1024 * 1024  # bytes of an answer: a program may pass on what others have
 LATE = "no end"
 LOCK = "/var/lib/gpufleet/lock"  # of transactions (module_utils/_node/transaction/journal_writer.py)
 WAITING = "waiting"  # the directory beside it that names the units to start once it is free
-TRIES = 3  # of a program between whose judging and writing a transaction came
+TRIES = 3  # of a program if a transaction came between its judging and its writing
 LATER = "a transaction of gpufleet.nvidia is under way, and starts this unit again when it is over\n"
 
 
@@ -51,7 +51,7 @@ def run_program(argv, seconds, accepts=(0,), text="", environment=None):
     try:
         said, why = answered(child, text.encode(), time.monotonic() + seconds)
         if why:
-            # Not waited for: what waits in the kernel, for a device that does not answer, is ended by no signal.
+            # Not waited for: a process that waits in the kernel, for a device that does not answer, is not ended by any signal.
             with contextlib.suppress(OSError):
                 os.killpg(child.pid, signal.SIGKILL)
             raise ValueError("%s: %s" % (" ".join(argv), why if why != LATE else "%s within %g s" % (LATE, seconds)))
@@ -94,7 +94,10 @@ def answered(child, text, end):
 
 
 def trusted(name):
-    """Return the path of a program. Raise ValueError if there is none, or if not only root could change what is found there."""
+    """Return the path of a program.
+
+    Raise ValueError if there is none, or if not only root could change what is found there.
+    """
     found = [name] if "/" in name else [os.path.join(place, name) for place in PATH.split(":")]
     path = next((path for path in found if os.path.isfile(path) and os.access(path, os.X_OK)), None)
     if path is None:
@@ -106,7 +109,10 @@ def trusted(name):
 
 
 def whose(path):
-    """Return why another account than root could change what is found at a path, as a clause with the place; '' if none could."""
+    """Return why another account than root could change what is found at a path; '' if none could.
+
+    The answer is a clause with the place.
+    """
     doubts = ((place, doubt(place, entry)) for place, entry in steps(path))
     return next(("%s %s" % (place, why) for place, why in doubts if why), "")
 
@@ -133,12 +139,12 @@ def steps(path):
 def doubt(place, entry):
     """Return why another account than root could change a directory or a file; '' if none could."""
     found = os.stat(place)
-    if found.st_uid not in (0, os.geteuid()):  # what runs without privileges has none to lose
+    if found.st_uid not in (0, os.geteuid()):  # a process without privileges has none to lose
         return "belongs to user %d" % found.st_uid
     shared = found.st_mode & 0o020 and (found.st_gid not in (0, os.getegid()) or has_acl(place))
     if not shared and not found.st_mode & 0o002:
         return ""
-    # In a sticky directory nobody renames another one of root's. Of a file anybody can put a further name there.
+    # In a sticky directory, no other account can rename a directory of root's. Any account can give a file another name there.
     kept = found.st_mode & stat.S_ISVTX and entry and stat.S_ISDIR(os.lstat(entry).st_mode)
     return "" if kept else "may be written to by others (mode %04o)" % stat.S_IMODE(found.st_mode)
 
@@ -155,11 +161,12 @@ def has_acl(place):
 
 @contextlib.contextmanager
 def turn(units):
-    """Give whether this program may write now: if no transaction holds the lock, or if the one that does waits for one of these units.
+    """Give whether this program may write now.
 
-    Nothing waits here: a transaction starts such units while it holds the lock, and at boot the
-    engines wait for them. If the answer is no, the first unit is noted, and the holder of the lock
-    starts it afterwards. The lock is shared: these programs do not exclude each other.
+    It may if no transaction holds the lock, or if the transaction that holds it waits for one of
+    these units. Nothing waits here: a transaction starts such units while it holds the lock, and at
+    boot the engines wait for them. If the answer is no, the first unit is noted, and the holder of
+    the lock starts it afterwards. The lock is shared: these programs do not exclude each other.
     """
     lock = opened()
     if lock is None:
@@ -189,14 +196,14 @@ def shared(lock):
     except BlockingIOError:
         return False
     now = stamp()
-    return now is not None and now[0] == os.fstat(lock).st_ino  # else somebody has cleared the directory, and others lock a new one
+    return now is not None and now[0] == os.fstat(lock).st_ino  # else the directory was cleared, and others lock a new file
 
 
 def awaited(lock, units):
-    """Tell whether the holder of the lock has written in it that it waits for one of these units: then their program works in its place.
+    """Tell whether the lock contains that its holder waits for one of these units.
 
-    A holder that was killed has left its words, and the next one has the lock before it writes into
-    it.
+    Then their program works in the holder's place. A holder that was killed has left its words, and
+    the next one has the lock before it writes into it.
     """
     try:
         said = json.loads(os.pread(lock, 1 << 16, 0).decode("utf-8"))

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask a container runtime for a look, and select what may leave the host. Node side: standard library only, Python 3.6."""
+"""Ask a container runtime for a look, and select what may leave the host.
+
+Node side: standard library only, Python 3.6.
+"""
 
 import time
 
@@ -27,7 +30,10 @@ def selected(found, keep):
 
 
 def runtime_config(path, timeout=5):
-    """Return {"driver": the control group driver that the runtime reports}; "" from a runtime that does not know the question."""
+    """Return {"driver": the control group driver that the runtime reports}.
+
+    It is "" for a runtime that does not know the question.
+    """
     try:
         _service, fields = cri.ask(path, "RuntimeConfig", [], timeout)
     except CriError as exc:
@@ -56,10 +62,10 @@ def pods(path, handlers, annotation="", timeout=5):
 
 
 def sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
-    """Count the pods, stopped ones too, that were started with each of these handlers, or whose name has one of these prefixes.
+    """Count the pods, stopped ones too, by handler and by prefix of their name.
 
-    The answer contains these counts and nothing else. The handler "" belongs to pods that name none
-    and so have the default one.
+    The answer contains only counts for the handlers and prefixes that were asked for. The handler
+    "" belongs to pods that name none and so have the default one.
     """
     deadline = time.monotonic() + timeout
     _service, fields = cri.ask(path, "ListPodSandbox", [], timeout)

@@ -12,7 +12,10 @@ INTERNAL = 13  # the gRPC status code for an answer that makes no sense
 
 
 class CriError(Exception):
-    """A call that failed: a gRPC status code and our own sentence. `said` is the server's, which may quote anything."""
+    """A call that failed: a gRPC status code and our own sentence.
+
+    `said` is the server's, which may quote anything.
+    """
 
     def __init__(self, code, message, said=""):
         super(CriError, self).__init__(message)
@@ -25,7 +28,10 @@ class CriError(Exception):
 
 
 def encode(fields):
-    """Return the bytes of [(number, wire type, value)]: 0 = int or bool, 2 = bytes, str, or a list, which is a message itself."""
+    """Return the bytes of [(number, wire type, value)].
+
+    Wire type 0 is int or bool. 2 is bytes, str, or a list, which is a message itself.
+    """
     out = bytearray()
     for number, wire, value in fields:
         out += varint(number << 3 | wire)
@@ -119,7 +125,10 @@ def _huffman_codes():
 
 
 def huffman(data):
-    """Decode a Huffman-coded string. Invalid codes are left out: a header value must not cost us the answer."""
+    """Decode a Huffman-coded string.
+
+    Invalid codes are left out: a header value must not cost us the answer.
+    """
     codes = _huffman_codes()
     out, bits, code = bytearray(), 0, 0
     for byte in data:
@@ -133,7 +142,10 @@ def huffman(data):
 
 
 class HeaderTable(object):
-    """A decoder for the header blocks of one connection. The static table has only :status: no other entry is asked for."""
+    """A decoder for the header blocks of one connection.
+
+    The static table has only :status: no other entry is asked for.
+    """
 
     def __init__(self):
         self.dynamic = []

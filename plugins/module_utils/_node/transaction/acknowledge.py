@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Note in the journal what was reported: transactions that were rolled back, and strays next to files. No transaction.
+"""Note in the journal what was reported: transactions that were rolled back, and strays next to files.
 
-Node side: standard library only, Python 3.6.
+No transaction. Node side: standard library only, Python 3.6.
 """
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, journal
@@ -11,7 +11,11 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
 
 
 def run(request):
-    """Return {"swept", "error"}. If another program is at work, it is left in peace, and the next look reports the same once more."""
+    """Return {"swept", "error"}.
+
+    If another program is at work, it is left in peace, and the next look reports the same once
+    more.
+    """
     try:
         root = host_files.clean_root(request["root"])
         base = journal.place(root, request["journal_dir"])

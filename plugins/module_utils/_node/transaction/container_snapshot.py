@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Note the first processes of containers, and which of them live on. Node side: standard library only, Python 3.6."""
+"""Note the first processes of containers, and which of them live on.
+
+Node side: standard library only, Python 3.6.
+"""
 
 import os
 
@@ -10,7 +13,10 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.system impor
 
 
 def contained():
-    """Return {pid: (beginning, name)} of the first process of every container here: process 1 of a PID namespace below ours."""
+    """Return {pid: (beginning, name)} of the first process of every container here.
+
+    That is process 1 of a PID namespace below ours.
+    """
     found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():

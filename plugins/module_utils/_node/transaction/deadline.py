@@ -15,14 +15,14 @@ import sys
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, failures, host_files, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import health, journal_writer
 
-RUNNING = "/run/systemd/system"  # there where systemd is the first process: sd_booted(3)
+RUNNING = "/run/systemd/system"  # exists if systemd is the first process: sd_booted(3)
 UNITS = "/etc/systemd/system"
 BOOT_UNIT = "gpufleet-recover.service"
 WANTS = "sysinit.target.wants"  # every ordinary unit starts after that target
 MARGIN = 60
 PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/run/current-system/sw/bin/python3")
-# Runs the program only if its bytes have the digest that its name says: the name comes from a unit, which is root's, and whoever got hold
-# of the journal's directory since then runs nothing. No %, $, backslash or single quote: it stands in units as well.
+# Runs the program only if its bytes have the digest in its name. The name comes from a unit, which is root's, so an account that has since
+# got hold of the journal's directory cannot run anything. No %, $, backslash or single quote: this text is part of units as well.
 _LOAD = (
     "import hashlib,os,sys; del sys.argv[0]; "
     'd=open(os.open(sys.argv[0],os.O_RDONLY|os.O_NOFOLLOW|os.O_NONBLOCK),"rb").read(1<<24); '
@@ -46,7 +46,10 @@ ExecStart=%(command)s
 
 
 def has_systemd():
-    """Tell whether systemd runs, which can finish a transaction alone. In an image that is being built nothing runs."""
+    """Tell whether systemd runs, which can finish a transaction alone.
+
+    In an image that is being built nothing runs.
+    """
     return os.path.isdir(RUNNING)
 
 

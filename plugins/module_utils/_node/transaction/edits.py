@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Edit a file of which the planner has seen a projection: the same edits on the real bytes, and the proof that they mean the same.
+"""Edit a file of which the planner has seen a projection.
 
-The planner's text is made here again from the projection, and its digest compared. Then only the
-bytes that differ are replaced in the original, so hidden text stays to the byte. The projection of
-the result must be that of the planner's text. A fault of the scanner costs a refusal, never a file.
-Node side: standard library only, Python 3.6.
+The same edits are made on the real bytes, with the proof that they mean the same. The planner's
+text is made here again from the projection, and its digest compared. Then only the bytes that
+differ are replaced in the original, so hidden text stays to the byte. The projection of the result
+must be that of the planner's text. A fault of the scanner costs a refusal, never a file. Node side:
+standard library only, Python 3.6.
 """
 
 import difflib
@@ -21,7 +22,10 @@ _WORD = re.compile(rb'"[^"\n]*"|\w+|.', re.DOTALL)
 
 
 def edited(path, data, change):
-    """Return the bytes after a change's line edits. Raise NodeError if they are not what was planned."""
+    """Return the bytes after a change's line edits.
+
+    Raise NodeError if they are not what was planned.
+    """
     keep, wanted = change.get("keep"), change.get("result")
     if not keep:
         after = _by_lines(path, data, change["edits"])
@@ -46,7 +50,10 @@ def require_same(path, after, planned, keep):
 
 
 def _require_only_known(path, data, after, keep):
-    """Raise NodeError if the result hides a text that the original did not have in this order: a placeholder was taken for the text."""
+    """Raise NodeError if the result hides a text that the original did not have in this order.
+
+    Then a placeholder was taken for the text.
+    """
     left = iter(_hidden(data, _projected(path, data, keep)))
     if not all(text in left for text in _hidden(after, _projected(path, after, keep))):
         raise host_files.NodeError("failed", "%s: the edits would lose text that was not sent to the controller" % path)
@@ -85,7 +92,10 @@ def _from_the_end(edits):
 
 
 def split_lines(data):
-    """Lines with their ends. Only \\n ends a line: what else Python's splitlines takes for one may stand inside a value."""
+    """Split into lines with their ends.
+
+    Only \\n ends a line: other ends of Python's splitlines may be part of a value.
+    """
     lines = data.split(b"\n")
     return [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
@@ -115,7 +125,10 @@ def _spans(data, edits):
 
 
 def _parts(at, old, new):
-    """Return what differs within a text, word by word: between two changes of one line there may be text that only the original has."""
+    """Return what differs within a text, word by word.
+
+    Between two changes of one line there may be text that only the original has.
+    """
     first, behind, text = _narrowed(at, old, new)
     words = [_WORD.findall(part) for part in (old[first - at : behind - at], text)]
     if not all(words) or len(words[0]) * len(words[1]) > _MANY * _MANY:
@@ -128,7 +141,10 @@ def _parts(at, old, new):
 
 
 def _differences(old, new):
-    """Return [(first line, line behind the last, new text)] of the lines that differ. Rewritten lines are listed one by one."""
+    """Return [(first line, line behind the last, new text)] of the lines that differ.
+
+    Rewritten lines are listed one by one.
+    """
     if len(old) * len(new) > _MANY * _MANY:
         return [(0, len(old), b"".join(new))]
     found = []
@@ -148,7 +164,10 @@ def _narrowed(at, old, new):
 
 
 def _require_whole(path, seen, span):
-    """Raise NodeError if a new text repeats the placeholder of a hidden text that it replaces: the hidden text would be lost."""
+    """Raise NodeError if a new text repeats the placeholder of a hidden text that it replaces.
+
+    The hidden text would be lost.
+    """
     first, behind, new = span
     for start, end in seen.hidden:
         if start < behind and end > first and seen.data[start:end] in new:

@@ -1,14 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One transaction, step by step: a list of file, package and unit changes, all of them or none.
+"""Carry out one transaction, step by step: a list of file, package and unit changes, all of them or none.
 
     lock -> recover -> expect -> commands -> stage, validate -> journal -> arm the watch -> swap -> units -> health -> commit
                                    |                            \\______________ any failure: take back ______________/
                                    check mode ends after this
 
-It knows files, commands and units, and not what any of it is for: that is the controller's part. What each state in the journal asks
-of whoever finds it stands in rollback.py. Node side: standard library only, Python 3.6.
+It knows files, commands and units. What any of it is for, only the controller knows. rollback.py lists what each state in the journal
+asks of the program that finds it. Node side: standard library only, Python 3.6.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ _NEXT = {
 _UNDO = "No file was changed; correct the cause, run the command that failed by hand to take back what ran before it, then run again"
 _TAKEN_BACK = "Everything is as it was before; the evidence says why the new state did not work"
 _LEFT = "; %s: another program has written to it in the meantime, so it is left as found, including the part of this collection"
-# What of a command the journal keeps, for who undoes it.
+# The keys of a command that the journal keeps, to undo it.
 _OF_COMMANDS = ("argv", "timeout", "undo", "undo_within", "accepts", "undo_accepts", "env")
 _FOREIGN = "All other files are as before. Correct this one, then run again; its original bytes are kept for state: absent"
 
@@ -119,7 +119,7 @@ class Transaction(object):
             with journal_writer.locked(self.base, who, keep=not self.check, token=self.request["id"], root=self.root):
                 self._recover()
                 self._work()
-        except Exception as exc:  # whatever happened, the controller gets an answer that says where things stand
+        except Exception as exc:  # whatever happened, the controller gets an answer with the state of things
             set_error(self.answer, self.request, self.phase, exc)
         return host_files.bounded(self.answer)
 
@@ -172,7 +172,10 @@ class Transaction(object):
                 journal_writer.drop_forgotten(self.base, records)
 
     def _expect(self, here):
-        """Return the planned changes. Raise Failed unless files, units and packages still are what the plan was made from."""
+        """Return the planned changes.
+
+        Raise Failed unless files, units and packages still are what the plan was made from.
+        """
         expected = self.request.get("expect") or {}
         planned, conflicts = staging.plan(self.root, self.base, self.request.get("changes") or [])
         seen = {change.real: change.before for change in planned}
@@ -241,7 +244,10 @@ class Transaction(object):
             self.answer["changed"] = True
 
     def _keep_words(self, argv, text):
-        """Keep a program's output here, readable by root alone. Check mode keeps nothing, since it writes nothing."""
+        """Keep a program's output here, readable by root alone.
+
+        Check mode keeps nothing, since it writes nothing.
+        """
         if not self.check and text.strip():
             shown = " ".join(word if isinstance(word, str) else "..." for word in argv)
             path = journal_writer.keep_words(self.base, self.request["id"], "$ %s\n%s\n" % (shown, text))
@@ -299,7 +305,7 @@ class Transaction(object):
         self._no_conflict([staging.conflict("file", *digests) for digests in digests_of])
         self.phase = "swap"
         self._mark("swapping")
-        for before in disable:  # first, lest they write what we are about to write
+        for before in disable:  # first, so that they do not write what we are about to write
             self.answer["disabled"].append(before["name"])
             health.disable(before)
         swap.apply(self.root, changes, self.request["id"])
@@ -334,8 +340,8 @@ class Transaction(object):
         journal_writer.settle_originals(self.base, meta["changes"])
         watch = {"pid": os.getpid(), "start": system.started(os.getpid())}
         journal_writer.mark(self.entry, "probation", acted=self.acted, restarts=restarts, **watch)
-        # It serves: what is left to be seen is whether it stays. A boot need not take that back, and the host looks as it will stay.
-        # It goes last: until then a boot is who would remove what lies next to the files.
+        # It serves, and only has to stay up. A boot need not take that back, and the host looks as it will stay. The boot's unit goes
+        # last: until then a boot would remove what lies next to the files.
         swap.clean(self.root, meta["changes"], self.request["id"])
         deadline.disarm_boot()
         self.answer["probation"] = probation
@@ -347,7 +353,7 @@ class Transaction(object):
         if not self.name:
             return
         ended, early = self._taken_back(first)
-        if not journal.states(self.entry):  # cleared while it was being rolled back: what is back already stays
+        if not journal.states(self.entry):  # cleared during the rollback: files that are back already stay
             ended, early = self._taken_back(first)
         self.answer["health"] += ended["health"][len(self.answer["health"]) :]
         self.answer["ran"] += ended["ran"]
@@ -378,7 +384,7 @@ class Transaction(object):
             return bool(began)
         try:
             return bool(_expect_system({}, (self.request.get("expect") or {}).get("packages") or {}, {}))
-        except Exception:  # who cannot tell does not say that all is as it was
+        except Exception:  # if this is not known, do not report that all is as it was
             return True
 
     def _taken_back(self, first):
@@ -434,7 +440,10 @@ def _expect_system(units, packages, programs):
 
 @contextlib.contextmanager
 def undisturbed():
-    """Ignore a closed connection or a Ctrl-C, which must not stop us midway. Handlers, not SIG_IGN, which children would inherit."""
+    """Ignore a closed connection or a Ctrl-C, which must not stop us midway.
+
+    Handlers, not SIG_IGN, which children would inherit.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

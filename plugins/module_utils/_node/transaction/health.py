@@ -24,7 +24,7 @@ _PAUSES = (0.05, 0.1, 0.2, 0.5)
 _STATE = ["ActiveState", "SubState", "Result", "UnitFileState", "InvocationID", "LoadState", "NRestarts"]
 
 LOG_LINES = 200
-stop_signals = []  # a signal's handler puts its number here: what waits gives up, so the host can go down
+stop_signals = []  # a signal's handler puts its number here: then waiting ends, so the host can go down
 
 
 def states(names):
@@ -118,7 +118,10 @@ def all_stopped(units):
 
 
 def replacing(check):
-    """Return the check so that it passes only if another process serves than now; unchanged in effect if none serves now."""
+    """Return the CRI check so that it passes only if another process serves than now.
+
+    If none serves now, any process may pass. A check of another kind is returned as it is.
+    """
     if check["kind"] != "cri":
         return check
     try:
@@ -154,7 +157,10 @@ def log(unit, since, known=()):
 
 
 def wait(check):
-    """Ask until the answer is as wanted or the time is over. Return the check with "ok", "seconds" and "evidence"."""
+    """Ask until the answer is as wanted or the time is over.
+
+    Return the check with "ok", "seconds" and "evidence".
+    """
     began = time.monotonic()
     timeout = check.get("timeout", SERVES_WITHIN)
     patient_until = began + timeout
@@ -170,8 +176,8 @@ def wait(check):
             evidence, patient_until = "stopped while waiting: " + evidence, now
         if ok or now >= patient_until:
             return dict(check, ok=ok, seconds=round(now - began, 3), evidence=evidence)
-        # The pause between two tries of this check, of which the last is at `patient_until`. There is no event to wait for instead: what
-        # engines announce goes to the service manager alone, and does not say whether this socket serves with these handlers.
+        # The pause between two tries of this check; the last try is at `patient_until`. There is no event to wait for instead: engines
+        # announce themselves to the service manager alone, and not whether this socket serves with these handlers.
         time.sleep(min(_PAUSES[min(tries, len(_PAUSES) - 1)], max(patient_until - now, 0.01)))
         tries += 1
 

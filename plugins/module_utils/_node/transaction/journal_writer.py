@@ -40,7 +40,7 @@ def fsync_dir(path):
 def write_durably(path, data, mode=0o600):
     """Write our file so that after a power loss it is there whole or not at all."""
     spare = path + ".new"
-    with contextlib.suppress(FileNotFoundError):  # of someone who died: never written to, since it need not be as we would make it
+    with contextlib.suppress(FileNotFoundError):  # of a process that died: never written to, since it need not be as we would make it
         os.unlink(spare)
     fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
@@ -92,7 +92,10 @@ def unlink(path):
 
 @contextlib.contextmanager
 def locked(base, who, keep, wait=0, token="", root=""):
-    """Hold the lock. It is the kernel's: it is free the instant its holder is dead, and a live holder cannot be robbed of it.
+    """Hold the lock.
+
+    It is the kernel's: it is free the instant its holder is dead, and a live holder cannot be
+    robbed of it.
 
     root: that of another host, whose units are not started here. With keep=False (check mode), a
     directory that did not exist before does not exist afterwards. Raise NodeError if the lock stays
@@ -126,14 +129,14 @@ def _lock(path, deadline):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.exists(path) and os.fstat(fd).st_ino == os.stat(path).st_ino:
                 return fd
-            os.close(fd)  # someone cleared the directory in between: what we hold is nobody's lock any more
+            os.close(fd)  # the directory was cleared in between: no other process will see the lock that we hold
         except OSError as exc:
             holder = os.pread(fd, 4096, 0)
             os.close(fd)
             if exc.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            # Who ends an earlier probation is soon done, and is nobody whom a user would have to know of. Who has no name has just taken
-            # the lock, or is about to let it go, or is a program that stays on the host: those share it, and write no name into it.
+            # A process that ends an earlier probation is soon done, and a user need not know of it. A holder without a name has just
+            # taken the lock, or is about to release it, or is a program that stays on the host: those share it, and write no name into it.
             soon = not _lives(holder) or PROBATION.encode("ascii") in holder
             if time.monotonic() >= (max(deadline, patience) if soon else deadline):
                 raise host_files.NodeError("locked", "locked by %s" % _holder(holder), "Wait until it is done, then run again")
@@ -219,8 +222,8 @@ def describe(base, name, changes, **more):
     write_json(os.path.join(entry, "meta.json"), dict(journal.read_json(os.path.join(entry, "meta.json")), changes=records, **more))
 
 
-# What a transaction at work has in mind of its own entry: what begin() and describe() were told, the changes, and the originals of their
-# files from before it.
+# The memory that a transaction at work has of its own entry: the arguments of begin() and describe(), the changes, and the originals of
+# their files from before it.
 Memory = collections.namedtuple("Memory", ["opened", "changes", "described", "originals"])
 
 
@@ -272,14 +275,20 @@ def settled(base, name):
 
 
 def acknowledge(base, ids):
-    """Note that the outcome of these transactions was reported: they need no more attention. One that is not over keeps its mark."""
+    """Note that the outcome of these transactions was reported: they need no more attention.
+
+    One that is not over keeps its mark.
+    """
     for name in journal.names(base, "open"):
         if name.rpartition("-")[2] in ids and (journal.read(base, name) or {}).get("closed"):
             settled(base, name)
 
 
 def sweep_beside(root, base, paths):
-    """Remove those names next to files that no transaction refers to, and return them. They are judged again: the look was earlier."""
+    """Remove those names next to files that no transaction refers to, and return them.
+
+    They are judged again: the look was earlier.
+    """
     swept = []
     for path in paths:
         place = host_files.full(root, os.path.join(host_files.resolve(root, os.path.dirname(path))[0], os.path.basename(path)))
@@ -291,7 +300,10 @@ def sweep_beside(root, base, paths):
 
 
 def prune(base):
-    """Keep the newest transactions, in number and in bytes; never drop one that is open. Names are in the order in which they began."""
+    """Keep the newest transactions, in number and in bytes; never drop one that is open.
+
+    Names are in the order in which they began.
+    """
     opened, kept, room = set(journal.names(base, "open")), KEPT_ENTRIES, KEPT_BYTES
     for name in reversed(journal.names(base)):
         entry = os.path.join(base, "journal", name)
@@ -339,7 +351,10 @@ def older(path):
 
 
 def keep_original(base, change, token):
-    """Keep the file as it is now, if we keep none of it yet. Built aside and renamed, so it is there whole or not at all."""
+    """Keep the file as it is now, if we keep none of it yet.
+
+    Built aside and renamed, so it is there whole or not at all.
+    """
     if journal.original_meta(base, change.path) is not None:
         return
     meta = dict(
@@ -377,13 +392,16 @@ def _made_before(base, real):
     for name in journal.names(base, "originals"):
         try:
             made.update(journal.read_json(os.path.join(base, "originals", name, "meta.json")).get("made_dirs") or [])
-        except (OSError, ValueError):  # damaged: whoever needs it gets the error
+        except (OSError, ValueError):  # damaged: a caller that needs it gets the error
             continue
     return [path for path in made if real.startswith(path + "/")]
 
 
 def settle_originals(base, records):
-    """Note what we wrote: the change stands. An original of a file that is as it was is no longer of use, but still kept."""
+    """Note what we wrote: the change stands.
+
+    An original of a file that is as it was is no longer of use, but still kept.
+    """
     for record in records:
         kept = journal.original_meta(base, record["path"])
         if kept is not None:

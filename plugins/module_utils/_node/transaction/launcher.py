@@ -1,12 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Let the host carry out a transaction by itself: the caller starts it, waits for the outcome, and may vanish at any time.
+"""Let the host carry out a transaction by itself.
 
-The executor is put on the host's disk as one program (root's alone) and run as a transient unit of its own. A named pipe tells the caller
-that it lives, and brings the answer: `systemd-run --pipe` would need the system bus, which a host need not have, and which the installation
-of a package may restart in the middle. Should the executor die, systemd calls the same program once more (ExecStopPost), which takes back
-what it left. Node side: standard library only, Python 3.6.
+The caller starts it, waits for the outcome, and may vanish at any time. The executor is put on the
+host's disk as one program (root's alone) and run as a transient unit of its own. A named pipe tells
+the caller that it lives, and brings the answer. `systemd-run --pipe` would need the system bus,
+which a host need not have, and which the installation of a package may restart in the middle. If
+the executor dies, systemd calls the same program once more (ExecStopPost), which takes back what it
+left. Node side: standard library only, Python 3.6.
 """
 
 import binascii
@@ -146,14 +148,14 @@ def _start(base, program, request, job):
     try:
         deadline.start("the transaction cannot be started", unit, deadline.command(program, "run", base, request["id"]))
     except host_files.NodeError:
-        if _withdrawn(job):  # else it has begun all the same, and says itself how it ends
+        if _withdrawn(job):  # else it has begun all the same, and reports its own end
             raise
 
 
 def _runs(unit):
     try:
         return health.states([unit])[unit].get("ActiveState") in ("active", "activating", "deactivating")
-    except host_files.NodeError:  # systemd is slow to say: not a sign of death
+    except host_files.NodeError:  # systemd is slow to answer: not a sign of death
         return True
 
 
@@ -167,7 +169,10 @@ def _withdrawn(job):
 
 
 def _listen(fd, job, request):
-    """Return the last words of the executor; "" if it died without any. Raise NodeError if it does not begin, or does not end."""
+    """Return the last words of the executor; "" if it died without any.
+
+    Raise NodeError if it does not begin, or does not end.
+    """
     heard, began, limit = b"", time.monotonic(), deadline.seconds(request) + START
     poll = select.poll()
     poll.register(fd, select.POLLIN)
@@ -211,7 +216,11 @@ def _aftermath(base, request, answer):
 
 
 def main(arguments, program):
-    """Run a verb: run BASE ID carries out a job; after and undo BASE ID take it back if it is not over; boot BASE takes back all."""
+    """Run one of the verbs.
+
+    run BASE ID: carry out a job. after BASE ID, undo BASE ID: take it back if it is not over. boot
+    BASE: take back every one that is not over.
+    """
     verb, base = arguments[:2]
     os.umask(0o077)
     if verb == "run":
@@ -222,12 +231,12 @@ def main(arguments, program):
 
 
 def _run(base, token, program):
-    journal.require_own(base)  # what is read here is carried out
+    journal.require_own(base)  # the request that is read here is carried out
     job = os.path.join(base, "job", token)
     pipe = None
-    with contextlib.suppress(OSError):  # nobody listens: then it is done all the same
+    with contextlib.suppress(OSError):  # the caller does not listen: the job is done all the same
         pipe = os.open(os.path.join(job, "pipe"), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    os.rename(os.path.join(job, "request.json"), os.path.join(job, "taken.json"))  # whoever does this first does the job
+    os.rename(os.path.join(job, "request.json"), os.path.join(job, "taken.json"))  # the process that does this first does the job
     given = journal.read_json(os.path.join(job, "taken.json"))
     os.unlink(os.path.join(job, "taken.json"))
     os.environ.update(given["environ"])
@@ -248,7 +257,7 @@ def _run(base, token, program):
 def _say(pipe, text):
     if pipe is None:
         return
-    with contextlib.suppress(OSError):  # the caller is gone: nobody needs to be told
+    with contextlib.suppress(OSError):  # the caller is gone
         os.set_blocking(pipe, True)
         data = text.encode("ascii")
         while data:
@@ -256,7 +265,10 @@ def _say(pipe, text):
 
 
 def _watch(base, token, name, seconds):
-    """Watch whether what came up stays up. The lock is free meanwhile: the next transaction may judge for us."""
+    """Watch whether what came up stays up.
+
+    The lock is free meanwhile: the next transaction may judge for us.
+    """
     until = time.monotonic() + seconds
     with executor.undisturbed():
         while time.monotonic() < until and not health.stop_signals:
@@ -274,7 +286,7 @@ def _watch(base, token, name, seconds):
 def _recover(base, by, token, wait, booting=False, force=False):
     if not os.path.isdir(os.path.join(base, "open")) or not any(name.endswith(token or "") for name in journal.names(base, "open")):
         journal.require_own(base)
-        waiting.wake(base)  # one that was killed before it opened its entry may have held the lock, and starts nobody any more
+        waiting.wake(base)  # one that was killed before it opened its entry may have held the lock, and can no longer start them
         return 0
     lock = "transaction %s (%s)" % (token, by) if token else by
     for attempt in (1, 2):
@@ -290,9 +302,9 @@ def _recover(base, by, token, wait, booting=False, force=False):
 
 
 def _stop_holder(base, token):
-    """Kill the executor of this very transaction if it still holds the lock: its time is over, so it hangs. Tell whether it was killed.
+    """Kill the executor of this very transaction if it still holds the lock: its time is over, so it hangs.
 
-    No other holder is touched.
+    Tell whether it was killed. No other holder is touched.
     """
     held = journal_writer.holder(base) or {}
     if held.get("id") != token or system.started(held.get("pid") or 0) != held.get("start"):

@@ -1,13 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide which files are changed and which are refused, one rule each, before anything is touched, and in check mode as well.
+"""Decide which files are changed and which are refused, one rule each.
 
-A file is changed by a rename over it. So these are refused: what a rename cannot change (immutable
-files, mounts, read-only file systems), what it would quietly tear apart (hard links), what is
-replaced behind our back (image-based systems), and what other accounts could move during the change
-(directories and files that they may write to). Symbolic links are followed and stay. Node side:
-standard library only, Python 3.6.
+This is done before anything is touched, and in check mode as well. A file is changed by a rename
+over it. So these are refused: what a rename cannot change (immutable files, mounts, read-only file
+systems), what it would quietly tear apart (hard links), what is replaced behind our back
+(image-based systems), and what other accounts could move during the change (directories and files
+that they may write to). Symbolic links are followed and stay. Node side: standard library only,
+Python 3.6.
 """
 
 import fcntl

@@ -71,7 +71,10 @@ def _match(place, pattern, wanted, value):
 
 
 def _seconds(place, value):
-    """Check a number of seconds. They add up to the time after which the host takes everything back."""
+    """Check a number of seconds.
+
+    They add up to the time after which the host takes everything back.
+    """
     fits = value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 86400 * 7)
     _need(fits, place, "seconds, 0 or more", value)
 
@@ -98,7 +101,10 @@ def _change(place, change):
 
 
 def _programs(place, command):
-    """Check the words of a command. A table among them stands for the arguments of a process, which the node reads itself."""
+    """Check the words of a command.
+
+    A table among them stands for the arguments of a process, which the node reads itself.
+    """
     for key in ("argv", "baseline", "undo"):
         words = command.get(key)
         if key != "argv" and words is None:

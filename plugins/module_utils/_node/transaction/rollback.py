@@ -10,7 +10,7 @@ Every step may have been done before, whole or in part, and is done again withou
     swapping     files, directories and switched-off units may be new: all of the above, and these back; restart what started meanwhile
     swapped      the same, and restart what the executor has restarted
     probation    all was well: commit if it still is (or if the host has been switched off since), else as `swapped`
-    undoing      someone was taking it back: begin again, from the state it was in before
+    undoing      it was being taken back: begin again, from the state it was in before
     committed    only tidy up
     rolled_back  only tidy up
 
@@ -33,14 +33,17 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
 )
 
 _JOB_KEPT = 24 * 3600  # another caller may just be waiting for its turn
-QUICK = 10  # seconds that someone waits for an answer who judges a transaction on probation, or who boots
+QUICK = 10  # seconds to wait for an answer, when a transaction on probation is judged, or at boot
 EXECUTOR = "the executor"  # itself, which takes back what it has done
 _DONE = ("committed", "rolled_back")
 _EARLY = ("prepared", "armed")
 
 
 def recover(root, base, by, only=None, booting=False):
-    """End every open transaction (or the one with this id). Return what became of each. The caller holds the lock."""
+    """End every open transaction (or the one with this id).
+
+    Return what became of each. The caller holds the lock.
+    """
     outcomes = []
     for name in journal.names(base, "open"):
         meta = journal.read(base, name)
@@ -62,7 +65,10 @@ def recover(root, base, by, only=None, booting=False):
 
 
 def _require_readable(base, meta):
-    """Refuse an entry that is empty or of an unknown form: it must be neither passed over nor guessed at. Raise NodeError."""
+    """Refuse an entry that is empty or of an unknown form: it must be neither passed over nor guessed at.
+
+    Raise NodeError.
+    """
     if meta.get("schema") == journal.SCHEMA and meta["states"]:
         return
     newer = meta.get("schema") not in (None, journal.SCHEMA)
@@ -73,7 +79,10 @@ def _require_readable(base, meta):
 
 
 def _sweep(base, booting):
-    """Remove what dead processes had no time to remove: copies for validators, and jobs that no caller waits for any more."""
+    """Remove what dead processes had no time to remove.
+
+    These are copies for validators, and jobs that no caller waits for any more.
+    """
     for name in os.listdir(base):
         if name.startswith("stage-"):
             shutil.rmtree(os.path.join(base, name), ignore_errors=True)
@@ -161,7 +170,7 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
                     health.enable(before, wait=not booting)
         if by != EXECUTOR and meta["commands"]:
             with _noting(outcome):
-                # No longer than any of them may take: the time of who waits here is measured by that (`deadline.seconds`).
+                # No longer than any of them may take: the time of the caller is measured by that (`deadline.seconds`).
                 within = max(command.get("timeout") or health.ENDS_WITHIN for command in meta["commands"])
                 orphans.require_ended(deadline.unit(meta["id"]), within)
         _undo_commands(base, meta, was, outcome, booting)
@@ -194,7 +203,11 @@ def _forward(meta):
 
 
 def _acted(meta, was):
-    """List the units that may run with the new files: those that the executor acted on, and those that began again by themselves."""
+    """List the units that may run with the new files.
+
+    These are the units that the executor acted on, and units that have begun again by themselves
+    since.
+    """
     if was["state"] in _EARLY:
         return []
     if was["state"] in ("swapped", "probation"):
@@ -260,7 +273,10 @@ def _way_back(unit, before):
 
 
 def _units_back(base, meta, acted, checks, outcome):
-    """Run again what ran before. A unit that did not run (or crashed already) is not expected to."""
+    """Run again what ran before.
+
+    A unit that did not run (or crashed already) is not expected to.
+    """
     if not acted or (health.stop_signals and health.going_down()):
         return
     before = {unit["name"]: meta["units_before"][unit["name"]].get("ActiveState") for unit in acted}

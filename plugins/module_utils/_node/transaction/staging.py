@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prepare a change before anything is touched: what the files will be, whether they are still as seen, and a validator's verdict.
+"""Prepare a change before anything is touched.
 
-Node side: standard library only, Python 3.6.
+Find what the files will be, whether they are still as seen, and a validator's verdict. Node side:
+standard library only, Python 3.6.
 """
 
 import binascii
@@ -184,10 +185,10 @@ def _stage_tree(root, source, target, after, substitute):
 
 
 def validate(request, stage, tolerate_missing):
-    """Return [{"argv", "rc", "causes", "findings", "words"}]. Without any findings, the staged state is good.
+    """Return [{"argv", "rc", "causes", "findings", "words"}].
 
-    Only codes and our own sentences leave this host. "words" is all of the output, for this host's
-    root, and is removed from the answer again.
+    Without any findings, the staged state is good. Only codes and our own sentences leave this
+    host. "words" is all of the output, for this host's root, and is removed from the answer again.
     """
     return [_validate(check, request, stage, tolerate_missing) for check in request.get("validate") or []]
 
@@ -214,10 +215,10 @@ def _validate(check, request, stage, tolerate_missing):
     words = stderr
     if before is not None:
         report["baseline_rc"] = before["rc"]
-        if before["rc"] == 0 and not findings:  # else there is nothing to compare with: what stood there before was no valid configuration
+        if before["rc"] == 0 and not findings:  # else there is nothing to compare with: the configuration before was not valid
             findings, lines = _differences(before["stdout"], stdout, check.get("allow") or [], check.get("names") or [])
             words += "\n".join(lines)
-    if found["rc"]:  # then all of it tells why; some say it on stdout (zypper)
+    if found["rc"]:  # then all of the output may tell why; some programs print it on stdout (zypper)
         news = (stderr if before else stderr + "\n" + stdout).splitlines()
     known_causes = causes.recognised("\n".join(news), request.get("causes")) if findings else []
     report.update(rc=found["rc"], causes=known_causes, findings=findings[:MAX_FINDINGS], words=words)
@@ -225,7 +226,10 @@ def _validate(check, request, stage, tolerate_missing):
 
 
 def _words(argv, stage):
-    """Return the command line. A process that it names is replaced by its own arguments, which the controller has never seen."""
+    """Return the command line.
+
+    A process that it names is replaced by its own arguments, which the controller has never seen.
+    """
     words = []
     for word in argv:
         if isinstance(word, dict):
@@ -248,7 +252,7 @@ def _own_findings(check, found, stdout, stderr, timeout):
     for unwanted in check.get("refuse") or []:
         if any(re.search(unwanted["pattern"], line) for line in stderr + (stdout.splitlines() if unwanted.get("anywhere") else [])):
             findings.append(unwanted["says"])
-    for wanted in [] if found["rc"] else check.get("require") or []:  # what failed need not have printed anything
+    for wanted in [] if found["rc"] else check.get("require") or []:  # a failed program need not have printed anything
         if not any(re.search(wanted["pattern"], line) for line in stdout.splitlines()):
             findings.append(wanted["says"])
     return findings

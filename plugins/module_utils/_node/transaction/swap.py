@@ -60,10 +60,10 @@ def _write_new(root, change, directory):
 
 
 def take_back(root, records, token, entry):
-    """Undo by the journal's records, and return the paths of files that another program has written since: those are left.
+    """Undo by the journal's records. Return the paths of files that another program has written since.
 
-    A file that already is as before stays. A NodeError for one file does not keep the others from
-    coming back; the first such error is raised in the end.
+    Those files are left, and a file that already is as before stays. A NodeError for one file does
+    not keep the others from coming back; the first such error is raised in the end.
     """
     foreign, errors = [], []
     for record in reversed(records):
@@ -78,7 +78,10 @@ def take_back(root, records, token, entry):
 
 
 def _take_one_back(root, record, token, entry):
-    """Take one file back. Tell whether it is as before now; it is not if another program has written to it since."""
+    """Take one file back.
+
+    Tell whether it is as before now; it is not if another program has written to it since.
+    """
     present = journal.snapshot(root, record["real"])
     if _is_before(record, present):
         if not record["existed"]:
@@ -96,7 +99,11 @@ def _take_one_back(root, record, token, entry):
 
 
 def _remove_made_dirs(root, record, token):
-    """Remove the directories that came with a file, and what a kill in the middle of an announcement has left in the last of them."""
+    """Remove the directories that came with a file.
+
+    A kill in the middle of an announcement may have left a directory in the last of them; it goes
+    as well.
+    """
     if record["made_dirs"]:
         with contextlib.suppress(OSError):
             os.rmdir(_spots(root, record["real"], (), token)[1])
@@ -230,13 +237,16 @@ def _announce(root, real, token):
     have read it, while it was empty. `clean` removes what a kill leaves of it.
     """
     within = _spots(root, real, (), token)[1]
-    with contextlib.suppress(OSError):  # the file is in place, whoever does not hear of it
+    with contextlib.suppress(OSError):  # the file is in place, even if a watcher does not notice
         os.mkdir(within, 0o700)
         os.rmdir(within)
 
 
 def _labelled(root, real, state):
-    """Give a new file the label that the policy has for its place; else it would keep that of the place it was written in."""
+    """Give a new file the label that the policy has for its place.
+
+    Without that, it would keep the label of the place it was written in.
+    """
     if _SELINUX in state.xattrs or not _has_labels(root):
         return state
     label = _label(root, real, "file")
@@ -248,7 +258,10 @@ def _has_labels(root):
 
 
 def _label(root, real, mode):
-    """Return the policy's label for a new file or directory (mode: file, dir), else that of the directory that it comes into."""
+    """Return the policy's label for a new file or directory.
+
+    Without one, it is the label of the directory that it comes into. mode: file, dir.
+    """
     with contextlib.suppress(host_files.NodeError):
         answer = commands.text(commands.run(["matchpathcon", "-n", "-m", mode, real], timeout=10))
         label = answer["stdout"].strip()

@@ -22,7 +22,10 @@ _TAKEN = ".taken-"  # before the name of a unit that is being started
 
 @contextlib.contextmanager
 def units(base, words):
-    """Write into the lock, which is ours, for which units we wait now: those of this collection's programs among these words."""
+    """Write into the lock, which is ours, for which units we wait while this context lasts.
+
+    These are the units of this collection's programs among these words.
+    """
     named = [word for word in words if isinstance(word, str) and _UNIT.match(word)]
     if named:
         _say(base, starts=named)
@@ -48,13 +51,13 @@ def _say(base, **more):
 
 
 def wake(base):
-    """Start the units whose programs found the lock taken, without waiting for them. The lock is free already.
+    """Start the units whose programs found the lock taken, without waiting for them.
 
-    They are started in the order in which they came: systemd lets one wait for another that is to
-    be started, but not for one that it learns of later. Each gets another name first, since its
-    program may have to wait again, and that name goes once systemd has been told. So a process that
-    is killed in between, or does not reach systemd, has lost none of them: the next one starts
-    them.
+    The lock is free already. They are started in the order in which they came: systemd lets one
+    wait for another that is to be started, but not for one that it learns of later. Each gets
+    another name first, since its program may have to wait again, and that name goes once systemd
+    has been told. So a process that is killed in between, or does not reach systemd, has lost none
+    of them: the next one starts them.
     """
     place = os.path.join(base, "waiting")
     with contextlib.suppress(host_files.NodeError, OSError):
@@ -66,7 +69,10 @@ def wake(base):
 
 
 def _taken(place):
-    """List the units to start, as they came: those that wait, and those that another process took but did not come to start."""
+    """List the units to start, in the order in which they came.
+
+    These are units that wait, and units that another process took but did not come to start.
+    """
     came = {}
     for name in os.listdir(place):
         unit = name[len(_TAKEN) :] if name.startswith(_TAKEN) else name
