@@ -27,10 +27,7 @@ def of_manager(text):
 
 
 def fault(exc):
-    """Describe an unexpected error: its kind and its place in the program.
-
-    Its own words may quote contents of the host.
-    """
+    """Describe an unexpected error: its kind and its place in the program. Its own words may quote contents of the host."""
     place = exc.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

@@ -1,10 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Report on files and directories for an observation.
-
-Node side: standard library only, Python 3.6.
-"""
+"""Report on files and directories for an observation. Node side: standard library only, Python 3.6."""
 
 import os
 import re
@@ -35,10 +32,7 @@ def stat_fields(root, real, found):
 
 
 def describe(root, path, content=True, cap=host_files.MIB, keep=None):
-    """Return the answer to a `file` question.
-
-    Digest and content are given for regular files no larger than cap.
-    """
+    """Return the answer to a `file` question. Digest and content are given for regular files no larger than cap."""
     real, links = host_files.resolve(root, path)
     found = host_files.lstat(root, real)
     answer = {"real": real, "links": links, "sha256": None, "content": None, "encoding": "utf-8"}
@@ -115,10 +109,7 @@ def list_dir(root, path):
 
 
 class Folders(object):
-    """The folders that one look at many paths has met.
-
-    The real place and the names of each are found out once.
-    """
+    """The folders that one look at many paths has met. The real place and the names of each are found out once."""
 
     def __init__(self, root):
         self.root = root
@@ -143,10 +134,7 @@ class Folders(object):
 
 
 def glob(root, pattern, folders=None):
-    """List the host paths that match, in the order of Go's filepath.Glob.
-
-    * and ? stay within a component and match dot files.
-    """
+    """List the host paths that match, in the order of Go's filepath.Glob. * and ? stay within a component and match dot files."""
     folders = folders or Folders(root)
     parts = [part for part in pattern.split("/") if part]
     if not pattern.startswith("/") or not parts:

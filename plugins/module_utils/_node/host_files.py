@@ -43,10 +43,7 @@ CUT = 4096  # characters of a message, and of a path; a controller takes no long
 
 
 def cut(text, most=CUT):
-    """Shorten a name or a message, never what a plan reads.
-
-    A long one loses its middle: paths lead, and causes end.
-    """
+    """Shorten a name or a message, never what a plan reads. A long one loses its middle: paths lead, and causes end."""
     if len(text) <= most:
         return text
     end = most // 4
@@ -54,10 +51,7 @@ def cut(text, most=CUT):
 
 
 def bounded(value):
-    """Return the same answer with each of its texts cut.
-
-    For programs that send only names and messages.
-    """
+    """Return the same answer with each of its texts cut. For programs that send only names and messages."""
     if isinstance(value, dict):
         return {key: bounded(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -83,10 +77,7 @@ class NodeError(Exception):
 
 
 def from_os_error(exc, path):
-    """Build the NodeError for an OSError.
-
-    It names the host path, never the path with the root in front.
-    """
+    """Build the NodeError for an OSError. It names the host path, never the path with the root in front."""
     message = "%s: %s" % (path, os.strerror(exc.errno) if exc.errno else exc)
     return NodeError(_ERRNO_KINDS.get(exc.errno, "failed"), message, _REMEDIES.get(exc.errno, ""))
 
@@ -108,10 +99,7 @@ _remembered = None  # {(root, path): (real, links)} and what is found out once d
 
 @contextlib.contextmanager
 def remembering():
-    """Read each link only once while this context lasts.
-
-    Only for looks, which change nothing. A change reads a link each time.
-    """
+    """Read each link only once while this context lasts. Only for looks, which change nothing. A change reads a link each time."""
     global _remembered
     before, _remembered = _remembered, {}
     try:
@@ -156,10 +144,7 @@ def _through(root, path, known):
 
 
 def _steps(root, path, done, links, more):
-    """Follow `more` from a directory.
-
-    Return (the place that it leads to, all links crossed so far).
-    """
+    """Follow `more` from a directory. Return (the place that it leads to, all links crossed so far)."""
     todo = [part for part in reversed(more.split("/")) if part]
     while todo:
         part = todo.pop()
@@ -298,10 +283,7 @@ def spot(root, path):
 
 
 def dangling(root, path):
-    """Return the host path of the link if `path` itself is one, else None.
-
-    Asked if the end of the link was not found.
-    """
+    """Return the host path of the link if `path` itself is one, else None. Asked if the end of the link was not found."""
     place = spot(root, path)
     return place if os.path.islink(full(root, place)) else None
 
@@ -317,9 +299,6 @@ def which(root, name, directories=DEFAULT_PATH):
 
 
 def identity(root, path):
-    """Return inode, size and time of a program, to notice that another has taken its place; None if there is none.
-
-    The file is not read.
-    """
+    """Return inode, size and time of a program, to notice that another has taken its place; None if there is none. The file is not read."""
     found = lstat(root, resolve(root, path)[0])
     return None if found is None else "%d:%d:%d" % (found.st_ino, found.st_size, found.st_mtime_ns)

@@ -193,10 +193,7 @@ def states(entry):
 
 
 def read(base, name):
-    """Return one transaction; None if there is none of that name.
-
-    It is its meta.json with "entry", "state", "states" and "closed".
-    """
+    """Return one transaction; None if there is none of that name. It is its meta.json with "entry", "state", "states" and "closed"."""
     entry = os.path.join(base, "journal", name)
     if not os.path.isdir(entry):
         return None
@@ -215,10 +212,7 @@ def names(base, place_="journal"):
 
 
 def entries(base):
-    """List all transactions, oldest first, also several of one second.
-
-    One without readable states has the state "unreadable".
-    """
+    """List all transactions, oldest first, also several of one second. One without readable states has the state "unreadable"."""
     found = [meta for meta in (read(base, name) for name in names(base)) if meta]
     # Those of earlier releases have no number, and so come first. Several of one second are told apart by their own time.
     return sorted(found, key=lambda meta: (meta["name"].partition("-")[0], meta.get("epoch") or 0))
@@ -244,10 +238,7 @@ def outcome(meta):
 
 
 def quoted(path):
-    """Write a path as a name, as urllib.parse.quote() does.
-
-    Importing that takes longer than writing it again.
-    """
+    """Write a path as a name, as urllib.parse.quote() does. Importing that takes longer than writing it again."""
     return "".join(chr(byte) if chr(byte) in _AS_IT_IS else "%%%02X" % byte for byte in bytearray(host_files.encoded(path)))
 
 

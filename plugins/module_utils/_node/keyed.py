@@ -34,10 +34,7 @@ def _key():
 
 @functools.lru_cache(maxsize=1)
 def _begun():
-    """Begin an HMAC (RFC 2104, SHA-256) with the key.
-
-    It is kept: a file with many values has as many tags.
-    """
+    """Begin an HMAC (RFC 2104, SHA-256) with the key. It is kept: a file with many values has as many tags."""
     key = _key().ljust(64, b"\0")
     return tuple(loader.sha256(bytes(bytearray(byte ^ pad for byte in bytearray(key)))) for pad in (0x36, 0x5C))
 
@@ -55,10 +52,7 @@ def digest(plain):
 
 
 def same(reported, plain):
-    """Tell whether a file has the digest that was reported of it.
-
-    A caller that knows its plain SHA-256 may pass that instead.
-    """
+    """Tell whether a file has the digest that was reported of it. A caller that knows its plain SHA-256 may pass that instead."""
     return reported == plain or (plain is not None and reported == digest(plain))
 
 

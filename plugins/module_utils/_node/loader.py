@@ -73,10 +73,7 @@ class Compiled(object):
             return stream.read(LARGEST)
 
     def write(self, codes):
-        """Keep the form for the next time. A failure is ignored.
-
-        The directory that it lies in is made, the one above never.
-        """
+        """Keep the form for the next time. A failure is ignored. The directory that it lies in is made, the one above never."""
         body, spare = marshal.dumps(codes), ".%d" % os.getpid()
         try:
             folder = self._folder(make=True)
@@ -97,10 +94,7 @@ class Compiled(object):
         return sha256(self.name.encode("ascii") + b"\0" + body).digest()
 
     def _folder(self, make=False):
-        """Return a descriptor of the directory.
-
-        Raise OSError or ValueError unless it, and each above it, is root's alone.
-        """
+        """Return a descriptor of the directory. Raise OSError or ValueError unless it, and each above it, is root's alone."""
         here = os.open("/", _DIRECTORY)
         try:
             for part in self.path:
@@ -235,10 +229,7 @@ def load(package, packed, own, part, base=None):
 
 
 def sent(stream, own, sizes):
-    """Run what comes over stdin: the sources and the job.
-
-    The answer is one line that begins with the job's marker.
-    """
+    """Run what comes over stdin: the sources and the job. The answer is one line that begins with the job's marker."""
     gc.disable()  # a look is over before there is much to collect
     packed, job = stream.read(sizes[0]), unpack(stream.read(sizes[1]))
     answer = load(job["package"], packed, own, job["main"], job["base"]).run(job["request"])

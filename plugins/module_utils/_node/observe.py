@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Answer a list of questions about one host in one call, and change nothing.
 
-The questions are about files, commands, units, packages, processes and sockets. What any of it is
-for, only the controller knows. Size and time are bounded. A question that fails has an error for an
-answer, and the others are answered all the same. Node side: standard library only, Python 3.6.
+The questions are about files, commands, units, packages, processes and sockets. What any of it is for, only the controller knows. Size and
+time are bounded. A question that fails has an error for an answer, and the others are answered all the same.
+Node side: standard library only, Python 3.6.
 """
 
 import contextlib
@@ -39,10 +39,7 @@ OFFLINE_KINDS = ("file", "dir", "glob", "paths", "mentioned", "which", "package"
 
 
 def run(request):
-    """Return the answer to an observe request.
-
-    No state of the host and no question makes it raise.
-    """
+    """Return the answer to an observe request. No state of the host and no question makes it raise."""
     limits = dict(DEFAULT_LIMITS, **(request.get("limits") or {}))
     deadline = time.monotonic() + limits["seconds"]
     root = host_files.clean_root(request.get("root"))
@@ -130,10 +127,7 @@ def _ask(root, question, alarm):
 
 
 class _Alarm(object):
-    """An alarm that ends a question when the time of the whole look is over.
-
-    It also works inside a slow pattern or a slow file system.
-    """
+    """An alarm that ends a question when the time of the whole look is over. It also works inside a slow pattern or a slow file system."""
 
     def __init__(self, deadline):
         self.deadline = deadline
@@ -171,10 +165,7 @@ def _file(root, question):
 
 
 def _read(root, path, question):
-    """Describe a file. Raise NodeError if its content is wanted and not only root can write to it.
-
-    Another account could put anything there, or make it anything.
-    """
+    """Describe a file. Raise NodeError if its content is wanted and another account can write to it: that could put anything there."""
     if question.get("content", True):
         real = host_files.resolve(root, path)[0]
         found = host_files.lstat(root, real)
@@ -190,10 +181,7 @@ def _file_options(question):
 
 
 def _certificates(root, question):
-    """Return {"path", "sha256"} of the first of these files that exists, with the digest of its certificates.
-
-    Both are None if no file exists.
-    """
+    """Return {"path", "sha256"} of the first of these files that exists, with its certificates' digest; None for both if none exists."""
     for path in question["paths"]:
         real = host_files.resolve(root, path)[0]
         if host_files.lstat(root, real) is not None:
@@ -233,18 +221,12 @@ def _described(root, path, question):
 
 
 def _is_named(path, question):
-    """Tell whether a file of a pattern is read.
-
-    `names` lists the endings of such files; the others are only looked at.
-    """
+    """Tell whether a file of a pattern is read. `names` lists the endings of such files; the others are only looked at."""
     return not question.get("names") or path.endswith(tuple(question["names"]))
 
 
 def _leads_outside(root, path, question):
-    """Return a NodeError if a file lies outside of the directories that `inside` lists, else None.
-
-    A link may lead to any file of the host.
-    """
+    """Return a NodeError if a file lies outside of the directories in `inside`, else None. A link may lead to any file of the host."""
     if not question.get("inside"):
         return None
     real = host_files.resolve(root, path)[0]
@@ -307,10 +289,7 @@ def _which(root, question):
 
 
 def _require_roots(question):
-    """Judge the paths that a program will load or change into, before it starts.
-
-    Raise NodeError if one is doubtful.
-    """
+    """Judge the paths that a program will load or change into, before it starts. Raise NodeError if one is doubtful."""
     for path in question.get("loads") or []:
         doubt = trust.path("", path)
         if doubt:
@@ -328,10 +307,7 @@ def _command(_root, question):
 
 
 def _printed(question):
-    """Run the command of a question and return its answer, with the output as bytes.
-
-    Raise NodeError if that was cut.
-    """
+    """Run the command of a question and return its answer, with the output as bytes. Raise NodeError if that was cut."""
     _require_roots(question)
     argv, process = question["argv"], question.get("process")
     if isinstance(process, str):  # whichever process of that name the host's own service manager has started
@@ -353,10 +329,7 @@ def _printed(question):
 
 
 def _shown(text, patterns):
-    """Return, of each line, what the first pattern that matches it finds.
-
-    Lines that no pattern matches stay here.
-    """
+    """Return, of each line, what the first pattern that matches it finds. Lines that no pattern matches stay here."""
     found = (next(filter(None, (re.search(pattern, line) for pattern in patterns)), None) for line in text.splitlines())
     return "".join(match.group() + "\n" for match in found if match)
 
@@ -381,11 +354,7 @@ def _probe(_root, question):
 
 
 def _package(root, question):
-    """Return which packages are installed.
-
-    `else` of the question is a command to run if the first package is not installed. Its error is
-    the answer's, not the packages'.
-    """
+    """Return which packages are installed. `else`: a command to run if the first is not; its answer, or its error, is "program"."""
     answer = look_system.packages(root, question["names"], question.get("candidates"))
     if question.get("else") and not root and not answer["installed"][question["names"][0]]:
         try:
@@ -401,10 +370,7 @@ def _units(_root, question):
 
 
 def _units_together(root, questions, alarm):
-    """Answer all unit questions by one call of systemctl, which takes longer than most looks: id -> answer.
-
-    Return {} if there is at most one, or if the call failed.
-    """
+    """Answer all unit questions by one call of systemctl, which takes longer than most looks: id -> answer. {} if that cannot be done."""
     asked = [question for question in questions if question.get("kind") == "units"]
     try:
         names = sorted({name for question in asked for name in question["names"]})

@@ -1,10 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Report on processes and control groups for a look.
-
-A change needs none of it. Node side: standard library only, Python 3.6.
-"""
+"""Report on processes and control groups for a look. A change needs none of it. Node side: standard library only, Python 3.6."""
 
 import contextlib
 import errno
@@ -67,10 +64,7 @@ def require_running(name, asked):
 
 
 def _fits(name, called):
-    """Tell whether a name fits.
-
-    A plain name is compared as it is: re takes longer to compile one than to look at all processes.
-    """
+    """Tell whether a name fits. A plain name is compared as it is: re takes longer to compile one than to look at all processes."""
     return name == called if name.replace("-", "").isalnum() else re.fullmatch(name, called) is not None
 
 
@@ -109,10 +103,7 @@ def _described(process, judge):
 
 
 def _units_of_processes(names):
-    """Return systemd's properties of the units that processes run in.
-
-    Units that this look knows already are not asked for again.
-    """
+    """Return systemd's properties of the units that processes run in. Units that this look knows already are not asked for again."""
     lacking = [name for name in names if name not in system.heard]
     if lacking:
         try:
@@ -174,10 +165,7 @@ class _Walk(object):
         self.found, self.devices, self.unknown = {}, {}, {}
 
     def users(self, pids):
-        """Return user -> [(size of its table of descriptors, process)].
-
-        Only root can choose the real user id.
-        """
+        """Return user -> [(size of its table of descriptors, process)]. Only root can choose the real user id."""
         users, half = {}, self.end - SECONDS / 2.0
         for pid in pids:
             if time.monotonic() > half:
@@ -332,10 +320,7 @@ def _by_name(link):
 
 
 def _is_service(pid, names):
-    """Tell whether a process, of any account, was started by the host's systemd as a service.
-
-    Its program must be a file of root's.
-    """
+    """Tell whether a process, of any account, was started by the host's systemd as a service. Its program must be a file of root's."""
     if trust.named(pid) not in names:
         return False
     try:
@@ -350,10 +335,7 @@ def _is_service(pid, names):
 
 
 def populated(group):
-    """Tell whether a control group has a process, in itself or below.
-
-    Raise NodeError if it cannot be read, unless it is gone.
-    """
+    """Tell whether a control group has a process, in itself or below. Raise NodeError if it cannot be read, unless it is gone."""
     try:
         events = _lines(os.path.join(group, "cgroup.events"))
         if events is not None:  # version 2, which counts what is below as well (Documentation/admin-guide/cgroup-v2.rst)

@@ -15,10 +15,7 @@ _GENERATIONS = 64  # of parents that are followed
 
 
 def is_root(pid):
-    """Tell whether all user ids of a process are root: real, effective, saved and file system.
-
-    None if it is gone.
-    """
+    """Tell whether all user ids of a process are root: real, effective, saved and file system. None if it is gone."""
     try:
         return trust.uids_of(trust.proc_text("/proc/%d/status" % pid)) == (0, 0, 0, 0)
     except (OSError, ValueError):
@@ -66,10 +63,7 @@ def _users():
 
 
 class Judge(object):
-    """The rule for processes of one look.
-
-    show: a function from names of units to their properties, as systemd reports them.
-    """
+    """The rule for processes of one look. show: a function from names of units to their properties, as systemd reports them."""
 
     def __init__(self, show):
         self.show = show

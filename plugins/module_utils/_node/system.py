@@ -152,10 +152,7 @@ def _apt_candidates(names):
 
 
 def units(names, properties=None):
-    """Return {name: properties as systemctl prints them} by one call.
-
-    A unit that systemd does not report has LoadState not-found.
-    """
+    """Return {name: properties as systemctl prints them} by one call. A unit that systemd does not report has LoadState not-found."""
     wanted = sorted(set(properties or UNIT_PROPERTIES) | {"Id", "Names", "LoadState"})
     argv = ["systemctl", "show", "--no-pager", "--property=" + ",".join(wanted), "--"] + _asked_as(names)
     answer = commands.text(commands.run(argv, timeout=15))
@@ -201,10 +198,7 @@ def _names_in(folder):
 
 
 def programs(paths):
-    """Return path -> identity of the file that is there now.
-
-    A program that still runs may have been replaced on disk.
-    """
+    """Return path -> identity of the file that is there now. A program that still runs may have been replaced on disk."""
     return {path: host_files.identity("", path) for path in sorted(set(paths)) if path}
 
 
@@ -226,10 +220,7 @@ def words_of(pid, ticks, without):
 
 
 def started(pid):
-    """Return when a process began, in the kernel's ticks; None if it is gone.
-
-    With the number, it names one process forever.
-    """
+    """Return when a process began, in the kernel's ticks; None if it is gone. With the number, it names one process forever."""
     fields = (host_files.read_text("", "/proc/%d/stat" % pid) or "").rpartition(")")[2].split()
     return int(fields[19]) if len(fields) > 19 else None
 
@@ -245,10 +236,7 @@ def boot():
 
 
 def http_get(path, target, timeout=5, cap=4 * host_files.MIB):
-    """Return {"status", "body"} of a GET over a unix socket.
-
-    Raise NodeError for more than cap bytes. For use on this host alone.
-    """
+    """Return {"status", "body"} of a GET over a unix socket. Raise NodeError for more than cap bytes. For use on this host alone."""
     status, body = unix_http.ask(path, "GET", target, timeout, cap=cap + 1)
     if len(body) > cap:
         raise host_files.NodeError("too-large", "%s: GET %s answers more than %d bytes" % (path, target, cap))

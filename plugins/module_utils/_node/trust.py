@@ -283,10 +283,7 @@ def proc_text(name, place=None, cap=256 * 1024):
 
 
 def field(text, begin):
-    """Return the words of the line that begins so in a file of the kernel's, without that beginning.
-
-    [] if no line does.
-    """
+    """Return the words of the line that begins so in a file of the kernel's, without that beginning. [] if no line does."""
     return ("\n" + text).partition("\n" + begin)[2].partition("\n")[0].split()
 
 
@@ -330,10 +327,7 @@ def _again(pid):
 
 
 def running_file(found, called):
-    """Judge the file of a running program. Return a Doubt or None.
-
-    Its directories do not matter, nor whether its name still exists.
-    """
+    """Judge the file of a running program. Return a Doubt or None. Its directories do not matter, nor whether its name still exists."""
     if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
         return Doubt("running program", called, "does not belong to root (its owner is user %d)" % found.st_uid, "Run chown root on it")
     if found.st_mode & 0o022:

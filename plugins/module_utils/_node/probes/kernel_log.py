@@ -4,12 +4,11 @@
 """Search the kernel log of this boot for lines of one form.
 
 A plain program: it runs in a child that is killed when it takes too long. Standard library only,
-Python 3.6. Arguments are one JSON object: {"path", "pattern"}. Of a line that matches, only what
-the pattern's groups hold leaves the host. Prints {"boot", "first", "last", "complete", "found":
-[{"sequence", "time", "groups"}]}, or {"why"}: why nothing is known, a sentence of this file.
-Numbers of records begin with 0 at each boot. Of matches with the same groups the newest are
-reported. If there are too many others, `first` is the record from which on each of them is
-reported.
+Python 3.6. Arguments are one JSON object: {"path", "pattern"}. Of a line that matches, only the
+pattern's groups leave the host. Prints {"boot", "first", "last", "complete", "found": [{"sequence",
+"time", "groups"}]}, or {"why"}: why nothing is known, a sentence of this file. Numbers of records
+begin with 0 at each boot. Of matches with the same groups the newest are reported. If there are too
+many others, `first` is the record from which on all are reported.
 """
 
 import json
@@ -62,7 +61,7 @@ def opened(path):
 
 
 def read(fd):
-    """Return its lines, and whether they are all that the kernel still has: the kernel may write over them meanwhile."""
+    """Return its lines, and whether these are all that the kernel still has: it may write over them meanwhile."""
     chunks, complete, deadline = [], True, time.monotonic() + SECONDS
     while True:
         if time.monotonic() > deadline:
@@ -116,7 +115,7 @@ def newest(found):
 
 
 def of_kernel(priority):
-    """Tell whether the facility is 0: the kernel gives every line that a program writes another one."""
+    """Tell whether the facility is 0: the kernel gives lines of programs another one."""
     return priority >> 3 == 0
 
 

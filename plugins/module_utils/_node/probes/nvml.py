@@ -49,7 +49,7 @@ class PciInfo(ctypes.Structure):
 
 
 class Library(object):
-    """The few calls of NVML that are needed, through ctypes."""
+    """The calls of NVML through ctypes."""
 
     def __init__(self, path):
         try:
@@ -95,7 +95,7 @@ class Library(object):
         return info.busId.decode("ascii", "replace")
 
     def mig(self, handle):
-        """Tell whether MIG is on; None for a GPU, or a driver, that does not know MIG."""
+        """Tell whether MIG is on; None for a GPU, or a driver, without MIG."""
         current, pending = ctypes.c_uint(), ctypes.c_uint()
         try:
             self.call("nvmlDeviceGetMigMode", handle, ctypes.byref(current), ctypes.byref(pending))
@@ -106,7 +106,7 @@ class Library(object):
         return bool(current.value)
 
     def migs(self, handle):
-        """Yield the MIG devices of a GPU. Their places need not follow one another: a free place is not found."""
+        """Yield the MIG devices of a GPU. A free place between them is not found."""
         for index in range(self.number("nvmlDeviceGetMaxMigDeviceCount", handle)):
             try:
                 found = self.handle("nvmlDeviceGetMigDeviceHandleByIndex", handle, ctypes.c_uint(index))
@@ -124,7 +124,7 @@ class Library(object):
 
 
 def sysfs_name(bus_id):
-    """Return the name that sysfs and procfs use, such as 0000:17:00.0, for NVML's 00000000:17:00.0."""
+    """Return the name in sysfs and procfs: 0000:17:00.0 for NVML's 00000000:17:00.0."""
     domain, _colon, rest = bus_id.lower().partition(":")
     return "%s:%s" % (domain[-4:], rest)
 
@@ -144,10 +144,7 @@ def ask_gpu(nvml, index):
 
 
 def run(args):
-    """Return the answer, and never raise.
-
-    Calls that NVML refused are in `errors`, and one failed GPU does not hide the others.
-    """
+    """Return the answer, and never raise. Calls that NVML refused are in `errors`; one failed GPU does not hide the others."""
     answer = {"source": "libnvidia-ml", "driver_version": "", "gpus": [], "errors": []}
     try:
         nvml = Library((args or {}).get("library") or "")

@@ -24,10 +24,7 @@ _WORDS = {"true": ("boolean", True), "false": ("boolean", False), "null": ("null
 
 
 def scan(data):
-    """Return the object of a JSON text as a placeholders.Value; None if the text is empty.
-
-    Raise Unreadable for a text that is not JSON.
-    """
+    """Return the object of a JSON text as a placeholders.Value; None if the text is empty. Raise Unreadable for a text that is not JSON."""
     placeholders.require_few(data)
     return _Scanner(data.decode("latin-1")).document()
 

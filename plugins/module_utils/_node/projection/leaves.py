@@ -90,10 +90,7 @@ def _read(data):
 
 
 def _depth(value):
-    """Return how deep tables and arrays are nested in a value.
-
-    The scanner bounds the depth of values, not the parts of their keys.
-    """
+    """Return how deep tables and arrays are nested in a value. The scanner bounds the depth of values, not the parts of their keys."""
     inner = [(0, item) for item in value.inner] if value.kind == "array" else [(len(m.parts), m.value) for m in value.inner]
     return 1 + max([parts + _depth(item) for parts, item in inner] or [0])
 

@@ -30,10 +30,7 @@ Header = collections.namedtuple("Header", "start end path parts above shared arr
 
 
 class Unreadable(Exception):
-    """A text that does not have its format: our code and the line.
-
-    Never the text's own words, nor a parser's.
-    """
+    """A text that does not have its format: our code and the line. Never the text's own words, nor a parser's."""
 
     def __init__(self, code, line):
         super(Unreadable, self).__init__("%s in line %d" % (code, line))
@@ -42,10 +39,7 @@ class Unreadable(Exception):
 
 
 def require_few(data):
-    """Refuse a text that would take more time or memory than a configuration, before it is read.
-
-    Raise Unreadable.
-    """
+    """Refuse a text that would take more time or memory than a configuration, before it is read. Raise Unreadable."""
     if sum(data.count(sign) for sign in (b"\n", b",", b"[", b"{")) > MOST:
         last = next(itertools.islice(_MANY.finditer(data), MOST, None))
         raise Unreadable("too-many", data.count(b"\n", 0, last.start()) + 1)
@@ -112,10 +106,7 @@ def comment(text):
 
 
 def line_of(text, at):
-    """Return the line of a place, from 1.
-
-    A place behind the end of the last line belongs to that line.
-    """
+    """Return the line of a place, from 1. A place behind the end of the last line belongs to that line."""
     return text.count("\n", 0, min(at, max(len(text) - 1, 0))) + 1
 
 

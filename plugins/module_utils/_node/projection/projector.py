@@ -26,10 +26,7 @@ Projection = collections.namedtuple("Projection", "data withheld hidden")
 
 
 def project(data, keep):
-    """Return the Projection of a file's bytes.
-
-    Raise placeholders.Unreadable for a text that does not have its format.
-    """
+    """Return the Projection of a file's bytes. Raise placeholders.Unreadable for a text that does not have its format."""
     if keep.get("format") == "text":
         return _text(data, keep.get("patterns") or [], keep.get("filler"))
     made = _FORMATS.get(keep.get("format"))
@@ -191,10 +188,7 @@ def _whole(data, _places, _comments):
 
 
 def _text(data, patterns, filler):
-    """Show what a pattern matches, and turn all else into comments, line by line, or into as many fillers.
-
-    ^ and $ match at each line.
-    """
+    """Show what a pattern matches, and turn all else into comments, line by line, or into as many fillers. ^ and $ match at each line."""
     work, at = _Work(data, []), 0
     found = sorted(match.span() for pattern in patterns for match in re.finditer(_bytewise(pattern), work.text, re.M | re.ASCII))
     for start, end in found + [(len(work.text), len(work.text))]:
@@ -239,10 +233,7 @@ def _listed_text(places, name, value):
 
 
 def _as_text(value):
-    """Return the text of a value that has one character for each byte.
-
-    A byte that is not UTF-8 fits no shape.
-    """
+    """Return the text of a value that has one character for each byte. A byte that is not UTF-8 fits no shape."""
     return value.encode("latin-1").decode("utf-8", "surrogateescape")
 
 

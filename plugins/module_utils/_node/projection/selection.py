@@ -69,10 +69,7 @@ def shapes() -> "Any":
 
 
 def fits(shape: "Any", value: "Any") -> bool:
-    """Tell whether a value has the shape.
-
-    An empty value (None, "", an empty list) tells nothing, and fits every shape of its kind.
-    """
+    """Tell whether a value has the shape. An empty value (None, "", an empty list) tells nothing, and fits every shape of its kind."""
     if value is None:
         return True
     if shape == "bool":
@@ -185,10 +182,7 @@ def _plain(key: str) -> bool:
 
 
 def select(data: "Any", keep: "Any", path: "Any" = ()) -> "Any":
-    """Return the listed values of a structure (from JSON or TOML) at their places.
-
-    {} or [] if nothing below may travel.
-    """
+    """Return the listed values of a structure (from JSON or TOML) at their places. {} or [] if nothing below may travel."""
     path = list(path)
     shape = listed(keep, path)
     if shape is not None and not isinstance(data, dict):
@@ -255,9 +249,6 @@ def arguments(argv: "Any", flags: "Any") -> "Any":
 
 
 def environment(pairs: "Any", names: "Any") -> "Any":
-    """Return {name: value} from a process's environment ("NAME=value" each): only listed names.
-
-    A value of another shape is HIDDEN.
-    """
+    """Return {name: value} from a process's environment ("NAME=value" each): only listed names. A value of another shape is HIDDEN."""
     found = dict(pair.partition("=")[::2] for pair in pairs)
     return {name: found[name] if fits(shape, found[name]) else HIDDEN for name, shape in names.items() if name in found}

@@ -196,10 +196,7 @@ class _Scanner(object):
         return placeholders.Pair(at, value.end, path, parts, above, value, len(self.path))
 
     def settle(self, table, parts, at):
-        """Note a key in its table, and the tables that its dots make.
-
-        Return the tables on the way, its own first.
-        """
+        """Note a key in its table, and the tables that its dots make. Return the tables on the way, its own first."""
         above = [table]
         for name, _start, _end in parts[:-1]:
             child = above[-1].children.get(name)

@@ -1,10 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read scalars of YAML by the rules of YAML 1.1: 010 is a number, `yes` is true.
-
-Node side: standard library only, Python 3.6.
-"""
+"""Read scalars of YAML by the rules of YAML 1.1: 010 is a number, `yes` is true. Node side: standard library only, Python 3.6."""
 
 import functools
 import re
@@ -34,18 +31,12 @@ def kind(text):
 
 
 def same(text):
-    """Tell whether a reader that expects text gets a number or truth value as it is written: 010 is 8 for it.
-
-    If unsure: no.
-    """
+    """Tell whether a reader that expects text gets a number or truth value as it is written: 010 is 8 for it. If unsure: no."""
     return re.fullmatch(_SAME, text) is not None
 
 
 def quoted(raw):
-    """Return the text of a scalar in quotes.
-
-    Raise ValueError for an escape that YAML does not know.
-    """
+    """Return the text of a scalar in quotes. Raise ValueError for an escape that YAML does not know."""
     text = raw[1:-1]
     if raw[0] == "'":
         return (_joined(text, False) if "\n" in text else text).replace("''", "'")

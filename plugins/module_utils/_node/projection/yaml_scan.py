@@ -158,10 +158,7 @@ class _Scanner(object):
         return at >= self.stop or self.text[at] in "#\r\n"
 
     def over(self, at, floor):
-        """Return the place of the next sign, if nothing more stands on this line.
-
-        Else raise Unreadable.
-        """
+        """Return the place of the next sign, if nothing more stands on this line. Else raise Unreadable."""
         here = self.blank(at)
         if not self.is_over(here):
             raise self.wrong("yaml-more" if floor >= 0 else FORM, here)
@@ -170,10 +167,7 @@ class _Scanner(object):
     # --- blocks ---
 
     def block(self, at, floor):
-        """Return (the value at a sign, the place of the sign behind it).
-
-        floor: the column that all of the value must be right of.
-        """
+        """Return (the value at a sign, the place of the sign behind it). floor: the column that all of the value must be right of."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.wrong("yaml-deep", at)

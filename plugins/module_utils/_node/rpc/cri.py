@@ -43,10 +43,7 @@ _WINDOW = 2**31 - 1
 
 
 def unary(path, service, method, request=b"", timeout=5):
-    """Call service/method over the unix socket at path.
-
-    Return the answer's protobuf bytes, or raise CriError.
-    """
+    """Call service/method over the unix socket at path. Return the answer's protobuf bytes, or raise CriError."""
     deadline = time.monotonic() + timeout
     try:
         with trust.connect(path, timeout) as connection:
@@ -206,10 +203,7 @@ def _read(connection, size, deadline):
 
 
 def status(path, timeout=5):
-    """Return the runtime's whole Status: conditions, handlers and its effective configuration.
-
-    For use on this host alone.
-    """
+    """Return the runtime's whole Status: conditions, handlers and its effective configuration. For use on this host alone."""
     service, fields = ask(path, "Status", [(1, 0, 1)], timeout)
     conditions = []
     for value in [condition for part in values(fields, 1) for condition in values(decode(part), 1)]:

@@ -1,10 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask a container runtime for a look, and select what may leave the host.
-
-Node side: standard library only, Python 3.6.
-"""
+"""Ask a container runtime for a look, and select what may leave the host. Node side: standard library only, Python 3.6."""
 
 import time
 
@@ -30,10 +27,7 @@ def selected(found, keep):
 
 
 def runtime_config(path, timeout=5):
-    """Return {"driver": the control group driver that the runtime reports}.
-
-    It is "" for a runtime that does not know the question.
-    """
+    """Return {"driver": the control group driver that the runtime reports}. It is "" for a runtime that does not know the question."""
     try:
         _service, fields = cri.ask(path, "RuntimeConfig", [], timeout)
     except CriError as exc:

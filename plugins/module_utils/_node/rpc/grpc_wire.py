@@ -12,10 +12,7 @@ INTERNAL = 13  # the gRPC status code for an answer that makes no sense
 
 
 class CriError(Exception):
-    """A call that failed: a gRPC status code and our own sentence.
-
-    `said` is the server's, which may quote anything.
-    """
+    """A call that failed: a gRPC status code and our own sentence. `said` is the server's, which may quote anything."""
 
     def __init__(self, code, message, said=""):
         super(CriError, self).__init__(message)
@@ -125,10 +122,7 @@ def _huffman_codes():
 
 
 def huffman(data):
-    """Decode a Huffman-coded string.
-
-    Invalid codes are left out: a header value must not cost us the answer.
-    """
+    """Decode a Huffman-coded string. Invalid codes are left out: a header value must not cost us the answer."""
     codes = _huffman_codes()
     out, bits, code = bytearray(), 0, 0
     for byte in data:
@@ -142,10 +136,7 @@ def huffman(data):
 
 
 class HeaderTable(object):
-    """A decoder for the header blocks of one connection.
-
-    The static table has only :status: no other entry is asked for.
-    """
+    """A decoder for the header blocks of one connection. The static table has only :status: no other entry is asked for."""
 
     def __init__(self):
         self.dynamic = []

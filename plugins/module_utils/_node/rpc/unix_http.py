@@ -30,10 +30,7 @@ class _Broken(Exception):
 
 
 def ask(path, method, target, timeout, body=None, cap=None):
-    """Return (status, the first `cap` bytes of the answer). Raise NodeError if there is no answer.
-
-    body: a value to send as JSON.
-    """
+    """Return (status, the first `cap` bytes of the answer). Raise NodeError if there is no answer. body: a value to send as JSON."""
     data = b"" if body is None else json.dumps(body).encode("utf-8")
     try:
         with trust.connect(path, timeout) as connection:

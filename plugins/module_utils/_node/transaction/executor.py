@@ -70,11 +70,7 @@ def refused(request, exc):
 
 
 def set_error(answer, request, phase, exc, following=None):
-    """Put an error into an answer.
-
-    following: the next step. Without it, the step is the one that the cause names, else that of the
-    phase.
-    """
+    """Put an error into an answer. following: the next step; without it, the step that the cause names, else that of the phase."""
     if isinstance(exc, OSError) and exc.errno:
         exc = host_files.from_os_error(exc, exc.filename or request["journal_dir"])
     if isinstance(exc, (host_files.NodeError, cri.CriError, Failed)):
@@ -172,10 +168,7 @@ class Transaction(object):
                 journal_writer.drop_forgotten(self.base, records)
 
     def _expect(self, here):
-        """Return the planned changes.
-
-        Raise Failed unless files, units and packages still are what the plan was made from.
-        """
+        """Return the planned changes. Raise Failed unless files, units and packages still are what the plan was made from."""
         expected = self.request.get("expect") or {}
         planned, conflicts = staging.plan(self.root, self.base, self.request.get("changes") or [])
         seen = {change.real: change.before for change in planned}
@@ -244,10 +237,7 @@ class Transaction(object):
             self.answer["changed"] = True
 
     def _keep_words(self, argv, text):
-        """Keep a program's output here, readable by root alone.
-
-        Check mode keeps nothing, since it writes nothing.
-        """
+        """Keep a program's output here, readable by root alone. Check mode keeps nothing, since it writes nothing."""
         if not self.check and text.strip():
             shown = " ".join(word if isinstance(word, str) else "..." for word in argv)
             path = journal_writer.keep_words(self.base, self.request["id"], "$ %s\n%s\n" % (shown, text))
@@ -440,10 +430,7 @@ def _expect_system(units, packages, programs):
 
 @contextlib.contextmanager
 def undisturbed():
-    """Ignore a closed connection or a Ctrl-C, which must not stop us midway.
-
-    Handlers, not SIG_IGN, which children would inherit.
-    """
+    """Ignore a closed connection or a Ctrl-C, which must not stop us midway. Handlers, not SIG_IGN, which children would inherit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -99,7 +99,7 @@ def crashed(units, restarts):
     """Return why the units do not stand; None if they do.
 
     restarts: how often systemd had restarted each by itself when they stood. A unit that is stopped
-    or restarted by request meanwhile is not a failure of ours.
+    or restarted by request meanwhile does not count as a failure.
     """
     found = states([unit["name"] for unit in units])
     for place, unit in enumerate(units):
