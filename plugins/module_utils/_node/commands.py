@@ -52,10 +52,7 @@ def _program(name, process):
 
 
 def _search_path(process):
-    """Return the PATH of the process itself, {} if it has none.
-
-    The programs that it finds there (a proxy, a monitor) must also be found by its own validation.
-    """
+    """Return the PATH of the process itself: its own validation must find the same programs (a proxy, a monitor). {} if it has none."""
     if not process:
         return {}
     with open("/proc/%d/environ" % process["pid"], "rb") as stream:
@@ -153,10 +150,7 @@ def _drain(child, deadline, cap, unfed):
 
 
 def _fed(selector, stream, unfed):
-    """Write to the command's stdin. Return what is left to write.
-
-    The stream is closed once nothing is left, or if the command no longer reads.
-    """
+    """Write to the command's stdin. Return what is left. Close the stream once nothing is left, or if the command no longer reads."""
     try:
         unfed = unfed[os.write(stream.fileno(), unfed[:65536]) :]
     except BlockingIOError:

@@ -156,10 +156,7 @@ def glob(root, pattern, folders=None):
 
 
 def _matcher(part):
-    """Return a function that tells whether a name matches a part of a pattern.
-
-    A look has hundreds of patterns, and re takes long to compile one.
-    """
+    """Return a function that tells whether a name matches a part of a pattern. re is slow to compile the hundreds of a look."""
     if "?" in part:
         return re.compile("".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in part) + r"\Z", re.DOTALL).match
     pieces = part.split("*")

@@ -190,10 +190,7 @@ def missing_dirs(root, real):
 
 
 def read_regular(root, real, cap=MIB):
-    """Return the bytes of a resolved host path. Raise NodeError for more than cap bytes.
-
-    Regular files only: a FIFO or a device must neither block nor act.
-    """
+    """Return the bytes of a resolved host path, at most cap, or raise NodeError. Regular files only: a FIFO or device may block or act."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
     found = lstat(root, real)
     if found is None:
@@ -299,6 +296,6 @@ def which(root, name, directories=DEFAULT_PATH):
 
 
 def identity(root, path):
-    """Return inode, size and time of a program, to notice that another has taken its place; None if there is none. The file is not read."""
+    """Return inode, size and time of a program, unread, to notice that another has taken its place; None if there is none."""
     found = lstat(root, resolve(root, path)[0])
     return None if found is None else "%d:%d:%d" % (found.st_ino, found.st_size, found.st_mtime_ns)

@@ -103,10 +103,7 @@ def from_properties(meta, data):
 
 
 def read_bytes(path):
-    """Read a journal file. Raise OSError if it cannot be read, or if it is not a regular file.
-
-    A FIFO would block, and a device could act.
-    """
+    """Read a journal file. Raise OSError if it cannot be read, or is not a regular file: a FIFO would block, a device could act."""
     found = os.lstat(path)
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "it is a %s, not a regular file" % host_files.kind_of(found), path)
@@ -175,10 +172,7 @@ def _refuse(path, found):
 
 
 def states(entry):
-    """List the states that a transaction went through, oldest first; [] if they cannot be read.
-
-    A slot that a power loss tore does not count.
-    """
+    """List the states of a transaction, oldest first; [] if they cannot be read. A slot that a power loss tore does not count."""
     try:
         data = read_bytes(os.path.join(entry, "states"))[: SLOT * SLOTS]
     except OSError:
@@ -255,10 +249,7 @@ def original_dir(base, path):
 
 
 def original(base, path):
-    """Return (meta, Snapshot or None) of the kept original; None if the journal keeps none of this path.
-
-    Raise NodeError if the kept original is damaged.
-    """
+    """Return (meta, Snapshot or None) of the kept original; None if none of this path is kept. Raise NodeError if it is damaged."""
     meta = original_meta(base, path)
     if meta is None:
         return None
@@ -274,10 +265,7 @@ def original(base, path):
 
 
 def original_meta(base, path):
-    """Return the meta.json of the kept original, without its bytes; None if the journal keeps none of this path.
-
-    Raise NodeError if that is not known.
-    """
+    """Return the meta.json of the kept original; None if none of this path is kept. Raise NodeError if that is not known."""
     directory = original_dir(base, path)
     return original_meta_in(directory, path) if os.path.lexists(directory) else None
 
@@ -320,10 +308,7 @@ def damaged(directory, path, why):
 
 
 def is_stray(base, path):
-    """Tell whether a place has such a name (BESIDE) and no transaction uses it.
-
-    A young one may be in use by a transaction whose entry was removed just now.
-    """
+    """Tell whether a place has such a name (BESIDE), and is old enough that no transaction uses it: an entry may have gone just now."""
     name = os.path.basename(path)
     named = re.match(BESIDE + r"\Z", name) if name.startswith(".gpufleet-") else None
     if not named:  # before lstat: nearly all names in a directory are not ours
@@ -339,10 +324,7 @@ def is_stray(base, path):
 
 
 def at_work(base, token):
-    """Tell whether a living process holds the lock for this transaction.
-
-    The lock is read, not taken: the observer must not block any transaction.
-    """
+    """Tell whether a living process holds the lock for this transaction. The lock is read, not taken: a look must not block any."""
     try:
         held = read_json(os.path.join(base, "lock"))
         return held["id"] in (token, "") and system.started(held["pid"]) == held["start"]

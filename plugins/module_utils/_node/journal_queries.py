@@ -90,10 +90,7 @@ def _at_work(base, meta):
 
 
 def _watched(meta):
-    """Tell whether a transaction is on probation and its monitor lives.
-
-    The timer would end the transaction as well, but its files would stay until then.
-    """
+    """Tell whether a transaction is on probation and its monitor lives. The timer would end it too, but its files would stay until then."""
     last = meta["states"][-1] if meta["states"] else {}
     lives = system.started(last.get("pid") or 0) == last.get("start")
     return meta["state"] == "probation" and meta.get("boot") == system.boot() and lives

@@ -223,10 +223,7 @@ class _Walk(object):
 
 
 def _owner(pid):
-    """Return (real user, size of the table of descriptors) of a process.
-
-    The owner of its files in /proc depends on whether the process may be dumped.
-    """
+    """Return (real user, size of the table of descriptors) of a process. The owner of its files in /proc may be another."""
     fd = os.open("/proc/%d/status" % pid, os.O_RDONLY | os.O_CLOEXEC)
     try:
         status = os.read(fd, 2048).decode("utf-8", "replace")
@@ -280,10 +277,7 @@ def _links(place):
 
 
 def _device(link, wanted):
-    """Return the match of a link that leads to a device of that name, in whatever directory it is seen.
-
-    None if it leads to none, or is gone.
-    """
+    """Return the match of a link that leads to a device of that name, in whatever directory it is seen; None if it does not, or is gone."""
     try:
         match = wanted.match(os.readlink(link))
         return match if match and stat.S_ISCHR(os.stat(link).st_mode) and not _by_name(link) else None

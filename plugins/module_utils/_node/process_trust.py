@@ -52,10 +52,7 @@ def _hierarchies(groups):
 
 
 def _users():
-    """Return the host's own user namespace, from its first process.
-
-    If even root may not look at that process (some containers), the answer is our own.
-    """
+    """Return the user namespace of the host's first process. It is our own if even root may not look at that one (some containers)."""
     try:
         return os.readlink("/proc/1/ns/user")
     except OSError:
@@ -75,10 +72,7 @@ class Judge(object):
         return service(found.groups, self.first)[1]
 
     def doubt(self, found):
-        """Return None for a trusted process, else a Doubt with the first rule that it breaks.
-
-        A trusted process is one that root's systemd has started as a service of this very host.
-        """
+        """Return None for a process that root's systemd has started as a service of this host, else a Doubt with the first broken rule."""
         return self._own(found) or self._service(found)
 
     def leads(self, found):
@@ -112,10 +106,7 @@ class Judge(object):
 
     @staticmethod
     def _descends(found, main):
-        """Tell whether a process descends from `main` through parents that each belong to root.
-
-        A process whose parent has ended belongs to the host's first process, and to no service.
-        """
+        """Tell whether a process descends from `main` through parents of root's. If its parent has ended, it belongs to no service."""
         for _generation in range(_GENERATIONS):
             if str(found.pid) == main:
                 return True

@@ -203,10 +203,7 @@ def programs(paths):
 
 
 def words_of(pid, ticks, without):
-    """Return the arguments of one process, named by its number and start time, without some flags and their values.
-
-    They stay on this host. Raise NodeError if the process is gone or was replaced.
-    """
+    """Return a process's arguments without some flags and their values; they stay here. Raise NodeError if it is gone or replaced."""
     argv = (host_files.read_text("", "/proc/%d/cmdline" % pid, 256 * 1024) or "").split("\0")[:-1]
     if not argv or started(pid) != ticks:  # asked after the reading: a number that was given again has another beginning
         raise host_files.NodeError("conflict", "process %d is gone or was replaced by another one" % pid)

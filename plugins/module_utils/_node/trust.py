@@ -85,10 +85,7 @@ def _owners(root):
 
 
 def _entry(root, place, found, owners, groups, below):
-    """Judge one directory or file. Return a Doubt or None.
-
-    below: the state of the next component in this directory, None if there is none.
-    """
+    """Judge one directory or file. Return a Doubt or None. below: the state of the next component in it, None if there is none."""
     directory = stat.S_ISDIR(found.st_mode)
     what = "the directory" if directory else "the file"
     if found.st_uid not in owners:
@@ -103,10 +100,7 @@ def _entry(root, place, found, owners, groups, below):
 
 
 def _kept_by_sticky_bit(found, below, owners):
-    """Tell whether a directory's sticky bit protects a directory of root's in it: no other account can rename that.
-
-    This holds for directories alone: any account can give a file there another name.
-    """
+    """Tell whether a sticky directory keeps a directory of root's in place. A file it does not: any account can give it another name."""
     return bool(found.st_mode & stat.S_ISVTX) and below is not None and stat.S_ISDIR(below.st_mode) and below.st_uid in owners
 
 
@@ -209,10 +203,7 @@ class Gone(Exception):
 
 
 def process(pid):
-    """Read a process twice through one descriptor of its directory.
-
-    Raise Gone if the two reads differ. The descriptor fails as soon as the process is dead.
-    """
+    """Read a process twice by one descriptor of its directory, which fails once it is dead. Raise Gone if the two reads differ."""
     try:
         place = os.open("/proc/%d" % pid, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -230,10 +221,7 @@ def process(pid):
 
 
 def _executed(place):
-    """Wait, for a moment, until a program that is just being started has its arguments.
-
-    execve(2) sets the name of the program before them.
-    """
+    """Wait, for a moment, until a program that is just being started has its arguments: execve(2) sets its name before them."""
     for _read in range(_READS):
         if proc_text("cmdline", place):
             return
@@ -343,10 +331,7 @@ answered = {}  # socket: the process that called listen() there, when it was las
 
 
 def socket_path(wanted):
-    """Judge a socket's place before anything is sent to it. Return a Doubt or None.
-
-    Its directories must belong to root, and so must the socket. Its mode does not matter.
-    """
+    """Judge a socket's place before anything is sent: directories and socket must be root's, its mode is free. Return a Doubt or None."""
     real, links = host_files.resolve("", wanted)
     doubt = first(spot("", place, whole=False) for place in links + [real])
     if doubt:
@@ -375,10 +360,7 @@ def peer(connection):
 
 
 def connect(wanted, timeout):
-    """Return a connection to a socket that root may talk to.
-
-    Raise OSError if no process listens there, and NodeError if the socket is not to be trusted.
-    """
+    """Connect to a socket that root may talk to. Raise OSError if no process listens, NodeError if the socket is not to be trusted."""
     # Judged before anything is sent: its place, its owner, and the user that listens, as the kernel reports it.
     doubt = socket_path(wanted)
     if doubt:

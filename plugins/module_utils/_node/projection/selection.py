@@ -206,10 +206,7 @@ def shown(shape: "Any", value: "Any") -> "Any":
 
 
 def plain(value: "Any") -> "Any":
-    """Return a value of no listed place that a sentence needs.
-
-    It is HIDDEN unless it is a flag, a number, a name or a path, or a list of names or paths.
-    """
+    """Return a value of no listed place for a sentence. HIDDEN unless it is a flag, number, name or path, or a list of names or paths."""
     return value if any(fits(shape, value) for shape in ("bool", "int", "program", "names", "paths")) else HIDDEN
 
 

@@ -76,10 +76,7 @@ def sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
 
 
 def _handler(path, pod, annotation, deadline):
-    """Return the handler that a pod was started with, by its own status.
-
-    It is '' if that is not reported, and None for a pod that was removed meanwhile.
-    """
+    """Return the handler of a pod by its own status; '' if that is not reported, None for a pod that was removed meanwhile."""
     if not annotation:
         return ""
     left = deadline - time.monotonic()
