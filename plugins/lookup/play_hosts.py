@@ -9,17 +9,6 @@ matches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
-from ansible import context
-from ansible.errors import AnsibleLookupError
-from ansible.inventory.manager import InventoryManager, split_host_pattern
-from ansible.plugins.lookup import LookupBase
-from ansible_collections.gpufleet.nvidia.plugins.action import named_playbooks
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
-
 DOCUMENTATION = r"""
 name: play_hosts
 short_description: Give the hosts of a play, or end the run
@@ -58,6 +47,17 @@ _list:
   type: list
   elements: str
 """
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible import context
+from ansible.errors import AnsibleLookupError
+from ansible.inventory.manager import InventoryManager, split_host_pattern
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpufleet.nvidia.plugins.action import named_playbooks
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
 
 
 class LookupModule(LookupBase):

@@ -65,7 +65,7 @@ def _serves(socket: str) -> bool:
 
     CRI is there once its plugin is loaded, and answers that it is not initialized until it serves.
     """
-    for _ in range(MOST_QUESTIONS):
+    for _question in range(MOST_QUESTIONS):
         try:
             cri.ask(socket, "Version", [], 20)
         except CriError as exc:

@@ -87,6 +87,7 @@ class Report:
     right: str
     tasks: tuple[Task, ...]
     files: Mapping[str, str] = dc.field(default_factory=dict)
+    encodings: Mapping[str, str] = dc.field(default_factory=dict)  # of such a file; UTF-8 for others
     links: Mapping[str, str] = dc.field(default_factory=dict)
     directories: tuple[str, ...] = ()
     modes: Mapping[str, str] = dc.field(default_factory=dict)
@@ -126,6 +127,8 @@ def _report(place: Path, given: Mapping[str, Any]) -> Report:
     report = Report(**{**given, **texts, **lists, "place": place, "hardware": hardware_, "running": running, "tasks": tasks})
     wrong = [address for address in report.addresses if not ADDRESS.fullmatch(address)]
     wrong += [path for path in _paths(report) if not path.startswith("/")]
+    if not set(report.encodings) <= set(report.files) or (report.encodings and running):
+        raise ValueError(f"encodings are those of files in a tree: {sorted(report.encodings)}")
     if wrong or not report.addresses or not tasks:
         raise ValueError(f"addresses begin with https://, paths of the host with a slash, and each list has an entry: {wrong}")
     return report

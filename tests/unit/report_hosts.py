@@ -125,6 +125,8 @@ def build(report: Report, tree: Tree) -> None:
         shutil.copytree(report.place / "tree", tree.root, symlinks=True, dirs_exist_ok=True)
     for path, text in {**(hardware.files(seen) if seen else {}), **report.files}.items():
         tree.write(path, text)
+    for path, encoding in report.encodings.items():
+        tree.path(path).write_bytes(report.files[path].encode(encoding))
     for path in [*(hardware.directories(seen) if seen else ()), *report.directories]:
         tree.path(path).mkdir(parents=True, exist_ok=True)
     for path, target in {**(hardware.links(seen) if seen else {}), **report.links}.items():

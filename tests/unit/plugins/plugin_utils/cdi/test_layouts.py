@@ -319,7 +319,7 @@ CLOSED = [
 def test_nodes_that_not_everyone_may_open(there: dict[str, DeviceFile], group_ids: bool, said: list[tuple[str, ...]]) -> None:
     found = made(dc.replace(WHOLE, nodes={**WHOLE.nodes, **there}), cap="1.0.0", group_ids=group_ids).notes
     assert len(found) == len(said)
-    assert [[word for word in words if word not in text] for words, text in zip(said, found, strict=True)] == [[] for _ in said]
+    assert [[word for word in words if word not in text] for words, text in zip(said, found, strict=True)] == [[]] * len(said)
 
 
 def test_a_node_for_reading_capabilities_is_not_counted() -> None:

@@ -197,7 +197,7 @@ def test_a_refusal_does_not_ask_for_what_is_set_already(case: str) -> None:
     text = config(NEW, default, **{name: "systemd" if systemd else "cgroupfs" for name, (_kind, systemd) in handlers.items()})
     parts = text.split(f'runtime_type = "{releases.RUNC_TYPE}"')
     text = "".join(
-        part + end for part, end in zip(parts, [f'runtime_type = "{kind}"' for kind, _ in handlers.values()] + [""], strict=True)
+        part + end for part, end in zip(parts, [f'runtime_type = "{kind}"' for kind, _driver in handlers.values()] + [""], strict=True)
     )
     with pytest.raises(PlanError) as refusal:
         planned(NEW, text, pods=pods, default=True)

@@ -42,8 +42,9 @@ def asked(tree: Tree, make: Any) -> tuple[Any, Observation]:
             seen = tree.look(seen, more.questions)
 
 
-def started(tree: Tree, flags: Any = docker.READ_FLAGS) -> tuple[start.Start, Observation]:
-    return asked(tree, lambda seen: start.read_start(str(tree.root), seen, "docker.service", "dockerd", flags))
+def started(tree: Tree, flags: Any = None) -> tuple[start.Start, Observation]:
+    wanted = docker.READ_FLAGS if flags is None else flags
+    return asked(tree, lambda seen: start.read_start(str(tree.root), seen, "docker.service", "dockerd", wanted))
 
 
 D = "/usr/bin/dockerd"
