@@ -78,10 +78,7 @@ exec /usr/bin/systemd-run "$@"
 
 @dc.dataclass(frozen=True)
 class Engine:
-    """An engine under test, by the unit that runs it.
-
-    client: the program that the host asks about it. its: further places of its configuration.
-    """
+    """An engine under test, by its unit. client: the program that the host asks about it. its: further places of its configuration."""
 
     unit: str
     client: str = CRICTL
@@ -316,10 +313,7 @@ class Victim:
         return Path(f"/proc/{hosts.first_process(self.lab.host(self.name))}/root")
 
     def read(self, path: str) -> str:
-        """Return the text of a file on the host, '' if it is missing.
-
-        It is read from outside, so no process is started on the host.
-        """
+        """Return a file's text, '' if it is missing. It is read from outside, so no process is started on the host."""
         try:
             return (self.root / path.lstrip("/")).read_text(errors="replace")
         except FileNotFoundError:
@@ -330,10 +324,7 @@ class Victim:
         return any(re.fullmatch(r"gpufleet-[0-9a-f]{32}\.service", path.name) for path in (self.root / "run/systemd/transient").glob("*"))
 
     def look(self, *, settled: bool = True) -> State:
-        """Return the host's state when no process of this collection is at work any more.
-
-        settled=False: its state as it is now.
-        """
+        """Return the host's state when no process of this collection is at work any more; settled=False: as it is now."""
         patience = "150" if settled else "0"
         done = self.lab.exec(
             self.name, ["python3", "-I", "-", self.engine.client, self.unit, NVIDIA_RUNTIME, patience, *self.places], stdin=LOOK
@@ -388,10 +379,7 @@ class Victim:
                 self.requests = door.requests or self.requests
 
     def again(self, request: Mapping[str, Any], tracer: Sequence[str], traced: str = "executor") -> Outcome:
-        """Run the transaction of an earlier run once more, as it would be sent now.
-
-        It has a new id, and refers to the engine as it runs now.
-        """
+        """Run the transaction of an earlier run again, under a new id and with references to the engine as it runs now."""
         door: Any = Door(self.lab, self.name, tracer if traced == "caller" else ())
         fresh = self.renewed(request)
         with self.tracing(tracer, traced):
