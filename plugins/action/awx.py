@@ -16,7 +16,7 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import module_loader
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, online, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import objects
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.sentences import last_line
 
 SPEC = arguments.spec("awx")

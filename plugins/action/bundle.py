@@ -22,7 +22,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, base, online, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import key as keys
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed, manifest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
 
 SPEC = arguments.spec("bundle")

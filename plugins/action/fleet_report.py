@@ -14,9 +14,9 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, outside, rollout_batch, rollout_report
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, sink
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, html, kept
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import bounds, escape, outcomes, registered
 

@@ -13,9 +13,9 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, clusters, draining
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import hand_over, objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import node_names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SPEC = arguments.spec("hand_over")
 

@@ -15,7 +15,9 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, clusters, fleet_table, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files, live, objects, order, summary
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results
 
 # The mode of the one file with the user's own values. They may come from a vault, and do not show it if
 # a whole file was encrypted.
@@ -80,7 +82,7 @@ class ActionModule(ActionBase):
         return {
             "changed": bool(found.differences),
             "clusters": [summary.plain(one.rendered) for one in seen],
-            "differences": [dc.asdict(d) for d in found.differences],
+            "differences": results.describe_differences(found.differences),
             "diff": found.diff,
             "files": found.written,
             "only_rendered": found.only_rendered,

@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     events,
     health,
@@ -24,7 +25,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     sink,
     window,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
     bounds,
     fleet_hosts,

@@ -21,9 +21,9 @@ from ansible_collections.gpufleet.nvidia.plugins.action import (
     rollout_plan,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered, results
 
 SPEC = arguments.spec("rollout_cluster")
 WHEN = {"before": "before the change", "after": "after the change", "end": "at the end"}
@@ -85,7 +85,7 @@ class ActionModule(ActionBase):
             "changed": bool(calls),
             "refused": refused,
             "waits": any(asked.calls and asked.todo.which.ahead for asked in done),
-            "differences": [dc.asdict(d) for call in calls for d in call.differences],
+            "differences": results.describe_differences(d for call in calls for d in call.differences),
             "diff": [clusters.api_diff(*change) for call in calls for change in call.changes],
             "lines": lines,
         }

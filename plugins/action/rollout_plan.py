@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import (
     unread,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     approval,
     approved,
@@ -35,7 +36,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     rollout,
     settings,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
 
 SPEC = arguments.spec("rollout_plan")

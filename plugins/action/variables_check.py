@@ -19,8 +19,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import given as given_values
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, waves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted as sharing
 
 SPEC = arguments.spec("variables_check")

@@ -11,8 +11,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufleet.nvidia.plugins.action import catalogues, guard
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import choose, facts
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 from jinja2.exceptions import UndefinedError
 

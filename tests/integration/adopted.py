@@ -29,8 +29,8 @@ import conftest
 
 ROOT = Path(conftest.ROOT)  # importing it makes this checkout importable as the collection that it is
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public

@@ -24,7 +24,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, NeedMore, Plan, Policy, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.lab import artefacts, doctor, kinds, roots

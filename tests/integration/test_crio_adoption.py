@@ -14,7 +14,8 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan
 
 from tests.integration.test_crio_judge import ROOTS, Tree, binary
 from tests.lab import artefacts

@@ -21,16 +21,8 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Cdi,
-    Evidence,
-    Handler,
-    Instance,
-    Kubelet,
-    Plan,
-    PlanError,
-    Policy,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Handler, Instance, Kubelet, Plan, Policy
 
 from tests.lab import artefacts
 from tests.unit.builders import obs

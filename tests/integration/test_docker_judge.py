@@ -26,18 +26,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    CDI_DIRS,
-    Cdi,
-    Evidence,
-    Handler,
-    Instance,
-    NeedMore,
-    Plan,
-    PlanError,
-    Policy,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Cdi, Evidence, Handler, Instance, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results
 from hypothesis import event, given

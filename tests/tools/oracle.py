@@ -25,7 +25,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.gener
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate.hooks import INSTALLED, Program
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.lab import artefacts, fakegpu

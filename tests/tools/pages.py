@@ -25,6 +25,7 @@ for entry in (ROOT, ROOT / ".cache" / "collections", Path(__file__).parent):
 import adoption_tables
 import answer_tables
 import image_tables
+import message_tables
 import options
 import report_tables
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
@@ -414,6 +415,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "answers": answer_tables.queries, "answers-of-programs": answer_tables.others,
     "owners-settings": settings_of_the_owner,
     "known-bad-stops": lambda: known_bad(True), "known-bad-said": lambda: known_bad(False),
+    "messages": message_tables.build_page_tables,
     "reports": lambda: report_tables.sections(named),
 }  # fmt: skip
 

@@ -90,7 +90,8 @@ def look(ask: Answer, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Ask as the module `node` does, until a plan asks nothing new. Return {"host": ..., "answers": ...}."""
     from ansible_collections.gpufleet.nvidia.plugins.action import transport
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
-    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError, Policy
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
     from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
     policy, seen = Policy(**settings), Observation({}, {})

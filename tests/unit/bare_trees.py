@@ -19,7 +19,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import journ
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries as ask
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 SINGLE: dict[str, tuple[base.Questions, base.Planner]] = {

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 SOURCES = sorted([*(PLUGINS / "action").rglob("*.py"), *(PLUGINS / "plugin_utils").rglob("*.py")])
@@ -70,9 +70,11 @@ def fault(said: str) -> str:
 
 
 def without_step(tree: ast.Module) -> Iterator[ast.Call]:
-    """Errors that say what is wrong, and not what to do about it. `**` may hand a step on."""
+    """Yield the errors whose sentence stands there without a next step. `**` may hand a step on, and a message has its own."""
     for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
-        if ast.unparse(call.func).rpartition(".")[2] in ERRORS and not any(word.arg in ("next", None) for word in call.keywords):
+        handed_on = bool(call.args) and isinstance(call.args[0], ast.Call | ast.Attribute | ast.Name)
+        stepless = not any(word.arg in ("next", None) for word in call.keywords) and not handed_on
+        if ast.unparse(call.func).rpartition(".")[2] in ERRORS and stepless:
             yield call
 
 

@@ -23,8 +23,10 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.given import require_plain_options, require_versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables import PREFIX, suggestion
 
 MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
@@ -130,7 +132,8 @@ def as_variable(action: ActionBase, error: PlanError, names: Mapping[str, Any]) 
     found = re.compile(rf"(?<![\w./'])({'|'.join(sorted(named, key=len, reverse=True))})(?!\w)") if named else None
     what, why, step = (found.sub(rf"{PREFIX}\1", text) if found else text for text in (error.what, error.why, error.next))
     alone = first in names and first not in NAMED_OTHERWISE and "_" not in first
-    return PlanError(PREFIX + what if alone else what, where=error.where, why=why, next=step, line=error.line)
+    message = Message(PREFIX + what if alone else what, error.code, error.values, why=why, next=step)
+    return PlanError(message, where=error.where, line=error.line)
 
 
 def imitated() -> dict[str, str]:
@@ -204,4 +207,6 @@ def handler(name: str, value: Mapping[str, Any]) -> Handler:
 
 
 def failure(error: PlanError) -> dict[str, Any]:
-    return {"error": {"what": error.what, "where": error.where, "line": error.line, "why": error.why, "next": error.next}}
+    """Return the parts of an error as a result has them."""
+    parts = {"what": error.what, "where": error.where, "line": error.line, "why": error.why, "next": error.next}
+    return {"error": {"code": error.code, **parts}}

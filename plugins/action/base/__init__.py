@@ -17,15 +17,11 @@ from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, guard, online, stages, transport, turns
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, change_ref, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction as transactions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved as approvals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import bound, work
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    JOURNAL_DIR,
-    NeedMore,
-    Plan,
-    PlanError,
-    Policy,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import end_with_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal as past
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import leftovers
@@ -251,7 +247,8 @@ def converge(
     earlier = [*ended, *past.advice(one.seen)]
     if earlier:  # only this run reports it, and advice is seen only by those who look for it
         shaped["warnings"] = [f"{task_vars.get('inventory_hostname') or 'this host'}: {sentence}" for sentence in earlier]
-    whole = {**shaped, "planned": one.planned, "advice": list(dict.fromkeys([*earlier, *shaped["advice"], *noted]))}
+    advice = [end_with_code(sentence) for sentence in dict.fromkeys([*earlier, *shaped["advice"], *noted])]
+    whole = {**shaped, "planned": one.planned, "advice": advice}
     return whole if Display().verbosity else without_bulk(whole)
 
 
@@ -388,7 +385,7 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
     beforehand = plan.beforehand if check or trouble else ()
     shaped: dict[str, Any] = {
         "changed": plan.acts,
-        "differences": [dc.asdict(d) for d in plan.differences],
+        "differences": differences_.describe_differences(plan.differences),
         "leftovers": [dc.asdict(left) for left in (leftovers.after_failure(plan) if trouble and not kept else plan.leftovers)],
         "actions": [word for part in parts for word in differences_.actions(part, restart)],
         "restarted": planned if check else [u for u in answer.get("restarted") or () if u in planned],
@@ -435,10 +432,10 @@ def run_info(
     plan = outcome.plan.whole
     return {
         "changed": False,
-        "differences": [dc.asdict(d) for d in plan.differences],
+        "differences": differences_.describe_differences(plan.differences),
         "leftovers": [dc.asdict(left) for left in plan.leftovers],
         "would_restart": plan.interrupts(wanted.restart),
         "planned": planned(wanted, seen, outcome.plan, planner),
-        "advice": [*past.advice(seen), *plan.beforehand, *plan.advice],
+        "advice": [end_with_code(sentence) for sentence in (*past.advice(seen), *plan.beforehand, *plan.advice)],
         **outcome.facts,
     }

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import registry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import catalogue, cpu, document, inspected
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import Image
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 LARGEST = 4 << 20  # bytes of a file
 # Kind of a file -> the next step if the file is not of that kind.

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 SCHEMA = 1
 

@@ -16,8 +16,8 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible_collections.gpufleet.nvidia.plugins.action import draining
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls, live, objects, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 DELEGATE, RIGHTS = "gpufleet_kubernetes_delegate", "docs/cluster.md"
 OF_EVERY_NAMESPACE = "kube-root-ca.crt"

@@ -15,8 +15,8 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, draining
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files, live, members, objects, order
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.given import require_plain
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
 
 SPEC = arguments.spec("kubernetes_objects")
@@ -200,7 +200,7 @@ def named_in_errors(one: OneCluster, others: str = "") -> Iterator[None]:
         where = f"cluster {one.name} ({way}{f', context {context}' if context else ''})"
         where = f"{where}: {error.where}" if error.where else where
         step = ". ".join(text for text in (error.next, others) if text)
-        raise type(error)(error.what, where=where, why=error.why, next=step, line=error.line) from None
+        raise type(error)(error.message, where=where, why=error.why, next=step, line=error.line) from None
 
 
 def in_api(one: OneCluster, api: cluster_api.Api, settings: objects.Settings, others: str = "") -> InApi:

@@ -20,9 +20,9 @@ from typing import Any, Protocol
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import online
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, drain_kubernetes, drain_slurm, other_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import node_names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.sentences import last_line
 
 CALL = 60  # seconds that one call which changes something may take

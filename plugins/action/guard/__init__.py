@@ -23,7 +23,7 @@ from typing import Any
 from ansible.errors import AnsibleAction, AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 
 COLLECTION = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..")) + os.sep

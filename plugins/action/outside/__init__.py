@@ -26,8 +26,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from ansible.module_utils.urls import open_url
 from ansible_collections.gpufleet.nvidia.plugins.action import online
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import COMMAND_SECONDS, FILE, SCHEMES
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import sentences, values
 
 # Readable for everyone who may enter the directory: the page is made to be shown, a web server is another

@@ -27,10 +27,10 @@ from typing import Any, TypeVar
 
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.action import online
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import distribution, inspected
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.distribution import Odd, Reference
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SECONDS = 30  # limit for one answer
 PAGES = 20  # of tags

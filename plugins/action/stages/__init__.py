@@ -167,7 +167,7 @@ def with_earlier(last: dict[str, Any], whole: Plan, done: Done, restart: str) ->
     shaped = {
         **last,
         "changed": True,
-        "differences": [dc.asdict(d) for d in whole.differences],
+        "differences": differences_.describe_differences(whole.differences),
         "actions": [*before, *last["actions"]],
         "journal": last["journal"] or journal,
         "advice": list(dict.fromkeys([*earlier.advice, *last["advice"]])),

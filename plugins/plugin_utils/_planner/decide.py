@@ -14,6 +14,7 @@ from typing import Literal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import refusals, traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import platforms
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.device_plugin import Strategies
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.low_level import one_list
@@ -24,7 +25,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Injection,
     Instance,
     Kubelet,
-    PlanError,
     Policy,
     Reason,
     RuntimeMode,

@@ -9,7 +9,7 @@ import datetime
 import math
 from collections.abc import Iterator, Mapping, Set
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 IN_QUOTES = "Write it in quotes"
 # What YAML makes of a value without quotes or with a tag, which neither JSON nor an engine's file can hold as it is.

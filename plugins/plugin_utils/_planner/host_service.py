@@ -14,8 +14,9 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, Policy, Restart, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, Restart, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_UNIT, WHOLE
 

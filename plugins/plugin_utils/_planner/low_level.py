@@ -13,7 +13,8 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH, Instance, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH, Instance
 
 # The runtimes that take the same arguments and the same bundle as runc.
 KNOWN = ("runc", "crun", "youki")

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, low_level, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cause, Difference, Plan, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cause, Difference, Plan
 
 CODE = "lowering-without-cause"
 BACK = "the content from before"

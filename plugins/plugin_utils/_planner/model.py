@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
 
 Injection = Literal["native-cdi", "nvidia-runtime", "legacy", "oci-hook", "jit-cdi"]
 RuntimeMode = Literal["auto", "cdi", "legacy", "jit-cdi", "csv"]
@@ -21,9 +22,6 @@ Switch = Literal["auto", "enabled", "disabled"]
 # program and unit of a component are absent. hardware_gone: neither PCI nor a device node has it any more. adoption: this collection or
 # another tool takes it over. safety: a documented correction.
 Cause = Literal["policy", "uninstalled", "hardware_gone", "adoption", "safety"]
-# Why an engine is left alone. writer: others write its configuration. unasked: the policy has to name it and does not.
-# stopped, silent, unverified: nothing is known of what it works with. unfit: a person has to correct something first.
-RefusalKind = Literal["writer", "unasked", "stopped", "silent", "unverified", "unfit"]
 
 RUNTIME_BINARY = "/usr/bin/nvidia-container-runtime"
 HOOK_BINARY = "/usr/bin/nvidia-container-runtime-hook"
@@ -33,48 +31,6 @@ CDI_DIRS = (
 )  # DefaultSpecDirs of the CDI library (pkg/cdi/spec-dirs.go)
 STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")  # systemd's for its services
 JOURNAL_DIR = "/var/lib/gpufleet"
-
-
-def step(text: str) -> str:
-    """Return a next step in the form that all messages use: it begins with a capital and ends without a full stop."""
-    return f"{text[0].upper()}{text[1:]}".removesuffix(".") if text else ""
-
-
-@dc.dataclass(frozen=True)
-class Refusal:
-    """The reason why an instance is left alone, and what to do instead. It is false if `what` is empty: the instance may be managed."""
-
-    what: str = ""
-    next: str = ""
-    kind: RefusalKind = "writer"
-
-    def __bool__(self) -> bool:
-        return bool(self.what)
-
-    def __str__(self) -> str:
-        return f"{self.what}. {step(self.next)}" if self.next else self.what
-
-
-class PlanError(Exception):
-    """A request that cannot be satisfied, as one sentence that a person can act on. Nothing was changed."""
-
-    def __init__(self, what: str, *, where: str = "", why: str = "", next: str = "", line: int | None = None) -> None:
-        self.what, self.where, self.why, self.next, self.line = what, where, why, step(next), line
-        place = f"{where}:{line}" if where and line else where
-        said = ": ".join(p for p in (place, what) if p) + (f" ({why})" if why else "")
-        super().__init__(str(Refusal(said, next)))
-
-
-class QueryFailed(PlanError):
-    """A failed query of the look whose answer is needed. It differs from an answer that reports nothing there."""
-
-
-class NeedMore(Exception):
-    """A set of questions that a planner needs answered before it can finish. The action asks them and plans again."""
-
-    def __init__(self, questions: list[dict[str, Any]]) -> None:
-        super().__init__(", ".join(q["id"] for q in questions))
-        self.questions = questions
 
 
 @dc.dataclass(frozen=True)
@@ -216,7 +172,7 @@ class Instance:
 
 def refused(instance: Instance) -> PlanError:
     """Return the reason why an instance is left alone as an error, for the caller to raise."""
-    return PlanError(instance.refusal.what, where=instance.config_path or instance.binary, next=instance.refusal.next)
+    return PlanError(instance.refusal.message, where=instance.config_path or instance.binary)
 
 
 @dc.dataclass(frozen=True)

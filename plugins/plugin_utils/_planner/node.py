@@ -32,6 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import detect as podman
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, QueryFailed, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import host as known_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import rules as known_rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import verdict as known_bad
@@ -46,12 +47,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     HostDecision,
     Instance,
     Kubelet,
-    NeedMore,
     Plan,
-    PlanError,
     Policy,
-    QueryFailed,
-    Refusal,
     merge,
     refused,
 )

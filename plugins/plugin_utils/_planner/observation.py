@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 

@@ -9,7 +9,8 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, Policy, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 UNVERIFIED = "unverified"  # in the place of a manager

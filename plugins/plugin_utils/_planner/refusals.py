@@ -11,15 +11,8 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    HostDecision,
-    Instance,
-    PlanError,
-    Policy,
-    Refusal,
-    RefusalKind,
-    refused,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal, RefusalKind
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Instance, Policy, refused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 ELSEWHERE = "set gpufleet_config_path and gpufleet_socket if it is in another place"
@@ -90,7 +83,7 @@ def require_heard(policy: Policy, instances: Iterable[Instance]) -> None:
     """Raise PlanError before anything is taken away by a decision that a requested engine has no part in."""
     for one in open_ones(policy, instances)[:1]:
         why = "this run would take away what serves it"
-        raise PlanError(one.refusal.what, where=one.config_path or one.binary, why=why, next=one.refusal.next)
+        raise PlanError(one.refusal.message, where=one.config_path or one.binary, why=why)
 
 
 def for_a_person(policy: Policy, instances: tuple[Instance, ...]) -> Instance | None:

@@ -14,8 +14,9 @@ from typing import Protocol
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, low_level, originals, owned_file, refusals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy, Refusal, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 

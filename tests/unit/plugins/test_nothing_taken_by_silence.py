@@ -16,7 +16,8 @@ from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.action import node as node_action
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import lowering, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as planner
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit import faults, running_host

@@ -23,13 +23,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     transaction,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Difference,
     HostDecision,
     Leftover,
     Plan,
-    PlanError,
     Policy,
     Reason,
     merge,

@@ -29,9 +29,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     traits,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Leftover, NeedMore, Policy, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Leftover, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 TOOL = "gpu-operator"

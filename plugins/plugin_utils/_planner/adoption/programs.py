@@ -16,15 +16,8 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import base_package, low_level, owned_file, queries, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import sandboxes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    RUNTIME_BINARY,
-    Decision,
-    Instance,
-    NeedMore,
-    Plan,
-    PlanError,
-    Policy,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import RUNTIME_BINARY, Decision, Instance, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 # Where NVIDIA's packages put them: looked at with everything else, so a converged host needs no second look.

@@ -15,7 +15,8 @@ import posixpath
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, queries, traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation, failed
 
 # The operator's DaemonSet, and so the beginning of its pods' names (gpu-operator, assets/state-container-toolkit/0500_daemonset.yaml).

@@ -17,9 +17,9 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import surveys
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx.surveys import Question
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings as rollout_settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables import RUN
 
 # kind (also the name of a module of awx.awx) -> the variable of infra.aap_configuration
@@ -125,7 +125,7 @@ def require_values(values: Mapping[str, Any]) -> None:
             elif name in ("gpufleet_max_failed", "gpufleet_max_lost") and rollout_settings.says(value):
                 waves.amount(name, value)
         except PlanError as error:
-            raise PlanError(error.what, where="gpufleet_awx_settings", why=error.why, next=error.next) from None
+            raise PlanError(error.message, where="gpufleet_awx_settings", why=error.why, next=error.next) from None
 
 
 # The part of RFC 5545 that AWX's ScheduleSerializer accepts (awx/api/serializers.py).

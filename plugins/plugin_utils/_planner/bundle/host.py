@@ -17,11 +17,11 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import base_package, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed, manifest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
     Difference,
     HostDecision,
-    NeedMore,
     Plan,
     Policy,
     merge,

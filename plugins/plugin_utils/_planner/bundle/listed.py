@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import base_package, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle.manifest import RELATIVE, VERSION
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.decide import LEGACY_PACKAGES as NEEDED
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
 # Digests that are strong enough, the strongest first. NVIDIA's repositories have SHA-512 alone.

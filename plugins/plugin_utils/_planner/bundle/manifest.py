@@ -16,8 +16,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SCHEMA = 1
 NAME, KEY = "manifest.json", "key.asc"

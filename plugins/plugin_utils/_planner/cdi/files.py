@@ -21,7 +21,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer as render
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, HostDecision, NeedMore, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, HostDecision, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
 FILE = "nvidia.yaml"

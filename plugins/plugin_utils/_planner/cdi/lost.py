@@ -19,14 +19,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import missing
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import Decided, caused
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Cause,
-    Driver,
-    Plan,
-    PlanError,
-    Policy,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cause, Driver, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
 INDEX, UUID = re.compile(r"\d{1,9}(:\d{1,9})?"), re.compile(r"(GPU|MIG)-.+")

@@ -22,7 +22,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi impor
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
 
 MANAGEMENT = "management.nvidia.com"  # upstream's vendor, with any class (pkg/nvcdi, cmd/nvidia-ctk-installer: CDI_KIND)

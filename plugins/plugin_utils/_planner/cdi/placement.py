@@ -20,14 +20,8 @@ from collections.abc import Iterable
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, refusals, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    CDI_DIRS,
-    HostDecision,
-    Instance,
-    PlanError,
-    Policy,
-    Reason,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, HostDecision, Instance, Policy, Reason
 
 VOLATILE = ("/run/", "/var/run/")
 DYNAMIC = CDI_DIRS[-1]

@@ -39,6 +39,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer as render
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import Decided, by_policy, caused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
@@ -46,7 +47,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     HostDecision,
     Leftover,
     Plan,
-    PlanError,
     Policy,
     merge,
 )

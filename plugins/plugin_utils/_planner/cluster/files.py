@@ -16,8 +16,9 @@ from typing import Any
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Kept, Rendered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 
 HEAD = "# Made by gpufleet.nvidia.kubernetes_objects."

@@ -19,8 +19,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.api_calls import Call
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import Host, Member
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Kept, Object, Rendered, Settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, drain_kubernetes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, names
 
 # The operator sets this label only if it is missing or empty, so it leaves a label that is set (gpu-operator, state_manager.go).

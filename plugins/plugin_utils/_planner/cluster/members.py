@@ -18,9 +18,10 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import operator_toolkit, ways
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin, node_names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, layout, outcomes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted as shared

@@ -16,8 +16,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import LeftOut, Member
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import node_names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 MANAGER = "gpufleet.nvidia"  # as the API's field manager, and as the value of the label below

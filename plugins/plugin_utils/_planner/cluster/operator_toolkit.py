@@ -24,10 +24,11 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.low_level import PROGRAM
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import OperatorToolkit
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 SOURCE, EXECUTABLE, RANKS_FIRST = "RUNTIME_CONFIG_SOURCE", "RUNTIME_EXECUTABLE_PATH", "NVIDIA_RUNTIME_SET_AS_DEFAULT"

@@ -14,7 +14,8 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch, outer_host, platforms
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole

@@ -13,13 +13,12 @@ import re
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 NODE = re.compile(r"/dev/nvidia(\d{1,9})")
-NOT_GONE = "a GPU that does not answer is not a GPU that is gone"
-XID = "See the kernel log (dmesg | grep -i xid)"
 
 
 def unserved(policy: Policy, obs: Observation, driver: Driver) -> list[str]:
@@ -45,19 +44,10 @@ def require_gone(policy: Policy, obs: Observation, driver: Driver, where: str, n
     require_bus(policy, obs, lost)
     buses = unserved(policy, obs, driver)
     if buses:
-        raise PlanError(
-            f"GPU {buses[0]} is on the PCI bus, but the driver does not serve it, and {lost}",
-            why=NOT_GONE,
-            next=f"{XID}, then reset the GPU or reboot the host and run again. To do without it, remove it, or exclude it from the driver "
-            "(NVreg_ExcludedGpus)",
-        )
+        raise PlanError(messages.GPU_NOT_SERVED.fill(bus=buses[0], lost=lost))
     nodes = stray(policy, obs, driver)
     if nodes:
-        raise PlanError(
-            f"{nodes[0]} is a device node without a GPU in the driver, and {lost}",
-            why=NOT_GONE,
-            next=f"{XID}. If the GPU was taken out, reboot the host or remove {nodes[0]}, and run again",
-        )
+        raise PlanError(messages.NODE_WITHOUT_GPU.fill(path=nodes[0], lost=lost))
 
 
 def require_bus(policy: Policy, obs: Observation, lost: str) -> None:
@@ -68,9 +58,4 @@ def require_bus(policy: Policy, obs: Observation, lost: str) -> None:
     bus = gpus.paths(policy).pci_vendor.rpartition("/*/")[0]
     if gpus.pci_seen(obs, gpus.paths(policy)) or obs.raw(queries.file(bus, content=False)).get("exists"):
         return
-    raise PlanError(
-        f"the PCI devices of this host cannot be seen, and {lost}",
-        where=bus,
-        why="where none is shown, nobody knows whether a GPU is gone",
-        next="Mount sysfs (mount -t sysfs sysfs /sys), and run again",
-    )
+    raise PlanError(messages.NO_PCI_BUS.fill(lost=lost), where=bus)

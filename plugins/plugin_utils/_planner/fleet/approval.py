@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 SETTING = "gpufleet_rollout_approved_changes"  # the variable, and the statistic of the run that passes it on

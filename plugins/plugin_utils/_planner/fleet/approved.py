@@ -17,9 +17,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.bound import Item, Planned
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, names
 
 OPTION, VARIABLE = "approved_change", "gpufleet_approved_change"

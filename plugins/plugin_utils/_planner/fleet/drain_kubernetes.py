@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import api_shapes, other_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import OutOfReach, Standing, counted, text_of
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 ROLLOUT = "gpufleet.nvidia/rollout"  # the annotation with the rollout's id, and the taint's key
 WHY = "gpufleet.nvidia/why"

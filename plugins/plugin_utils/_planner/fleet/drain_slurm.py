@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses as dc
 import re
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import Standing, text_of
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 MARK = "gpufleet.nvidia"
 NOT_FOUND = re.compile(r"Node (\S+) not found")

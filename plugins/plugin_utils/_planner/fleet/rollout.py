@@ -15,10 +15,10 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, change, hardware, left_out, order, room, waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.settings import Settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
 
 DO, DONE, LEFT_OUT = "do", "done", "left out"

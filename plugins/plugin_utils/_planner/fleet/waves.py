@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 DEFAULT = (1, "10%", "50%", "100%")
 AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*")

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 DAYS = ("mo", "tu", "we", "th", "fr", "sa", "su")
 FORM = re.compile(r"(?:(?P<days>[A-Za-z,\-]+)\s+)?(?P<from>\d{1,2}:\d\d)-(?P<to>\d{1,2}:\d\d)(?:\s+(?P<zone>\S+))?")

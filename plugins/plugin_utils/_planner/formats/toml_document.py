@@ -16,9 +16,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_limits, toml_scanner
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_scanner import Path
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 BOM = "\ufeff"
 UTF16 = ("\udcff\udcfe", "\udcfe\udcff")  # its byte order mark, as bytes that are no UTF-8 arrive

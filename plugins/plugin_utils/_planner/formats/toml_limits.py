@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 SIZE = 4 << 20  # characters; files are read up to 1 MiB, what a program prints may be longer
 PARTS, OPEN = 20, 20

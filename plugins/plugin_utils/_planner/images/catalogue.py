@@ -16,10 +16,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, dotted, requires
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.document import Document, Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import Compute, Image, Requires, Target
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SCHEMA = 1
 MOST_TAGS = 200  # that one pattern may match

@@ -9,8 +9,8 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 Path = yaml_text.Path
 

@@ -12,8 +12,8 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import chips, cpu, cuda, dotted, nvidia_require, requires
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 LEGACY = ("legacy", "oci-hook")  # the ways in which nvidia-container-cli starts a container, and judges NVIDIA_REQUIRE_* before
 

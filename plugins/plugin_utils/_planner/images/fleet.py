@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, fleet_hosts, layout, names, outcomes
 
 SCHEMA = 1

@@ -16,16 +16,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import DRIVER, TOOLKIT, Host, State
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Driver,
-    HostDecision,
-    Instance,
-    Plan,
-    PlanError,
-    Policy,
-    QueryFailed,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, HostDecision, Instance, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, repository, swarm, toolkit_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version

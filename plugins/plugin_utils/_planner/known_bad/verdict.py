@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import host, rules, table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import Judged, Row
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import metrics
 
 SETTING = "gpufleet_known_bad"
@@ -71,7 +72,7 @@ def explained(policy: Policy, judged: Judged, error: PlanError) -> PlanError:
     stops = stopping(policy, judged)
     known = "; ".join(f"known to be bad: {row.what} ({row.id}, {row.links[0]})" for row in stops)
     why = "; ".join(filter(None, [error.why, known]))
-    return Stopped(judged, error.what, where=error.where, why=why, next=error.next, line=error.line) if stops else error
+    return Stopped(judged, error.message, where=error.where, why=why, next=error.next, line=error.line) if stops else error
 
 
 def sentence(row: Row) -> str:

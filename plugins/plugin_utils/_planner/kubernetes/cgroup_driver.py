@@ -20,8 +20,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, cast
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds, yaml_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation, failed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 

@@ -16,13 +16,13 @@ import dataclasses as dc
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries, traits, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Decision,
     HostDecision,
     Instance,
     Kubelet,
     Plan,
-    PlanError,
     Policy,
     Reason,
 )

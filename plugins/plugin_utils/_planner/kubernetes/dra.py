@@ -17,6 +17,7 @@ import posixpath
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, queries, traits, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Decision,
@@ -24,7 +25,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     HostDecision,
     Instance,
     Kubelet,
-    PlanError,
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation

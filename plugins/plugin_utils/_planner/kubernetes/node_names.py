@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 # A node's name is a DNS subdomain. The name of a handler and of its RuntimeClass is a DNS label (apimachinery, util/validation).
 LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"

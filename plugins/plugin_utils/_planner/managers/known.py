@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import package
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.bottlerocket import BOTTLEROCKET
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.cos import COS
@@ -26,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.rhcos import RHCOS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.rke2 import RKE2
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.talos import TALOS
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import Refusal
 
 
 @dc.dataclass(frozen=True)

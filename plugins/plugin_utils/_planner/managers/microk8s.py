@@ -15,8 +15,8 @@ A strictly confined MicroK8s (its channels with -strict) has the root of its bas
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Confinement, Manager, OperatorToolkit, Place
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Refusal
 
 UNIT, KUBELET = "snap.microk8s.daemon-containerd.service", "snap.microk8s.daemon-kubelite.service"
 

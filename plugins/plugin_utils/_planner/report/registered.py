@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 # The roles register these. A host that failed before the task, or was not reached, has none of them.
 STEPS = ("gpufleet_node_result", "gpufleet_repository_result", "gpufleet_toolkit_result", "gpufleet_verify_result", "gpufleet_cdi_result")

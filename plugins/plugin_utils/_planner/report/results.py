@@ -5,12 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses as dc
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
+
+
+def describe_differences(differences: Iterable[Difference]) -> list[dict[str, Any]]:
+    """Return differences as plain values, each with the code of its reason, '' if it has none."""
+    return [{**dc.asdict(difference), "code": get_code(difference.why)} for difference in differences]
 
 
 def actions(plan: Plan, restart: str) -> list[str]:

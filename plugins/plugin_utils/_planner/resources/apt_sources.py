@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover, Plan, PlanError, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover, Plan, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 

@@ -21,15 +21,8 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Difference,
-    Driver,
-    Plan,
-    PlanError,
-    Policy,
-    Restart,
-    merge,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Driver, Plan, Policy, Restart, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole

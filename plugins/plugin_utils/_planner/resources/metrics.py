@@ -15,15 +15,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals, owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import caused
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Driver,
-    HostDecision,
-    Plan,
-    PlanError,
-    Policy,
-    merge,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, HostDecision, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_UNIT
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal

@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ow
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import hook_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import Decided, by_policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -21,7 +22,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     STANDARD_PATH,
     HostDecision,
     Plan,
-    PlanError,
     Policy,
     merge,
 )

@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import base_package, queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import older
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     RUNTIME_BINARY,
@@ -17,7 +18,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Difference,
     HostDecision,
     Plan,
-    PlanError,
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation

@@ -17,7 +17,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation, failed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, repository_check, rpm_sources

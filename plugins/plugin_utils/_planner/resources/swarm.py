@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, HostDecision, Instance, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, HostDecision, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names

@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import runtime_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
@@ -31,7 +32,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Difference,
     HostDecision,
     Plan,
-    PlanError,
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation

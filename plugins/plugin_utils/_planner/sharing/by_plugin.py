@@ -13,7 +13,8 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_names
 
 PluginPolicy = Literal["time_slicing", "mps"]

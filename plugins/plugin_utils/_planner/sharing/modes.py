@@ -13,7 +13,8 @@ import dataclasses as dc
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Command, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_names, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION, GpuEntry, Interval

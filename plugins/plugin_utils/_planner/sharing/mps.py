@@ -19,17 +19,10 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, owned_file, queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import caused
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Difference,
-    NeedMore,
-    Plan,
-    PlanError,
-    Policy,
-    Restart,
-    merge,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Plan, Policy, Restart, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names

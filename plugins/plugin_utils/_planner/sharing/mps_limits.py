@@ -9,7 +9,7 @@ import dataclasses as dc
 import re
 from collections.abc import Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import MOST_CLIENTS
 
 CLIENTS, MEMORY, THREADS = KEYS = ("clients", "memory", "threads")

@@ -19,15 +19,14 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, owned_file, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as driver_gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import missing
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import caused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
     Driver,
     Kubelet,
-    NeedMore,
     Plan,
-    PlanError,
     Policy,
     Restart,
     merge,

@@ -18,7 +18,7 @@ from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.action import archives
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from hypothesis import given
 from hypothesis import strategies as st
 

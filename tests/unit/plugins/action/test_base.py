@@ -18,16 +18,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import obser
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import request as request_form
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as option_rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Difference,
-    Handler,
-    Leftover,
-    NeedMore,
-    Plan,
-    PlanError,
-    Policy,
-    Restart,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Handler, Leftover, Plan, Policy, Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal

@@ -15,7 +15,7 @@ import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, bundle, online
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, repository
 
 from tests.unit import bundles

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import cluster_api, draining
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 CONFLICT = {"failed": True, "msg": "Failed to patch: the object has been modified"}
 

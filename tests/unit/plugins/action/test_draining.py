@@ -14,9 +14,9 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.gpufleet.nvidia.plugins.action import drain as action
 from ansible_collections.gpufleet.nvidia.plugins.action import draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, drain_slurm
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import Standing
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 Module = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 ARGS: dict[str, Any] = {

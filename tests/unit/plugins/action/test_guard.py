@@ -18,7 +18,7 @@ from ansible.errors import AnsibleActionFail, AnsibleActionSkip, AnsibleConnecti
 from ansible.utils.display import Display
 from ansible.utils.unsafe_proxy import AnsibleUnsafeText
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, guard
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 from hypothesis import given
 from hypothesis import strategies as st

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import kubernetes_objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 SOMEBODY = 12345
 OURS = f"{files.HEAD}\nmetadata: {{}}\n"

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, node_check, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import facts, look
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import dra
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Kubelet, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Kubelet, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases, handed_on
 

@@ -18,8 +18,8 @@ import pytest
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.action import online, outside, registry
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.probes import reach
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import OutOfReach
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 requests: list[str] = []
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import rollout_plan, rollout_settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 PLAN = {"schema": 2, "changes": {}, "hosts": {}}
 

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.action import catalogues, registry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import distribution
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 CONFIG = {"architecture": "amd64", "os": "linux", "config": {"Env": ["CUDA_VERSION=12.4.1", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"]}}
 PAIR = base64.b64encode(b"me:secret").decode()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import claims, rollout_batch, rollout_report
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
 
 BEGUN: dict[str, Any] = {"point": "begin", "progress": {}, "ended": "", "held": {}}

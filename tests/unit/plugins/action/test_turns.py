@@ -16,8 +16,9 @@ from typing import Any, Literal
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base, claims, turns
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import work
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Plan, PlanError, Policy, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Plan, Policy, Restart
 
 from tests.unit import answered
 

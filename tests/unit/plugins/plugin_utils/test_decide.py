@@ -10,16 +10,8 @@ import itertools
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Cdi,
-    Driver,
-    Evidence,
-    Instance,
-    Kubelet,
-    PlanError,
-    Policy,
-    Refusal,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Driver, Evidence, Instance, Kubelet, Policy
 from hypothesis import given
 from hypothesis import strategies as st
 

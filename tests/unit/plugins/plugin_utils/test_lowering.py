@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import lowering
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cause, Difference, Plan, PlanError, refused
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cause, Difference, Plan, refused
 
 from tests.unit.records import instance
 

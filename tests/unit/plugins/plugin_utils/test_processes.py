@@ -14,16 +14,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import re
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Kubelet,
-    NeedMore,
-    PlanError,
-    Policy,
-    Refusal,
-    refused,
-    step,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import capitalize_step
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Policy, refused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs
@@ -153,5 +147,5 @@ REFUSALS = {
 @pytest.mark.parametrize(("refusal", "sentence"), REFUSALS.values(), ids=REFUSALS)
 def test_a_refusal_as_an_error_has_its_step_by_itself(refusal: Refusal, sentence: str) -> None:
     error = refused(dc.replace(verified.instance("docker", "Docker", {"exe": "/usr/bin/dockerd"}), refusal=refusal))
-    assert (error.what, error.next) == (refusal.what, step(refusal.next))
+    assert (error.what, error.next) == (refusal.what, capitalize_step(refusal.next))
     assert (str(refusal), str(error)) == (sentence, f"/usr/bin/dockerd: {sentence}")

@@ -9,15 +9,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, refusals
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Instance,
-    NeedMore,
-    Plan,
-    PlanError,
-    Policy,
-    Refusal,
-    RefusalKind,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, Refusal, RefusalKind
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit import gpus

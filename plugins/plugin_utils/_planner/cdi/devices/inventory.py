@@ -18,7 +18,8 @@ from collections.abc import Iterable, Mapping
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver.gpus import DeviceFile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
 

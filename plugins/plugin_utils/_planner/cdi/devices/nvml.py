@@ -18,7 +18,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devic
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import discover as driver_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus, outer_host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 SOURCE = "nvml"

@@ -20,7 +20,8 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, ld_cache, manifest, roots
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH, NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
 

@@ -28,7 +28,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.gener
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate.hooks import Program
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits, Hook, Mount
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 

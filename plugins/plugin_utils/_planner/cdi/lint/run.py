@@ -24,7 +24,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint.rules import Finding, ordered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 # An ending in another spelling, or with something behind it, such as a package manager's copy. The content of such a file is not asked for.

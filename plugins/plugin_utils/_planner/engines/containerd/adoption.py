@@ -25,15 +25,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FIRST_LINE, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.releases import DEFAULT, RUNTIMES
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Difference,
-    Instance,
-    Leftover,
-    PlanError,
-    Policy,
-    QueryFailed,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Instance, Leftover, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path

@@ -18,10 +18,11 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.cgroup_driver import UNKNOWN, InUse
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 

@@ -18,18 +18,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import lo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import edit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Detection, Manager
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    STANDARD_PATH,
-    Cdi,
-    Evidence,
-    Instance,
-    NeedMore,
-    PlanError,
-    Policy,
-    Refusal,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH, Cdi, Evidence, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version

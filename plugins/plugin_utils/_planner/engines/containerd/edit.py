@@ -14,10 +14,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ho
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases, watched
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Decision, Handler, PlanError, Policy, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Decision, Handler, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
@@ -272,7 +273,7 @@ def require_allowed(policy: Policy, manager: Manager, files: FileSet, wanted: li
     why = unreachable(policy, manager, files, version)
     if why:
         refusal = rendered(manager, files, why)
-        raise PlanError(refusal.what, where=files.root_path, next=refusal.next)
+        raise PlanError(refusal.message, where=files.root_path)
     for setting in wanted:
         for path, instead in known.place(manager.name).never:
             if setting.path[: len(path)] == path:

@@ -16,8 +16,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, options, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation, failed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Boot, Manager
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml import TomlDocument
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, daemons, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 

@@ -9,10 +9,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ve
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version

@@ -10,9 +10,10 @@ import dataclasses as dc
 from collections.abc import Iterator
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases, template
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
@@ -41,11 +42,11 @@ class Source:
                 f"for {self.title}'s own text; then restart {self.title} and run again"
             )
             said = f"{self.title} renders {shown} from this template at each start"
-            return PlanError(error.what, where=self.template, why=_joined(error.why, said), next=step)
+            return PlanError(error.message, where=self.template, why=_joined(error.why, said), next=step)
         help_ = f"correct {self.made_of}" if self.made_of else f"update {self.title}"
         step = f"Restart {self.title}, which renders it again, and {help_} if that does not help; then run again"
         said = f"{self.title} renders this file at each start"
-        return PlanError(error.what, where=self.main, line=error.line, why=_joined(error.why, said), next=step)
+        return PlanError(error.message, where=self.main, line=error.line, why=_joined(error.why, said), next=step)
 
 
 def of(obs: Observation, manager: Manager, main: str, version: Version) -> Source | None:

@@ -17,17 +17,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_crio as rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Instance,
-    Leftover,
-    NeedMore,
-    Plan,
-    PlanError,
-    Policy,
-    QueryFailed,
-    merge,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Leftover, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
 

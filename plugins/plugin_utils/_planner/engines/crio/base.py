@@ -14,7 +14,8 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
 INHERITS = "inherit_default_runtime"

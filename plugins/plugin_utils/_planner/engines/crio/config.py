@@ -15,8 +15,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_directories
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file, toml_types
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places, file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep

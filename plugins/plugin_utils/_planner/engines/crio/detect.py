@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import adoption, base, config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import caused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -26,11 +27,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Handler,
     Instance,
     Leftover,
-    NeedMore,
     Plan,
-    PlanError,
     Policy,
-    Refusal,
     Restart,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation

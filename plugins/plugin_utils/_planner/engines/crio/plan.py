@@ -14,8 +14,9 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, low_level, queries, traits, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import base as crio_base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Difference, Instance, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Difference, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places, file_places
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_directories
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, NeedMore, PlanError, Policy, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import start

@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.d
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker.config import CONFIG, PACKAGES, SOCKET, UNIT
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker.plan import CDI_ON_SINCE, CDI_SINCE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -37,11 +38,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Evidence,
     Instance,
     Leftover,
-    NeedMore,
     Plan,
-    PlanError,
     Policy,
-    Refusal,
     merge,
     refused,
 )

@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, low_level, traits, transaction, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     STANDARD_PATH,
@@ -21,7 +22,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Handler,
     Instance,
     Plan,
-    PlanError,
     Policy,
     Restart,
 )

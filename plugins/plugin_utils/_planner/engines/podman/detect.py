@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, queries, refusals, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import directories
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Cdi,
@@ -25,7 +26,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Instance,
     Plan,
     Policy,
-    Refusal,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import hook_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec, from_document
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 from tests.unit.cdi_plans import OURS, THEIRS, file_of, paths, plan, seen
 

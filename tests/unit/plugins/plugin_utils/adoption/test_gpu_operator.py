@@ -12,16 +12,9 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, other_writers, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, QueryFailed, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Cdi,
-    Evidence,
-    Instance,
-    NeedMore,
-    Policy,
-    QueryFailed,
-    Refusal,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs

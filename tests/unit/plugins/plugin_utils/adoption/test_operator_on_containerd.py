@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 
 from tests.unit import builders, operators
 from tests.unit.plugins.plugin_utils.engines.test_containerd_adoption import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered

@@ -12,7 +12,8 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Policy, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Policy
 
 from tests.unit import operators
 from tests.unit.plugins.plugin_utils.engines.test_crio import CRUN, DIRECTORY, OURS, PROCESS, host, status

@@ -11,16 +11,8 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import programs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Cdi,
-    Evidence,
-    Handler,
-    Instance,
-    Kubelet,
-    NeedMore,
-    PlanError,
-    Policy,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Handler, Instance, Kubelet, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs

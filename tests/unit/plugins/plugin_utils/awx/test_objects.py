@@ -15,8 +15,8 @@ from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx.objects import Wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 ROOT = Path(__file__).resolve().parents[5]
 WANTED = Wanted(inventory="Fleet", project_url="https://git.example.org/fleet.git")

@@ -13,7 +13,8 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import host as bundle
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import (
     apt_sources,

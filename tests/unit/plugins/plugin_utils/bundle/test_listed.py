@@ -9,7 +9,7 @@ import gzip
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
 from tests.unit import bundles

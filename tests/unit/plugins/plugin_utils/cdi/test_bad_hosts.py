@@ -14,7 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 from hypothesis import given, settings
 from hypothesis import strategies as st

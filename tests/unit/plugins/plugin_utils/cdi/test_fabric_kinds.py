@@ -18,7 +18,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import VOID_MOUNT, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import SAFETY_CORRECTION, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import SAFETY_CORRECTION, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import discover, ld_cache, manifest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files.ld_cache import Entry
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from hypothesis import given
 from hypothesis import strategies as st

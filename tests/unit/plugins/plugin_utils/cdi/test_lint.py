@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import rules, run
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
 from tests.unit import builders
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import placement
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Policy, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Policy
 
 from tests.unit import gpus
 from tests.unit.bare_trees import Tree

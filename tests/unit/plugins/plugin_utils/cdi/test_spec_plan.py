@@ -14,7 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi impor
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Instance, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files, groups
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 NO_YAML = ["version: 2026-99-99", f"version: {'9' * 5000}", "version: !!timestamp v1", "version: !!bool v1", "version: [", "[" * 10_000]
 NODE = "metadata: {name: old1, labels: {nvidia.com/device-plugin.config: one}}"

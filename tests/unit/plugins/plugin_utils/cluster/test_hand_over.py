@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import hand_over
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 LIVE = {"fate": "live", "why": "its process nvidia-toolkit runs", "handlers": {"nvidia": "/x/toolkit/nvidia"}, "installed": True}
 GONE = {"fate": "dead", "why": "operator_toolkit is gone", "handlers": {}, "installed": False}

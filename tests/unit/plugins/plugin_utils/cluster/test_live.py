@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups, live, objects
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 from tests.unit.cluster_hosts import fallback, hosts, native, rendered
 from tests.unit.cluster_objects import by, doing, empty, made, node

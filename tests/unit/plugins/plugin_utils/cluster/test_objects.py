@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups, members, objects, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet
 
 from tests.unit.cluster_hosts import fallback, hook, hosts, looked, native, rendered
 

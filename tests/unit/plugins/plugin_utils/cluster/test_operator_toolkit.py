@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance
 
 from tests.unit.cluster_hosts import native, rendered
 from tests.unit.records import instance

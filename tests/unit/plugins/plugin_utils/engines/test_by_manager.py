@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detected
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known, rancher
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
 from tests.unit.rancher import DECISION, NVIDIA, SYSTEMD_PATH, Node, handler, rendered

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect, template
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
 from tests.unit import builders

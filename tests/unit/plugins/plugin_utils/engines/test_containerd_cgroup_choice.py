@@ -11,9 +11,10 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import cgroup_choice as containerd_cgroup_choice
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 
 from tests.unit import builders

@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import leaves as containerd_leaves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import instance

@@ -15,17 +15,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import de
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_crio as rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Handler,
-    Kubelet,
-    Leftover,
-    NeedMore,
-    Plan,
-    PlanError,
-    Policy,
-    Refusal,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, Leftover, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
 from hypothesis import given
 from hypothesis import strategies as st

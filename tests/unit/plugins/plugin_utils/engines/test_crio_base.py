@@ -11,7 +11,8 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Policy
 
 from tests.unit.plugins.plugin_utils.engines.test_crio import DIRECTORY, host, planned, written
 

@@ -13,7 +13,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
 

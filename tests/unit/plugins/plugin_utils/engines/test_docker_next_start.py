@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import next_start
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
 from tests.unit.builders import obs, sha
 from tests.unit.docker_hosts import CONFIG, DIRS, ENTRY, OURS, UNIT, acts, planned, running

@@ -16,15 +16,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection i
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import edits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Cdi,
-    Decision,
-    Evidence,
-    Instance,
-    Plan,
-    PlanError,
-    Policy,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Decision, Evidence, Instance, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, crio_places
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Policy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -13,7 +13,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_te
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, node, refusals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import detect as podman
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, toolkit_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases

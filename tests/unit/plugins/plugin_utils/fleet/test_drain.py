@@ -10,9 +10,9 @@ import functools
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import Standing, Work
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from hypothesis import given
 from hypothesis import strategies as st
 

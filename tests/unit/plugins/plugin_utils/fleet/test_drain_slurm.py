@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_slurm
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from hypothesis import given
 from hypothesis import strategies as st
 

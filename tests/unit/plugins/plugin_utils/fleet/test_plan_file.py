@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import plan_file, rollout, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
 from tests.unit.schemas import judged

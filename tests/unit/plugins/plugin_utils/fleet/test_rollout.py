@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     change,
     events,
@@ -19,7 +20,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     settings,
     waves,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -12,8 +12,8 @@ import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SPEC = arguments.spec("rollout_settings")
 # As a person writes it into a survey, where that is not the YAML of the example in variables.RUN.

@@ -11,8 +11,8 @@ import tomllib
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from hypothesis import assume, given
 from hypothesis import strategies as st
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import catalogue, cpu, facts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.document import Document, read
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import catalogue, choose, facts, fleet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.document import read
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 PAGE = (Path(__file__).resolve().parents[5] / "docs/images.md").read_text()
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

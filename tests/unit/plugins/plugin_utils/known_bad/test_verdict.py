@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import left_out
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import table, verdict
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import Judged, Row
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, Restart
 
 from tests.unit.plugins.plugin_utils.known_bad.test_host import BASE, look, seen
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
 from tests.unit import builders

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.device_plugin import KNOWN, Strategies
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Kubelet, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Kubelet, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
 
 from tests.unit.records import ONE_GPU, instance

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, decision_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.device_plugin import SAME_START, SPEC
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Kubelet, Policy, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Kubelet, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases
 
 from tests.unit.builders import obs

@@ -11,18 +11,11 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import daemons, detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Decision,
-    Instance,
-    Kubelet,
-    Plan,
-    PlanError,
-    Policy,
-    Refusal,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, Kubelet, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases
 

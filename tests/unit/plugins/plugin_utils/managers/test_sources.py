@@ -9,8 +9,8 @@ import dataclasses as dc
 import pathlib
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 from tests.unit.bare_trees import Tree
 from tests.unit.plugins.plugin_utils.managers.test_k0s import MAIN as K0S

@@ -9,7 +9,7 @@ from typing import Any
 
 import jmespath
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
     columns,
     fleet_hosts,

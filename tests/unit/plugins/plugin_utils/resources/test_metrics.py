@@ -9,7 +9,8 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import metrics
 from hypothesis import given
 from hypothesis import strategies as st

@@ -10,7 +10,8 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HOOK_BINARY, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HOOK_BINARY, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import oci_hook
 
 from tests.unit.builders import obs, sha

@@ -13,7 +13,8 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import rollback
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, modes, mps, resource
 

@@ -1,0 +1,180 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each sentence for people is a row of its package's table, with a code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, Sentence, end_with_code
+
+from tests.unit import tool_modules
+
+message_tables = tool_modules.loaded("message_tables")
+PLUGINS = message_tables.ROOT / "plugins"
+TABLES = message_tables.find_tables()
+ROWS = [(package, name, row) for package, path in TABLES.items() for name, row in message_tables.read_rows(path).items()]
+CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*")
+# Packages and files whose sentences still stand where they are raised, below plugins/. The list only gets shorter.
+WITHOUT_CODES = (
+    "plugin_utils/_planner/",
+    "action",
+)
+
+FULL = Sentence("demo.full", "{title} has its CRI plugin disabled", why="`disabled_plugins` lists it", next="remove it from {place}.")
+
+
+def test_a_message_has_its_code_its_values_and_its_parts() -> None:
+    message = FULL.fill(title="containerd", place="the list")
+    assert message == "containerd has its CRI plugin disabled (`disabled_plugins` lists it). Remove it from the list"
+    assert (message.code, message.values) == ("demo.full", {"title": "containerd", "place": "the list"})
+    assert (message.what, message.why, message.next) == (
+        "containerd has its CRI plugin disabled",
+        "`disabled_plugins` lists it",
+        "Remove it from the list",
+    )
+
+
+@pytest.mark.parametrize("values", [{}, {"title": "x"}, {"title": "x", "place": "y", "more": "z"}])
+def test_a_row_takes_exactly_its_own_values(values: dict[str, str]) -> None:
+    with pytest.raises(KeyError):
+        FULL.fill(**values)
+
+
+def test_an_error_ends_with_its_code() -> None:
+    error = PlanError(FULL.fill(title="containerd", place="the list"), where="/etc/containerd/config.toml", line=3)
+    assert str(error).startswith("/etc/containerd/config.toml:3: containerd ")
+    assert str(error).endswith(" [demo.full]")
+    assert (error.code, error.values["title"]) == ("demo.full", "containerd")
+
+
+def test_an_error_raised_again_keeps_its_code_and_takes_new_parts() -> None:
+    first = PlanError(FULL.fill(title="containerd", place="the list"))
+    second = PlanError(first.message, where="/x", why="another cause")
+    assert (second.code, second.why, second.next) == ("demo.full", "another cause", first.next)
+
+
+def test_a_refusal_keeps_the_step_of_its_message_apart() -> None:
+    refusal = Refusal(FULL.fill(title="containerd", place="the list"), kind="unfit")
+    assert refusal.next == "Remove it from the list"
+    assert str(refusal) == FULL.fill(title="containerd", place="the list")
+    assert refusal.message.code == "demo.full"
+
+
+@pytest.mark.parametrize(("text", "shown"), [("plain", "plain"), (Message("said", "demo.said"), "said [demo.said]")])
+def test_advice_ends_with_its_code_if_it_has_one(text: str, shown: str) -> None:
+    assert end_with_code(text) == shown
+
+
+def test_codes_have_their_form_and_no_code_means_two_things() -> None:
+    codes = [row.code for _package, _name, row in ROWS]
+    assert [code for code in codes if not CODE.fullmatch(code)] == []
+    assert sorted(code for code in set(codes) if codes.count(code) > 1) == []
+
+
+def test_codes_of_a_table_begin_with_one_word_that_no_other_table_has() -> None:
+    first: dict[str, set[str]] = {}
+    for package, _name, row in ROWS:
+        first.setdefault(row.code.partition(".")[0], set()).add(package)
+    assert {word: packages for word, packages in first.items() if len(packages) > 1} == {}
+
+
+@pytest.mark.parametrize("package", TABLES)
+def test_the_golden_file_has_the_sentences_of_the_table(package: str) -> None:
+    golden = message_tables.GOLDEN / f"{package}.txt"
+    assert golden.read_text() == message_tables.write_golden(TABLES[package]), "run python tests/tools/message_tables.py --write"
+
+
+def find_sources() -> Iterator[Path]:
+    for part in ("action", "plugin_utils", "lookup"):
+        yield from sorted((PLUGINS / part).rglob("*.py"))
+
+
+SOURCES = {path: ast.parse(path.read_text()) for path in find_sources()}
+
+
+def find_used_rows(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
+    """Yield each NAME.fill(...) or module.NAME.fill(...) with the name of its constant."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fill":
+            row = node.func.value
+            name = row.attr if isinstance(row, ast.Attribute) else row.id if isinstance(row, ast.Name) else ""
+            if name.isupper():
+                yield name, node
+
+
+def test_rows_are_filled_with_their_own_values() -> None:
+    known: dict[str, set[frozenset[str]]] = {}
+    for _package, name, row in ROWS:
+        known.setdefault(name, set()).add(row.fields)
+    wrong = [
+        f"{path.relative_to(PLUGINS)}:{call.lineno} {name}"
+        for path, tree in SOURCES.items()
+        for name, call in find_used_rows(tree)
+        if all(word.arg for word in call.keywords) and frozenset(word.arg or "" for word in call.keywords) not in known.get(name, set())
+    ]
+    assert wrong == []
+
+
+def test_each_row_is_used() -> None:
+    used = {
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for path, tree in SOURCES.items()
+        if path.name != "messages.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute | ast.Name)
+    }
+    assert [f"{package}: {name}" for package, name, _row in ROWS if name not in used] == []
+
+
+def test_rows_of_errors_have_a_next_step() -> None:
+    """A row may leave it out if every call of it gives one."""
+    stepless = {name for _package, name, row in ROWS if not row.next}
+    wrong = [
+        f"{path.relative_to(PLUGINS)}:{node.lineno} {name}"
+        for path, tree in SOURCES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "PlanError" and node.args
+        for name, _call in find_used_rows(ast.Module([ast.Expr(node.args[0])], []))
+        if name in stepless and not any(word.arg in ("next", None) for word in node.keywords)
+    ]
+    assert wrong == []
+
+
+def is_literal(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr | ast.BinOp) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(node.value)
+    )
+
+
+# The argument that is a sentence: its position, and its name.
+SENTENCES = {"PlanError": (0, "what"), "Refusal": (0, "what"), "Difference": (5, "why"), "Reason": (2, "why"), "Leftover": (5, "why")}
+
+
+def find_uncoded(tree: ast.Module) -> Iterator[ast.Call]:
+    """Yield the calls whose sentence is written where it is used."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+        if name in SENTENCES:
+            position, keyword = SENTENCES[name]
+            given = [*node.args[position : position + 1], *(word.value for word in node.keywords if word.arg == keyword)]
+            if any(map(is_literal, given)):
+                yield node
+
+
+def test_sentences_stand_in_tables() -> None:
+    found = [
+        f"{path.relative_to(PLUGINS)}:{call.lineno}"
+        for path, tree in SOURCES.items()
+        if not str(path.relative_to(PLUGINS)).startswith(WITHOUT_CODES)
+        for call in find_uncoded(tree)
+    ]
+    assert found == []
