@@ -1,14 +1,19 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rules of the house (ARCHITECTURE.md), import by import: who may know what, who may touch what."""
+"""The rules of the house (ARCHITECTURE.md), import by import: who may know what, who may touch what.
+
+A rule is one case, whatever the number of files: a failure names each file that breaks it, and with what.
+"""
 
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import re
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -92,6 +97,18 @@ def name(path: Path) -> str:
     return str(path.relative_to(PLUGINS))
 
 
+@functools.cache
+def read_tree(path: Path) -> ast.Module:
+    """Parse a file once for all rules."""
+    return ast.parse(path.read_text())
+
+
+def find_breaches(paths: Iterable[Path], rule: Callable[[Path], Iterable[object]]) -> dict[str, list[object]]:
+    """Return what breaks a rule, by the name of the file. The rule lists that for one file."""
+    found = {str(path.relative_to(ROOT)): list(rule(path)) for path in paths}
+    return {path: breaches for path, breaches in found.items() if breaches}
+
+
 def imports(tree: ast.AST) -> set[str]:
     """Give the full names of what a file imports, wherever in the file."""
     found: set[str] = set()
@@ -172,16 +189,19 @@ def is_documentation(node: ast.stmt) -> bool:
 
 def documentation(path: Path) -> dict[str, str]:
     """Give the documentation strings of a module file."""
-    body = ast.parse(path.read_text()).body
+    body = read_tree(path).body
     return {node.targets[0].id: node.value.value for node in body if isinstance(node, ast.Assign) and is_documentation(node)}  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("path", sources("plugin_utils"), ids=name)
-def test_the_planner_is_pure(path: Path) -> None:
+def find_impure(path: Path) -> list[str]:
+    """Return what a file imports and calls though it must be pure."""
+    tree = read_tree(path)
+    return [*sorted(item for item in imports(tree) if foreign_to_planner(item)), *sorted(called(tree) & IMPURE_CALLS)]
+
+
+def test_the_planner_is_pure() -> None:
     """plugin_utils touches no file, process, connection or clock, and knows nothing of Ansible."""
-    tree = ast.parse(path.read_text())
-    assert sorted(item for item in imports(tree) if foreign_to_planner(item)) == []
-    assert sorted(called(tree) & IMPURE_CALLS) == []
+    assert find_breaches(sources("plugin_utils"), find_impure) == {}
 
 
 PLANNER = OWN + "plugin_utils._planner."
@@ -204,7 +224,7 @@ def test_arrows_between_the_planners_packages_point_one_way() -> None:
     arrows: dict[str, set[str]] = {}
     for path in sources("plugin_utils"):
         own = package(PLANNER + ".".join(path.relative_to(PLUGINS / "plugin_utils" / "_planner").with_suffix("").parts))
-        read = {package(planner_module(item)) for item in imports(ast.parse(path.read_text())) if item.startswith(PLANNER)}
+        read = {package(planner_module(item)) for item in imports(read_tree(path)) if item.startswith(PLANNER)}
         arrows.setdefault(own, set()).update(read - {own})
     assert [*graphlib.TopologicalSorter(arrows).static_order()]
 
@@ -214,11 +234,15 @@ OF_ONE_TOOL = {"nvidia_ctk_crio.py": {"crio"}}  # the table of that name in CRI-
 ELSEWHERE = [path for path in sources("plugin_utils") if not KNOWS_ENGINES & set(path.parts)]
 
 
-@pytest.mark.parametrize("path", ELSEWHERE, ids=name)
-def test_no_engine_is_a_case_of_its_own_outside_its_package(path: Path) -> None:
+def find_named_engines(path: Path) -> set[str]:
+    """Return the engines that a file names in its strings."""
+    found = {node.value for node in ast.walk(read_tree(path)) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return found & set(traits.TRAITS) - OF_ONE_TOOL.get(path.name, set())
+
+
+def test_no_engine_is_a_case_of_its_own_outside_its_package() -> None:
     """What differs between engines is asked of their traits, so a new one is a package and a row there."""
-    found = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    assert found & set(traits.TRAITS) - OF_ONE_TOOL.get(path.name, set()) == set()
+    assert find_breaches(ELSEWHERE, find_named_engines) == {}
 
 
 def test_all_that_is_not_promised_has_a_name_that_says_so() -> None:
@@ -227,39 +251,45 @@ def test_all_that_is_not_promised_has_a_name_that_says_so() -> None:
     assert [path.name for path in rooms if not path.name.startswith("_")] == []
 
 
-@pytest.mark.parametrize("module", sorted(SHARED))
-def test_what_both_sides_share_is_pure(module: str) -> None:
+def test_what_both_sides_share_is_pure() -> None:
     """It is held to the planner's rule, on the node's Python."""
-    tree = ast.parse(file_of(module).read_text())
-    assert sorted(item for item in imports(tree) if foreign_to_planner(item)) == []
-    assert sorted(called(tree) & IMPURE_CALLS) == []
+    assert find_breaches(map(file_of, SHARED), find_impure) == {}
 
 
-@pytest.mark.parametrize("path", sources("plugin_utils") + sources("action"), ids=name)
-def test_tomlkit_is_imported_only_where_python_cannot_read_toml(path: Path) -> None:
+def test_tomlkit_is_imported_only_where_python_cannot_read_toml() -> None:
     """A top-level import would make every run pay for it, and fail where it is not installed."""
-    top_level = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
-    assert not any("tomlkit" in item for node in top_level for item in imports(node))
+
+    def find_tomlkit(path: Path) -> list[str]:
+        top_level = [node for node in read_tree(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        return [item for node in top_level for item in imports(node) if "tomlkit" in item]
+
+    assert find_breaches(sources("plugin_utils") + sources("action"), find_tomlkit) == {}
 
 
-@pytest.mark.parametrize("path", sources("module_utils"), ids=name)
-def test_the_node_side_needs_only_the_standard_library(path: Path) -> None:
+def test_the_node_side_needs_only_the_standard_library() -> None:
     """module_utils runs on hosts with nothing but Python; a probe may use the library that it asks, where the host has it."""
-    foreign = {item for item in imports(ast.parse(path.read_text())) if foreign_to_node(item)}
-    assert foreign - ({"pynvml"} if "probes" in path.parts else set()) == set()
+
+    def find_foreign(path: Path) -> set[str]:
+        foreign = {item for item in imports(read_tree(path)) if foreign_to_node(item)}
+        return foreign - ({"pynvml"} if "probes" in path.parts else set())
+
+    assert find_breaches(sources("module_utils"), find_foreign) == {}
 
 
-@pytest.mark.parametrize("path", [item for item in sources("module_utils") if "probes" not in item.parts], ids=name)
-def test_the_node_side_acts_on_no_engine_by_name(path: Path) -> None:
+def test_the_node_side_acts_on_no_engine_by_name() -> None:
     """What runs as root on a fleet knows neither NVIDIA nor an engine; probes are the one exception, comments may cite upstream."""
-    assert [text for text in words(ast.parse(path.read_text())) if UPSTREAM_NAMES.search(text)] == []
+    paths = [item for item in sources("module_utils") if "probes" not in item.parts]
+    assert find_breaches(paths, lambda path: [text for text in words(read_tree(path)) if UPSTREAM_NAMES.search(text)]) == {}
 
 
-@pytest.mark.parametrize("part", launcher.PARTS)
-def test_the_transaction_mentions_no_engine_at_all(part: str) -> None:
+def test_the_transaction_mentions_no_engine_at_all() -> None:
     """Not even in a comment: what it does is the same for whatever writes files and restarts units."""
-    text = file_of(part).read_text().replace("gpufleet.nvidia", "")
-    assert [line for line in text.splitlines() if UPSTREAM_NAMES.search(line)] == []
+
+    def find_mentions(path: Path) -> list[str]:
+        lines = path.read_text().replace("gpufleet.nvidia", "").splitlines()
+        return [line for line in lines if UPSTREAM_NAMES.search(line)]
+
+    assert find_breaches(map(file_of, launcher.PARTS), find_mentions) == {}
 
 
 SHIPPED = {**transport.PROGRAMS, "transaction on the host's disk": tuple(launcher.PARTS)}
@@ -267,7 +297,7 @@ SHIPPED = {**transport.PROGRAMS, "transaction on the host's disk": tuple(launche
 
 def parts_of(part: str) -> list[str]:
     """Give the parts of the node side that one of them imports."""
-    return [part_of_node(item) for item in imports(ast.parse(file_of(part).read_text())) if item.startswith(NODE + ".")]
+    return [part_of_node(item) for item in imports(read_tree(file_of(part))) if item.startswith(NODE + ".")]
 
 
 @pytest.mark.parametrize("program", SHIPPED)
@@ -283,33 +313,30 @@ def test_a_program_is_sent_with_what_it_imports(program: str) -> None:
     assert sorted(shipped) == sorted(needed - {"loader"}), "that goes before all parts"
 
 
-@pytest.mark.parametrize("path", [item for item in sources("modules") if item.stem != "host_program"], ids=name)
-def test_a_module_is_documentation(path: Path) -> None:
+def test_a_module_is_documentation() -> None:
     """Nothing in modules/ but the programs of host_program runs on a node: the actions do the work."""
-    assert [ast.unparse(node)[:80] for node in without_documentation(ast.parse(path.read_text()))] == []
+    paths = [item for item in sources("modules") if item.stem != "host_program"]
+    assert find_breaches(paths, lambda path: [ast.unparse(node)[:80] for node in without_documentation(read_tree(path))]) == {}
 
 
-@pytest.mark.parametrize("path", [item for item in sources("action") if item.name != "__init__.py"], ids=name)
-def test_every_action_has_a_documented_module(path: Path) -> None:
+def test_every_action_has_a_documented_module() -> None:
     """The argument specification is derived from the documentation, so it has to be there, whole."""
-    module = PLUGINS / "modules" / path.name
-    assert module.is_file(), f"{name(path)} needs plugins/modules/{path.name} with its documentation"
-    assert sorted(documentation(module)) == ["DOCUMENTATION", "EXAMPLES", "RETURN"]
+    modules = [PLUGINS / "modules" / item.name for item in sources("action") if item.name != "__init__.py"]
+    assert [module for module in modules if not module.is_file()] == []
+    assert find_breaches(modules, lambda path: {"DOCUMENTATION", "EXAMPLES", "RETURN"} ^ {*documentation(path)}) == {}
 
 
-@pytest.mark.parametrize("path", sources(), ids=name)
-def test_a_file_fits_on_a_few_screens(path: Path) -> None:
+def test_a_file_fits_on_a_few_screens() -> None:
     """A file has one reason to exist; documentation of a module does not count as code."""
-    if path.parent.name != "modules":
-        assert len(path.read_text().splitlines()) < 450
+    sizes = {path: len(path.read_text().splitlines()) for path in sources() if path.parent.name != "modules"}
+    assert {name(path): lines for path, lines in sizes.items() if lines >= 450} == {}
 
 
-@pytest.mark.parametrize("path", sources(), ids=name)
-def test_every_file_says_its_licence(path: Path) -> None:
+def test_every_file_says_its_licence() -> None:
     """The licence of each file stands in its first lines."""
-    text = path.read_text()
+    heads = {path: path.read_text().splitlines()[:6] for path in sources()}
     # REUSE-IgnoreStart
-    assert not text or "# SPDX-License-Identifier: GPL-3.0-or-later" in text.splitlines()[:6]
+    assert [name(path) for path, head in heads.items() if head and "# SPDX-License-Identifier: GPL-3.0-or-later" not in head] == []
     # REUSE-IgnoreEnd
 
 
@@ -337,13 +364,12 @@ PROSE = [
 ]
 
 
-@pytest.mark.parametrize("words", DIALECT, ids=DIALECT.values())
-def test_a_thing_is_called_what_its_field_calls_it(words: str) -> None:
+def test_a_thing_is_called_what_its_field_calls_it() -> None:
     """Users meet these words in messages and maintainers in names: as words of their own, and as parts of a name."""
-    word = re.compile(rf"(?<![a-z])({words.replace(' ', '[ _]')})(?![a-z])", re.IGNORECASE)
+    dialect = "|".join(DIALECT).replace(" ", "[ _]")
+    word = re.compile(rf"(?<![a-z])({dialect})(?![a-z])", re.IGNORECASE)
     paths = [*PROSE, ROOT / "README.md", ROOT / "ARCHITECTURE.md"]
-    found = [(path.relative_to(ROOT), line) for path in paths for line in path.read_text().splitlines() if word.search(line)]
-    assert found == []
+    assert find_breaches(paths, lambda path: [line for line in path.read_text().splitlines() if word.search(line)]) == {}
 
 
 def not_texts(value: object, key: str = "") -> list[object]:
@@ -357,18 +383,21 @@ def not_texts(value: object, key: str = "") -> list[object]:
 
 
 SENTENCES = ("description", "short_description", "details", "notes")
+YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@pytest.mark.parametrize("path", [*sources("modules"), *sources("doc_fragments")], ids=name)
-def test_a_sentence_of_the_documentation_is_a_text(path: Path) -> None:
+def test_a_sentence_of_the_documentation_is_a_text() -> None:
     """ansible-doc ends with an error otherwise, for all modules at once."""
-    found = documentation(path) or fragments(path)
-    for part in ("DOCUMENTATION", "RETURN"):
-        assert not_texts(yaml.safe_load(found.get(part, "{}"))) == []
+
+    def find_odd(path: Path) -> list[object]:
+        found = documentation(path) or fragments(path)
+        return [odd for part in ("DOCUMENTATION", "RETURN") for odd in not_texts(yaml.load(found.get(part, "{}"), YAML_LOADER))]
+
+    assert find_breaches([*sources("modules"), *sources("doc_fragments")], find_odd) == {}
 
 
 def fragments(path: Path) -> dict[str, str]:
     """Give the documentation strings of a fragment's class, put into one text of YAML."""
-    classes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+    classes = [node for node in read_tree(path).body if isinstance(node, ast.ClassDef)]
     texts = [n.value.value for c in classes for n in c.body if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant)]
     return {"DOCUMENTATION": yaml.safe_dump([yaml.safe_load(str(text)) for text in texts])}
