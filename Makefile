@@ -14,7 +14,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: adopted help venv lock newest build demo test check matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration judges nodeadm molecule soak lab-up lab-down bench docs clean
+.PHONY: adopted help venv lock newest build demo test check nightly mutants matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration judges nodeadm molecule soak lab-up lab-down bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,13 +22,19 @@ help: ## Say what each target does
 demo: venv ## Show the main job on a small fleet of real hosts: plan, site, a cut link, proofs (FLEET=all: every kind of host; CLUSTER=1: a Kubernetes, too; YES=1: ask nothing)
 	@$(RUN) YES="$(YES)" python tests/tools/demo.py --fleet $(or $(FLEET),debian)$(if $(CLUSTER), --cluster)
 
-test: venv ## An hour: the newest ansible-core and what tells most of the oldest, molecule, and the tests on the lab's real engines
+test: venv ## 20 minutes on two cores, after the build: the newest ansible-core and what tells most of the oldest, molecule, and the lab's real engines
 	@$(RUN) python tests/tools/everything.py
 
-build: venv ## Build what `make test` needs, which it does first (20 minutes where nothing is built yet, most of them for Kubernetes)
+nightly: venv ## Hours: all of `make test` with everything that is drawn, older releases of ansible-core and Python, mutants (GPUFLEET_DRAW=anew draws others)
+	@$(RUN) python tests/tools/everything.py --nightly
+
+mutants: venv ## Change the planner in 200 places, one at a time, and name each change that no test notices (COUNT=20, SEED=3)
+	@$(RUN) python tests/tools/mutants.py $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
+
+build: venv ## Build what `make test` needs, which it does first, apart from its time (20 minutes where nothing is built yet, most of them for Kubernetes)
 	@$(RUN) python tests/tools/build.py
 
-check: venv ## The fast tier, a few minutes: lint, types, sanity and unit tests on the newest ansible-core; no root, no lab
+check: venv ## The fast tier, 5 minutes on two cores: lint, types, sanity and unit tests on the newest ansible-core; no root, no lab
 	@$(RUN) python tests/tools/everything.py --fast
 
 newest: ## The fast tier on the newest releases of everything, past the lock files and the upper bounds in pyproject.toml

@@ -33,11 +33,16 @@ for entry in (ROOT, COLLECTIONS):
         sys.path.insert(0, entry)
 
 
+from tests import draws  # noqa: E402  ROOT is on the path now
+
 # A busy machine is not a reason to fail: no test asserts how long something took.
-# What is drawn at random is the same in each run, so that a change that breaks nothing never fails. `make soak` and
-# `make newest` draw other values: what they find becomes an example of its test.
-DRAWS_ANEW = os.environ.get("GPUFLEET_DRAW") == "anew"
-settings.register_profile("house", deadline=None, derandomize=not DRAWS_ANEW, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "house",
+    deadline=None,
+    derandomize=not draws.is_drawn_anew(),
+    max_examples=draws.count_examples(draws.USUAL),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("house")
 
 

@@ -4,7 +4,7 @@
 """Whatever a host has, whatever nvidia-ctk copied of it and whatever someone changed since: what goes takes nothing along.
 
 The judge is containerd's own dump before and after. Only the tool's keys and ours may have another value, and absent gives back all bytes.
-GPUFLEET_EXAMPLES sets how many examples each release gets.
+tests/draws.py says how many examples each release gets.
 """
 
 from __future__ import annotations

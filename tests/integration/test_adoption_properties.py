@@ -5,7 +5,7 @@
 refused with every file as it was. containerd's own program is the judge. One thing stays: what the tool had copied from another handler
 into one that was there before it, since containers have run with that.
 
-GPUFLEET_EXAMPLES sets how many examples each release gets.
+tests/draws.py says how many examples each release gets.
 """
 
 from __future__ import annotations

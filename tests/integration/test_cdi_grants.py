@@ -6,7 +6,6 @@ CUDA needs. Names that only this collection has give no more than those do that 
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -21,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
 from tests.lab import trees
 from tests.tools import oracle
 
@@ -96,10 +96,7 @@ class Host:
         return granted(oracle.planned(self.policy, self.seen, layout=layout), self.root)
 
 
-EXAMPLES = int(os.environ.get("GPUFLEET_GRANTS", "12"))
-
-
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=count_examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(gpus(), st.integers(0, 2), st.sampled_from((0, 1, 3)))
 @example(GB200, 2, 2048)
 @example(MIXED, 2, 1)

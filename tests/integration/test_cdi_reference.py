@@ -1,10 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Our reading of CDI specs against the reference library itself, in six releases: generated and broken specs, and what is injected.
-
-GPUFLEET_CDI_EXAMPLES says how many cases each test makes (the default takes seconds).
-"""
+"""Our reading of CDI specs against the reference library itself, in six releases: generated and broken specs, and what is injected."""
 
 from __future__ import annotations
 
@@ -24,12 +21,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests import reference
+from tests.draws import count_examples
 from tests.integration.cdi_texts import damaged, nearly_sound, some, sound, specs, texts
 from tests.unit import cdi_inject as inject
 
-EXAMPLES = int(os.environ.get("GPUFLEET_CDI_EXAMPLES") or 60)
 pytestmark = pytest.mark.skipif(bool(reference.obstacle()), reason=reference.obstacle() or "-")
-many = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 60, suppress_health_check=list(HealthCheck), database=None)
+many = settings(max_examples=count_examples(60), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
 # Where we and the library may differ, with the reason and the releases. Everything else is our fault.
 NEW = frozenset({"1.1.1"})

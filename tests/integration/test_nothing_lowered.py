@@ -4,7 +4,7 @@
 """Nothing that works is lowered, by the engines' own word: over generated configurations, what containerd and CRI-O print of each handler
 and of the default one is not less afterwards. The rule, and the configurations, are those of tests/unit/lowered.py.
 
-GPUFLEET_EXAMPLES sets how many examples each engine gets.
+tests/draws.py says how many examples each engine gets.
 """
 
 from __future__ import annotations

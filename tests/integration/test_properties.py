@@ -9,13 +9,12 @@
   (d) no line goes that is not about our keys, and no other comes
   (e) check mode says all of it, and changes nothing
 
-GPUFLEET_EXAMPLES sets how many examples each engine gets; `make soak` sets 10 000.
+tests/draws.py says how many examples each engine gets; `make soak` sets 10 000.
 """
 
 from __future__ import annotations
 
 import difflib
-import os
 import tempfile
 import tomllib
 from pathlib import Path
@@ -27,21 +26,20 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
 from tests.integration import configs
 from tests.integration import containerd_trees as trees
 from tests.integration import test_crio_judge as crio_judge
 
-EXAMPLES = int(os.environ.get("GPUFLEET_EXAMPLES") or 0)
 OURS = ("default_runtime_name", "enable_cdi", "cdi_spec_dirs", "nvidia", "imports", "BinaryName", "runtimes", "runc")
 
 
 def thorough(examples: int) -> Any:
-    """Many examples in a soak, so many in a test; a failure is shown with the configuration that caused it, shrunk."""
+    """Draw up to so many examples; a failure is shown with the configuration that caused it, shrunk."""
     health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
     return settings(
-        max_examples=EXAMPLES or examples,
+        max_examples=count_examples(examples),
         deadline=None,
-        derandomize=not EXAMPLES,
         database=None,
         suppress_health_check=health,
         phases=(Phase.explicit, Phase.generate, Phase.shrink),

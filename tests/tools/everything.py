@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run everything, and end with a closing line like pytest's.
 
-    everything.py [--fast|--matrix] [PART...]   without a name: all of tests/tools/parts.py; what needs no hosts, or the fast half of that
+    everything.py [--fast|--matrix|--nightly] [PART...]   without a name: all parts of `make check`, `matrix`, `nightly` or `test`
 
 What the parts need is built before they begin (build.py), so that no part's time limit counts it. Parts run side by side as far as the
 processors go: a test on hosts waits for half of its time. One line tells when a part begins and when it has ended. What a part prints goes
@@ -31,10 +31,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from environments import ROOT
-from parts import LOGS, Part, fast, matrix, parts
+from parts import LOGS, Part, fast, matrix, nightly, parts
 
-SMALLER = {"--fast": fast, "--matrix": matrix}
-LIMIT = 30 * 60.0  # seconds; a part that hangs must end before the whole run's limit of an hour
+TABLES = {"--fast": fast, "--matrix": matrix, "--nightly": nightly}
+LIMIT = 15 * 60.0  # seconds; a part that hangs ends before a run that should take 20 minutes has taken an hour
+NIGHT = 3 * 3600.0  # the same of a nightly run
 GRACE = 60.0  # seconds that a part has to take its hosts down
 # pytest's closing line without its frame: "2 failed, 7912 passed in 2248.83s (0:37:28)"
 CLOSING = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s\b", re.MULTILINE)
@@ -80,10 +81,13 @@ def environment() -> dict[str, str]:
 
 
 def build() -> bool:
-    """Build what the parts need and have them build nothing themselves, so that no part's time limit counts it."""
-    print("builds what is missing before the parts begin", flush=True)
+    """Build what the parts need and have them build nothing themselves, so that neither their time nor the run's counts it."""
+    print("=== build: what is missing, before the parts begin (`make build` does this alone)", flush=True)
+    begin = time.monotonic()
     built = subprocess.run(tied([sys.executable, str(ROOT / "tests/tools/build.py")]), cwd=ROOT, env=environment(), check=False)
     os.environ["GPUFLEET_LAB_BUILD"] = "never"
+    verdict = "FAILED" if built.returncode else "passed"
+    print(f"=== build: {verdict} in {clock(time.monotonic() - begin)}; the times below begin now, without it", flush=True)
     return built.returncode == 0
 
 
@@ -232,9 +236,9 @@ def stopped(number: int, _frame: object) -> NoReturn:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the named parts, or all, and sum up."""
-    table = next((SMALLER[word] for word in arguments if word in SMALLER), parts)
+    table = next((TABLES[word] for word in arguments if word in TABLES), parts)
     known = {part.name: part for part in table()}
-    names = [word for word in arguments if word not in SMALLER]
+    names = [word for word in arguments if word not in TABLES]
     unknown = [name for name in names if name not in known]
     if unknown:
         print(f"everything.py: there is no part {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
@@ -243,10 +247,12 @@ def main(arguments: Sequence[str]) -> int:
     processors = len(os.sched_getaffinity(0))
     wanted = [known[name] for name in names] or list(known.values())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    if table is parts and not names and not build():
+    if table is nightly:
+        os.environ.setdefault("GPUFLEET_DRAW", "full")
+    if table in (parts, nightly) and not names and not build():
         print("everything.py: the build has failed, so no part was run; its own words are above", file=sys.stderr)
         return 1
-    run = Run(wanted, processors, memory)
+    run = Run(wanted, processors, memory, limit=NIGHT if table is nightly else LIMIT)
     print(f"{len(wanted)} parts on {processors} processors, {memory:.0f} GB; what each says goes to {LOGS.relative_to(ROOT)}", flush=True)
     try:
         found = run.all()

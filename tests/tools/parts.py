@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of `make test`, `make matrix` and `make check`.
+"""The parts of `make check`, `make matrix`, `make test` and `make nightly`.
 
 Each part is one command that shares nothing with the others, so they run side by side.
 
@@ -96,8 +96,19 @@ OTHERS = "lab: others"
 # more often than others.
 PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
 ROLLOUTS = f"{PLAYBOOKS}/test_rollout"
-# Of `make matrix` alone, since an hour has no room for what others nearly always find.
-MATRIX_ALONE = ("playbooks-2.16: others", "playbooks-2.18", "sanity-2.19", "sanity-2.20", "unit-2.16: planner")
+# What `make test` leaves to `make nightly` -> the reason. docs/testing.md has this table.
+NIGHTLY = {
+    "unit-2.16": "`oldest core` runs those of them that Ansible's own code decides; the rest is Python that 2.21 runs as well",
+    "unit-2.16: planner": "the planner imports nothing of Ansible, so only its Python, 3.11, is another one",
+    "playbooks-2.16": "`oldest core` plays the file that leans on the core most; seven files take five minutes",
+    "playbooks-2.16: others": "they lean on no detail that changed between 2.16 and 2.21",
+    "playbooks-2.18": "what differs between 2.16 and 2.21 differs on one of those two as well",
+    "sanity-2.19": "2.21 knows all that the older releases know of tests; a result changes only with files that are shipped",
+    "sanity-2.20": "as 2.19",
+    "unit-node": "`unit-node-3.6` has the oldest Python, `unit` the newest; between them nothing was ever found alone",
+    "unit-yaml": "a release of PyYAML comes once a year, and it changes with the lock file alone",
+    "mutants": "200 changed lines of the planner, each judged by tests, take two hours",
+}
 
 
 def files(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -117,6 +128,11 @@ def on_lab(name: str, *command: str) -> Part:
     return Part(name, (sys.executable, str(ROOT / "tests/tools/on_lab_machines.py"), *command), WAITING)
 
 
+def mutants() -> Part:
+    """Return the part that changes the planner line by line and wants a test to fail each time."""
+    return Part("mutants", (sys.executable, str(ROOT / "tests/tools/mutants.py")), BUSY)
+
+
 def matrix_part(name: str, *sets: str) -> Part:
     """Return a part that runs unit tests with other Pythons and other ansible-core releases."""
     return Part(name, (sys.executable, "tests/tools/unit_matrix.py", *sets), BUSY)
@@ -127,58 +143,78 @@ def sanity_part(core: str) -> Part:
 
 
 def fast() -> list[Part]:
-    """Return the parts of `make check`, which tell most in a few minutes.
+    """Return the parts of `make check`, which tell most in five minutes.
 
     They are the newest ansible-core, and the node side on the oldest Python.
     """
     return [
         pytest_part("unit", BUSY, "tests/unit", f"--ignore={PLANNER}", f"--ignore={PLAYBOOKS}"),
-        pytest_part("unit: planner", BUSY, PLANNER),
         sanity_part(CORES[-1]),
+        pytest_part("unit: planner", BUSY, PLANNER),
         target("lint"),
         target("types"),
         matrix_part("unit-node-3.6", "node-3-6"),
     ]
 
 
-def releases() -> list[Part]:
-    """Return the other parts that need no hosts, the longest first.
+def played() -> list[Part]:
+    """Return the other parts of `make test` that need no hosts, the longest first."""
+    rollouts = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(f"{ROLLOUTS}*.py"))
+    return [
+        pytest_part("playbooks: rollout", BUSY, *rollouts),
+        pytest_part("playbooks", BUSY, PLAYBOOKS, f"--ignore-glob={ROLLOUTS}*"),
+        matrix_part("oldest core", "core-2-16-oldest"),
+        target("archive"),
+    ]
 
-    They are playbooks as they are played, other releases of ansible-core and Python, and the archive.
-    """
+
+def releases() -> list[Part]:
+    """Return the parts on other releases of ansible-core, Python and PyYAML that nightly runs have, the longest first."""
     newest = f"node-3-{sys.version_info.minor}"  # the part `unit` runs the node side's tests on it
     return [
-        pytest_part("playbooks: rollout", BUSY, *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob(f"{ROLLOUTS}*.py")))),
-        pytest_part("playbooks", BUSY, PLAYBOOKS, f"--ignore-glob={ROLLOUTS}*"),
         matrix_part("playbooks-2.16: others", "core-2-16-other-playbooks"),
         matrix_part("playbooks-2.16", "core-2-16-playbooks"),
         matrix_part("playbooks-2.18", "core-2-18-playbooks"),
         matrix_part("unit-2.16", "core-2-16"),
         matrix_part("unit-2.16: planner", "core-2-16-planner"),
         *map(sanity_part, reversed(CORES[:-1])),
-        target("archive"),
         matrix_part("unit-yaml", "yaml-6-0", "yaml-6-0-1", "yaml-6"),
         matrix_part("unit-node", *(name for name in ("node-3-8", "node-3-13") if name != newest)),
     ]
 
 
 def matrix() -> list[Part]:
-    """Return the parts of `make matrix`: all that need no hosts."""
-    return [*releases()[:5], *fast()[:3], *releases()[5:], *fast()[3:]]
+    """Return the parts of `make matrix`: all that need no hosts, but the mutants."""
+    return [*played(), *fast()[:3], *releases(), *fast()[3:]]
 
 
-def parts() -> list[Part]:
-    """Return the parts of `make test` in the order in which they begin.
+def hosts() -> list[Part]:
+    """Return the parts on the lab's hosts, the longest first."""
+    lab = [pytest_part(f"lab: {name}", WAITING, *files(names)) for name, names in LAB.items()]
+    others = [pytest_part(OTHERS, WAITING, *files(unnamed()))] if unnamed() else []
+    return [*lab[:2], *others, *lab[2:], on_lab("molecule", "--lab", "molecule", "molecule", "test", "--all")]
+
+
+def judges() -> list[Part]:
+    return [pytest_part(name, BUSY, *files(names)) for name, names in JUDGES.items()]
+
+
+def all_parts(first: list[Part], later: list[Part]) -> list[Part]:
+    """Return the parts on hosts, the judges and those given, in the order in which they begin.
 
     The longest come first, and parts that wait stand beside parts that do not.
     """
-    hosts = [pytest_part(f"lab: {name}", WAITING, *files(names)) for name, names in LAB.items()]
-    judges = [pytest_part(name, BUSY, *files(names)) for name, names in JUDGES.items()]
-    others = [pytest_part(OTHERS, WAITING, *files(unnamed()))] if unnamed() else []
-    molecule = on_lab("molecule", "--lab", "molecule", "molecule", "test", "--all")
-    both = [part for part in matrix() if part.name not in MATRIX_ALONE]
-    long, short = both[:6], both[6:]
-    return mixed([*hosts[:2], *others, *hosts[2:], molecule], [*long, *judges, *short])
+    return mixed(hosts(), [*first, *judges(), *later])
+
+
+def parts() -> list[Part]:
+    """Return the parts of `make test`."""
+    return all_parts([*played()[:2], *fast()[:3]], [*played()[2:], *fast()[3:]])
+
+
+def nightly() -> list[Part]:
+    """Return the parts of `make nightly`: those of `make test`, with all that is drawn, and those that it leaves out."""
+    return all_parts([mutants(), *played()[:2], *fast()[:3], *releases()], [*played()[2:], *fast()[3:]])
 
 
 def mixed(waiting: list[Part], busy: list[Part]) -> list[Part]:

@@ -4,6 +4,7 @@
 """Run unit tests in the environments of other Pythons and other ansible-core releases.
 
     unit_matrix.py core-2-16              unit tests but the planner's, the node side's (neither imports Ansible) and the playbooks' runs
+    unit_matrix.py core-2-16-oldest       of both those that most often tell the oldest release from the newest, in a few minutes
     unit_matrix.py core-2-16-planner      the planner's, on that release's Python
     unit_matrix.py core-2-16-playbooks    the playbooks' runs that lean on how ansible-core counts, loses and templates
     unit_matrix.py core-2-16-other-playbooks    the others
@@ -17,6 +18,7 @@ A missing interpreter is named and passed over: not every machine has every Pyth
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -36,30 +38,37 @@ READ_YAML = tuple(
                  "cluster/test_earlier_files", "images/test_catalogue", "kubernetes/test_cgroup_driver")
 )  # fmt: skip
 
+ENVIRONMENT = re.compile(r"(-oldest|-planner|(-other)?-playbooks)$")  # what follows an environment's name
 # tests of an environment, which the beginning of the name names -> the arguments of pytest; every other name runs the node side's
 TESTS = {
     "core-2-16": ("tests/unit", f"--ignore={NODE_SIDE}", f"--ignore={PLANNER}", f"--ignore={PLAYBOOKS}"),
+    "core-2-16-oldest": ("tests/unit/plugins/action", f"{PLAYBOOKS}/test_empty_answers.py", f"{PLAYBOOKS}/test_words_of_a_host.py"),
     "core-2-16-planner": (PLANNER,),
     "core-2-16-playbooks": OF_THE_CORE,
     "core-2-16-other-playbooks": (PLAYBOOKS, *(f"--ignore={path}" for path in OF_THE_CORE)),
     "core-2-18-playbooks": OF_THE_CORE,
     **dict.fromkeys(("yaml-6-0", "yaml-6-0-1", "yaml-6"), READ_YAML),
 }
-# What is drawn at random is drawn in full on the newest release; here so many times.
-EXAMPLES = {"GPUFLEET_EXAMPLES": "5"}
+# What is drawn at random is drawn in full on the newest release alone.
+FEW = {"GPUFLEET_DRAW": "few"}
+
+
+def find_environment(name: str) -> str:
+    """Return the group of pyproject.toml whose environment runs these tests."""
+    return ENVIRONMENT.sub("", name)
 
 
 def run(name: str) -> bool:
     """Run the tests of one name and tell whether they passed."""
     tests = TESTS.get(name, (NODE_SIDE,))
     try:
-        programs = environments.ensure(name.removesuffix("-planner").removesuffix("-playbooks").removesuffix("-other"))
+        programs = environments.ensure(find_environment(name))
     except environments.NoInterpreter as error:
         print(f"== {name}: not run here, {error}", flush=True)
         return True
     print(f"== {name}: {' '.join(tests)}", flush=True)
     command = [str(programs / "python"), "-m", "pytest", "-q", *tests]
-    return subprocess.run(command, cwd=environments.ROOT, env={**EXAMPLES, **os.environ}, check=False).returncode == 0
+    return subprocess.run(command, cwd=environments.ROOT, env={**os.environ, **FEW}, check=False).returncode == 0
 
 
 if __name__ == "__main__":

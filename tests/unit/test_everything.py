@@ -60,10 +60,18 @@ def test_every_test_file_is_in_just_one_part() -> None:
 def test_each_smaller_run_is_a_part_of_the_greater_one() -> None:
     import parts
 
-    names = [{part.name for part in table()} for table in (parts.fast, parts.matrix, parts.parts)]
-    assert names[0] < names[1] - {*parts.MATRIX_ALONE} < names[2]
-    assert set(parts.MATRIX_ALONE) <= names[1] - names[2]
+    check, matrix, test, nightly = ({part.name for part in table()} for table in (parts.fast, parts.matrix, parts.parts, parts.nightly))
+    assert check < test < nightly
+    assert check < matrix < nightly
+    assert nightly - test == set(parts.NIGHTLY), "what waits for the night has its reason"
     assert [part.name for part in parts.matrix() if part.memory == parts.HOSTS_NEED] == [], "no hosts"
+
+
+def test_no_part_is_twice_in_a_run() -> None:
+    import parts
+
+    for table in (parts.fast, parts.matrix, parts.parts, parts.nightly):
+        assert [name for name, count in Counter(part.name for part in table()).items() if count > 1] == []
 
 
 def test_every_release_is_in_just_one_part() -> None:
@@ -73,9 +81,18 @@ def test_every_release_is_in_just_one_part() -> None:
     import sanity
     import unit_matrix
 
-    run = Counter(word for part in parts.matrix() for word in part.command if re.match(r"(core|node|yaml)-\d|\d\.\d+$", word))
+    run = Counter(word for part in parts.nightly() for word in part.command if re.match(r"(core|node|yaml)-\d|\d\.\d+$", word))
     nodes = {name for name in environments.INTERPRETERS if name.startswith("node-")} - {f"node-3-{sys.version_info.minor}"}
     assert run == Counter({*unit_matrix.TESTS, *nodes, *sanity.CORES})
+
+
+def test_each_set_of_an_old_release_has_an_environment_and_tests_that_exist() -> None:
+    import environments
+    import unit_matrix
+
+    for name, tests in unit_matrix.TESTS.items():
+        assert unit_matrix.find_environment(name) in environments.INTERPRETERS
+        assert [path for path in tests if not path.startswith("-") and not (ROOT / path).exists()] == []
 
 
 def test_files_that_read_one_story_are_in_one_part() -> None:

@@ -26,13 +26,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
 from tests.unit import running_host
 from tests.unit.running_host import Node
 from tests.unit.running_hosts import ENGINES, Spec, build
 from tests.unit.unlisted_places import places
 
 BASE = {"no_gpu": "prepare", "packages": "ignore"}
-EXAMPLES = int(os.environ.get("GPUFLEET_EXAMPLES", "25"))
 Step = tuple[str, bool, dict[str, Any]]
 # What is done to a host, one after the other: (module, check mode, options).
 STORIES: dict[str, tuple[Step, ...]] = {
@@ -136,7 +136,7 @@ def test_a_secret_at_no_listed_place(node: Node, name: str, monkeypatch: pytest.
     # Nothing is gained by a shorter story: what fails names the place and the words.
     phases = [Phase.explicit, Phase.reuse, Phase.generate]
 
-    @settings(deadline=None, max_examples=EXAMPLES, phases=phases, suppress_health_check=list(HealthCheck))
+    @settings(deadline=None, max_examples=count_examples(25), phases=phases, suppress_health_check=list(HealthCheck))
     @given(st.data(), secrets, st.sampled_from(sorted(STORIES)), st.sampled_from([0o600, 0o644]), st.sampled_from(["stdin", "module"]))
     def holds(data: st.DataObject, secret: str, story: str, mode: int, way: str) -> None:
         spec = ENGINES[name].copy()

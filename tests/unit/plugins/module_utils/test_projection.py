@@ -272,6 +272,8 @@ tomllib = pytest.importorskip("tomllib")
 tomlkit = pytest.importorskip("tomlkit")
 from hypothesis import strategies as st  # noqa: E402
 
+from tests.draws import count_examples  # noqa: E402
+
 NAMES = st.sampled_from(
     ["version", "a", "b", "plugins", "io.containerd.grpc.v1.cri", "enable_cdi", "containerd", "runtimes", "k v", "ü", ""],
 )
@@ -295,7 +297,7 @@ def _listed(data, places, path=()):
     return data if shape is not None and projector.fits(shape, data) else None
 
 
-@hypothesis.settings(deadline=None, max_examples=300)
+@hypothesis.settings(deadline=None, max_examples=count_examples(300))
 @hypothesis.given(TREES, st.booleans())
 def test_another_parser_reads_the_listed_part_of_what_it_reads_from_the_original(tree, crlf):
     text = tomlkit.dumps(tree)
@@ -305,7 +307,7 @@ def test_another_parser_reads_the_listed_part_of_what_it_reads_from_the_original
     assert projector.project(found.data, KEEP).data == found.data, "a projection is its own projection"
 
 
-@hypothesis.settings(deadline=None, max_examples=500)
+@hypothesis.settings(deadline=None, max_examples=count_examples(500))
 @hypothesis.given(st.text(st.sampled_from("\n\r\t \"'\\#=.,[]{}ab01_-+:TZxeuü\x00\x7f"), max_size=40), st.integers(0, 400))
 def test_what_another_parser_refuses_is_refused_and_nothing_else(noise, at):
     text = SAMPLE[:at] + noise + SAMPLE[at + len(noise) :]
@@ -333,7 +335,7 @@ SAMPLE = (
 from tests.unit import jsontexts  # noqa: E402
 
 
-@hypothesis.settings(deadline=None, max_examples=200)
+@hypothesis.settings(deadline=None, max_examples=count_examples(200))
 @hypothesis.given(jsontexts.objects, jsontexts.styles)
 def test_of_json_in_every_style_the_listed_part_is_read(value, style):
     text = jsontexts.written({**value, "live-restore": True, "runtimes": {"nvidia": {"path": "/usr/bin/n", **value}}}, style)

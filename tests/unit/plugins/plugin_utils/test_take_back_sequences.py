@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
 from tests.unit.bare_trees import Tree
 
 ROOT, DROP_IN, JSON = "/etc/containerd/config.toml", "/etc/containerd/conf.d/90-gpufleet.toml", "/etc/docker/daemon.json"
@@ -78,7 +79,7 @@ def taken_back(host: Tree, **options: Any) -> bool:
 @example([("remove", JSON), ("converge", "Docker"), ("key", JSON)])
 @example([("converge", "containerd 2.3"), ("comment", DROP_IN), ("remove", ROOT)])
 @example([("converge", "containerd 2.3"), ("remove", ROOT)])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=count_examples(40), deadline=None)
 def test_nothing_of_this_collection_is_left_and_nothing_else_is_touched(events: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as place:
         host = Tree(pathlib.Path(place, "host"))

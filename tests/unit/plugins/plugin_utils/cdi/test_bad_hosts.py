@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
 from tests.unit import builders, gpus
 
 SOURCE = "print('the probe')"
@@ -63,7 +64,7 @@ def test_the_host_that_is_harmed_below_is_sound() -> None:
 
 
 @given(path=st.sampled_from(TEXTS), share=st.floats(0, 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=count_examples(60), deadline=None)
 def test_a_file_of_the_kernel_cut_short(path: str, share: float) -> None:
     text = HOST[path]
     assert sound(outcome({path: text[: int(len(text) * share)]}))

@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
 from tests.unit.builders import obs
 from tests.unit.gpus import NVRM, UUIDS, cap_minor, host, instances, mig, node, nvml
 
@@ -392,7 +393,7 @@ def build(specified: list[tuple[int, bool, list[tuple[int, int]]]], order: int) 
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=count_examples(60), deadline=None)
 @given(boards, st.sampled_from(list(layouts.LAYOUTS)), st.sampled_from(version.KNOWN), st.sampled_from(["none", "static", "all"]))
 def test_every_spec_is_valid_within_its_cap_and_always_the_same(specified: Any, layout: str, cap: str, attributes: Any) -> None:
     options = generate.Options(cap=cap, layout=layout, node_attributes=attributes)
@@ -410,7 +411,7 @@ def test_every_spec_is_valid_within_its_cap_and_always_the_same(specified: Any, 
     assert reader.parse(writer.render(first.spec)) == first.spec
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=count_examples(40), deadline=None)
 @given(boards)
 def test_no_mig_device_shares_a_capability_of_a_compute_instance(specified: Any) -> None:
     found = made(build(specified, 0), names=("index",)).spec

@@ -12,6 +12,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engin
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
+
 OURS = """\
 # Written by gpufleet.nvidia from the driver on this host; changes are lost at its next run.
 ---
@@ -127,7 +129,7 @@ line = st.builds(
 )
 
 
-@settings(max_examples=600)
+@settings(max_examples=count_examples(600))
 @given(st.sampled_from([OURS, TOOLKITS]), st.data())
 def test_a_line_that_changed_is_read_as_engines_read_it_or_not_at_all(text: str, data: st.DataObject) -> None:
     lines = text.splitlines()
@@ -143,7 +145,7 @@ def test_a_line_that_changed_is_read_as_engines_read_it_or_not_at_all(text: str,
     agree("\n".join(lines) + "\n")
 
 
-@settings(max_examples=600)
+@settings(max_examples=count_examples(600))
 @given(st.lists(line, max_size=6).map(lambda found: "\n".join([*found, ""])))
 @example("devices:\n- name: a\n  containerEdits:\n    env:\n    - a\n")
 @example("kind: a\ncontainerEdits:\n  intelRdt:\n    closID: a\n    schemata:\n    - a\n")

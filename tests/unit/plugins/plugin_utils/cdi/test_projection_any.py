@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
 from tests.unit.plugins.plugin_utils.cdi import test_projection as test_sent
 from tests.unit.plugins.plugin_utils.cdi.test_projection import edits, found, received
 
@@ -57,7 +58,7 @@ def require_same(text: str) -> None:
         assert isinstance(outline(text), str)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count_examples(400), deadline=None)
 @given(st.lists(st.sampled_from(TOKENS), max_size=30))
 def test_of_any_text_the_structure_is_the_same_and_nothing_odd_is_shown(tokens: list[str]) -> None:
     require_same("".join(tokens))
@@ -111,7 +112,7 @@ def written(draw: st.DrawFn, document: dict[str, Any], secret: str) -> str:
     return draw(st.sampled_from([remark + text, text + remark, text]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=count_examples(150), deadline=None)
 @given(st.data(), secrets)
 def test_a_secret_at_any_place_that_is_not_listed_does_not_leave_and_changes_nothing(data: st.DataObject, secret: str) -> None:
     document = data.draw(specs(secret))

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
 from tests.unit.builders import obs
 from tests.unit.cdi_plans import plan, seen, written
 from tests.unit.gpus import UUIDS, host, nvml
@@ -96,7 +97,7 @@ def test_optional_nodes_are_left_out_with_a_word() -> None:
 gpu_lists = st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["", "GPU-x"])), unique_by=lambda g: g[0], min_size=1, max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=count_examples(60), deadline=None)
 @given(gpu_lists, st.sampled_from(("", *version.KNOWN)))
 def test_whatever_the_gpus_the_spec_is_valid_within_the_cap_and_the_same_again(minors: list[tuple[int, str]], cap: str) -> None:
     gpus = [Gpu(i, minor, f"0000:{i:02x}:00.0", uuid and f"{uuid}{minor}") for i, (minor, uuid) in enumerate(minors)]

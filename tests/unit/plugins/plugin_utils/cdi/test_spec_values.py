@@ -27,9 +27,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
+
 NODE = DeviceNode("/dev/nvidia0")
 ONE_NODE = Edits(device_nodes=(NODE,))
-FEW = settings(max_examples=50, deadline=None)
+FEW = settings(max_examples=count_examples(50), deadline=None)
 
 
 def spec(name: str = "gpu0", edits: Edits = ONE_NODE, **more: Any) -> Spec:

@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
 from tests.integration import configs
 from tests.unit import builders, jsontexts
 
@@ -86,7 +87,7 @@ def after(text: str, found: Plan) -> str:
 
 @pytest.mark.parametrize("release", ["1.7.24", "2.1.0"])
 def test_a_secret_is_in_no_answer_the_plan_is_the_same_and_it_stays(release: str) -> None:
-    @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+    @settings(deadline=None, max_examples=count_examples(60), suppress_health_check=list(HealthCheck))
     @given(configs.containerd(release), configs.styles, st.data(), st.sampled_from(SPELLED), st.booleans())
     def holds(tree: dict[str, Any], style: configs.Style, data: st.DataObject, spelled: str, remark: bool) -> None:
         assume(not style.size)
@@ -113,7 +114,7 @@ def test_a_secret_is_in_no_answer_the_plan_is_the_same_and_it_stays(release: str
     holds()
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=count_examples(150))
 @given(jsontexts.objects, jsontexts.styles, st.sampled_from(["", "runtimes", "features", "log-opts"]))
 def test_a_secret_in_daemon_json_is_in_no_answer(value: dict[str, Any], style: jsontexts.Style, place: str) -> None:
     tree = {**value, "runtimes": {"n": {"path": "/n", "runtimeArgs": [SECRET]}}, "features": {"cdi": SECRET}, "log-opts": {"a": SECRET}}

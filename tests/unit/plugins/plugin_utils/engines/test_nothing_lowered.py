@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from hypothesis import strategies as st
 from tests.unit import builders, lowered
 from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import ROOT, applied, plan
 
-EXAMPLES = int(os.environ.get("GPUFLEET_EXAMPLES") or 100)
 NAMES = {"1.6.20": 'plugins."io.containerd.grpc.v1.cri"', "1.7.35": 'plugins."io.containerd.grpc.v1.cri"',
          "2.1.9": "plugins.'io.containerd.cri.v1.runtime'", "2.4.2": "plugins.'io.containerd.cri.v1.runtime'"}  # fmt: skip
 
@@ -50,7 +48,7 @@ def effective(release: str, files: dict[str, str]) -> dict[str, Any]:
 def test_nothing_is_less_afterwards(release: str) -> None:
     planned = []
 
-    @settings(max_examples=EXAMPLES, deadline=None, derandomize="GPUFLEET_EXAMPLES" not in os.environ, database=None)
+    @settings(database=None)
     @given(cri=lowered.configurations(release), default=st.booleans(), wanted=st.sampled_from(["auto", "disabled"]))
     def holds(cri: dict[str, Any], default: bool, wanted: Any) -> None:
         files = {ROOT: written(release, cri)}

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing i
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
 from tests.unit import gpus, running_hosts
 from tests.unit.running_host import Host, Node, nodes
 from tests.unit.running_hosts import ENGINES, build
@@ -256,7 +257,7 @@ def test_two_policies_have_one_change_only_if_they_do_the_same(node: Node) -> No
     known: dict[str, str] = {}
 
     @given(POLICY)
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=count_examples(40), deadline=None)
     def holds(policy: dict[str, Any]) -> None:
         digest, deed = seen(json.dumps(policy, sort_keys=True))
         assert known.setdefault(digest, deed) == deed

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
 from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
 
 HOSTS = [f"gpu{number:03}" for number in range(400)]
@@ -86,7 +87,7 @@ def test_a_later_run_has_nothing_to_do_but_the_dead_that_came_back() -> None:
 seeds = st.integers(0, 10_000)
 
 
-@examples(max_examples=40)
+@examples(max_examples=count_examples(40))
 @given(seeds, st.integers(0, 30), st.sampled_from([0, 3, "2%", "100%"]), st.sampled_from([None, 1, "10%"]))
 def test_no_more_hosts_fail_than_the_budget_and_one_batch_allow(number: int, percent: int, most: Any, limit: Any) -> None:
     """Whoever fails, and whenever: what begins after the budget is spent is nothing, and no class goes on after its canary."""
@@ -105,7 +106,7 @@ def test_no_more_hosts_fail_than_the_budget_and_one_batch_allow(number: int, per
     assert not {h for h in began if found.hosts[h].hardware in stopped} - set(found.canaries)
 
 
-@examples(max_examples=25)
+@examples(max_examples=count_examples(25))
 @given(seeds, st.lists(st.integers(0, 6), max_size=4))
 def test_whenever_its_controller_dies_no_host_is_changed_twice_and_the_end_is_the_same(number: int, deaths: list[int]) -> None:
     fleet, changed = Fleet(), list[str]()

@@ -14,6 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.draws import count_examples
+
 PATH = "/etc/containerd/config.toml"
 BEFORE = """version = 2
 [plugins.cri]
@@ -94,7 +96,7 @@ def test_what_a_program_writes_whole_is_one_line_unless_asked_for(path: str, bef
 LINES = st.lists(st.sampled_from(["a = 1", "b = 2", "[t]", "[[u]]", "", "x = 'FOREIGN'", "# FOREIGN"]), max_size=12)
 
 
-@settings(max_examples=400)
+@settings(max_examples=count_examples(400))
 @given(LINES, LINES, st.integers(0, 11))
 def test_no_line_that_stays_is_shown(lines: list[str], ours: list[str], at: int) -> None:
     own = [line for line in ours if "FOREIGN" not in line]

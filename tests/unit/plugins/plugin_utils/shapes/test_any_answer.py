@@ -19,11 +19,12 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
+from tests.draws import count_examples
 from tests.unit import running_host
 from tests.unit.running_host import ACTIONS, Host, Node
 from tests.unit.running_hosts import ENGINES, build
 
-EXAMPLES = int(os.environ.get("GPUFLEET_EXAMPLES", "25"))
+EXAMPLES = count_examples(25)
 PLANNED = (AnsibleActionFail, PlanError)
 TEMPLATE = "{{ lookup('pipe', 'id > /tmp/x') }}"
 DEEP: Any = None
