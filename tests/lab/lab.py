@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 from . import artefacts, cgroup, claims, doctor, fleet, hosts, inventory, network, roots, rpmrepo, seed
 from .artefacts import LabError, run
@@ -228,14 +228,14 @@ class Lab:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        self.runtime.parent.mkdir(parents=True, exist_ok=True)
-        with (self.runtime.parent / f".{self.name}.lock").open("w") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        """Hold the lab's lock meanwhile, and remove its file if no lab is left."""
+        path = self.runtime.parent / f".{self.name}.lock"
+        with _open_locked(path):
             try:
                 yield
             finally:
                 if not self.runtime.exists():
-                    Path(handle.name).unlink(missing_ok=True)
+                    path.unlink(missing_ok=True)
 
     def _services(self) -> None:
         self.hold()
@@ -295,6 +295,24 @@ class Lab:
         """
         for socket in (self.runtime / "cp").glob("*"):
             subprocess.run(["ssh", "-O", how, "-o", f"ControlPath={socket}", "lab"], capture_output=True, check=False)
+
+
+def _open_locked(path: Path) -> TextIO:
+    """Open the file, which is made if it is missing, and wait for the lock on it.
+
+    Its holder may remove it meanwhile. Then the lock on the removed file keeps nobody out, so this opens the
+    file again.
+    """
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = path.open("w")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if os.path.samestat(path.stat(), os.fstat(handle.fileno())):
+                return handle
+        except FileNotFoundError:
+            continue
+        handle.close()
 
 
 def _unmount(place: Path) -> None:
