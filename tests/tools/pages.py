@@ -27,6 +27,7 @@ import answer_tables
 import image_tables
 import message_tables
 import options
+import parts
 import report_tables
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
@@ -68,6 +69,14 @@ def number(parts: Iterable[int]) -> str:
 
 def imitated(hosts: Iterable[str]) -> str:
     return f"imitated: {code(hosts)}"
+
+
+# ---------------------------------------------------------------- docs/testing.md
+
+
+def left_to_the_night() -> str:
+    """Return the parts that `make test` leaves to `make nightly`, with the reasons."""
+    return table(["part", "why not in `make test`"], [[code([name]), reason] for name, reason in parts.NIGHTLY.items()])
 
 
 # ---------------------------------------------------------------- docs/cdi.md
@@ -416,6 +425,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "owners-settings": settings_of_the_owner,
     "known-bad-stops": lambda: known_bad(True), "known-bad-said": lambda: known_bad(False),
     "messages": message_tables.build_page_tables,
+    "nightly": left_to_the_night,
     "reports": lambda: report_tables.sections(named),
 }  # fmt: skip
 
