@@ -176,15 +176,16 @@ level = "info"
 DOTTED = """version = @V@
 plugins.@CRI@.containerd.runtimes.runc = { runtime_type = "io.containerd.runc.v2", options = { SystemdCgroup = true } }
 """
-EMPTY = "version = @V@\n"
+BARE = "version = @V@\n"
+COMMENTS = "# written by an image's build; nothing is configured\n"
 
 
 def shapes(release: str) -> dict[str, dict[str, str]]:
     newer = release.startswith("2.")
-    found: dict[str, dict[str, str]] = {"no file": {}}
+    found: dict[str, dict[str, str]] = {"no file": {}, "empty": {"config.toml": ""}, "comments": {"config.toml": COMMENTS}}
     for schema in (2, 3) if newer else (2,):
         crlf = KUBEADM.replace("\n", "\r\n")
-        for name, template in {"empty": EMPTY, "debian": DEBIAN, "kubeadm": KUBEADM, "dotted": DOTTED, "crlf": crlf}.items():
+        for name, template in {"bare": BARE, "debian": DEBIAN, "kubeadm": KUBEADM, "dotted": DOTTED, "crlf": crlf}.items():
             text = template.replace("@V@", str(schema)).replace("@CRI@", NATURAL[schema])
             if schema == 3:
                 text = text.replace('bin_dir = "/usr/lib/cni"', "max_conf_num = 1")  # 2.4 knows only bin_dirs

@@ -68,7 +68,11 @@ def ctk(tree: Tree, release: str, *flags: str) -> None:
 
 
 def shapes(release: str) -> dict[str, dict[str, str]]:
-    found = {name: files for name, files in trees.shapes(release).items() if name.split()[0] not in ("crlf", "dotted", "empty")}
+    found = {
+        name: files
+        for name, files in trees.shapes(release).items()
+        if name.split()[0] not in ("bare", "comments", "crlf", "dotted", "empty")
+    }
     if release.startswith("1."):
         found["secrets"] = {"config.toml": found["kubeadm v2"]["config.toml"] + SECRETS.replace("@CRI@", NATURAL[2])}
     return found
