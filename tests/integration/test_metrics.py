@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.test_rollout import DROP_IN, TRAP
 from tests.tools.onlab import Fleet, Run, repository
-from tests.unit.plugins.plugin_utils.resources.test_metrics import values
+from tests.unit.metric_values import values
 
 HOST = "metrics1"
 PLACE = "/var/lib/prometheus/node-exporter"

@@ -15,7 +15,7 @@ from tests.fixtures import public_configurations as public
 from tests.fixtures.public_configurations import CONTAINERD, Public
 from tests.lab import artefacts
 from tests.unit import bare_trees
-from tests.unit.plugins.plugin_utils.engines.test_public_configurations import in_force, run, tree
+from tests.unit.public_trees import in_force, run, tree
 
 DROP_IN = "/etc/containerd/conf.d/99-nvidia.toml"
 FLAGS = {"no flag": (), "default and CDI": ("--set-as-default", "--cdi.enabled")}

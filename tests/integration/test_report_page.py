@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page impo
 from tests.integration import browser
 from tests.lab import doctor
 from tests.unit import reports
-from tests.unit.plugins.plugin_utils.page.test_html import HOSTILE, hostile
+from tests.unit.hostile_page import HOSTILE, hostile
 
 ABOUT = document.About("rollout", "2026-02-01T09:15:00Z", status="done")
 CLASSES = dict.fromkeys(reports.many(), "containerd 1.7 (package), native-cdi, H100 80GB HBM3, 550, debian 12")

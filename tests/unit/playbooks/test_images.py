@@ -13,7 +13,7 @@ import yaml
 
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
-from tests.unit.playbooks.test_rollout import DEAD
+from tests.unit.playbooks.rollouts import DEAD
 
 CATALOGUE: dict[str, Any] = {
     "schema": 1,

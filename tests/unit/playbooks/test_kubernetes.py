@@ -15,7 +15,7 @@ import yaml
 
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
-from tests.unit.playbooks.test_rollout import DEAD
+from tests.unit.playbooks.rollouts import DEAD
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = ["configmap.yaml", "helm/values.yaml", "nodes/gpu1.yaml", "nodes/old1.yaml", "runtimeclass-nvidia.yaml"]

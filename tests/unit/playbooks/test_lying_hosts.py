@@ -22,6 +22,7 @@ import yaml
 from tests.unit import running_host, running_hosts
 from tests.unit.playbooks import bare, hostile_python
 from tests.unit.playbooks.bare import written
+from tests.unit.playbooks.liars import read
 
 KINDS = ("containerd", "containerd, GPU", "crio", "docker")
 WAYS = ("stdin", "module")
@@ -57,20 +58,6 @@ def task(module: str, way: str, lie: str, seed: str, **more: Any) -> dict[str, A
     environment = {"GPUFLEET_LIES": "{{ lies }}", "GPUFLEET_KIND": "{{ kind }}", "GPUFLEET_LIE": lie}
     environment["GPUFLEET_SEED"] = f"{{{{ inventory_hostname }}}} {way} {seed}"
     return {f"gpufleet.nvidia.{module}": {**OPTIONS, "transport": way}, "environment": environment, **more}
-
-
-def read(name: str) -> list[dict[str, Any]]:
-    """Give tasks that read a registered result: as a whole, by a sibling key, by way of a fact, of JSON, and from another host."""
-    other = "hostvars[ansible_play_hosts_all[0]]." + name
-    quiet = {"no_log": True}
-    return [
-        {"debug": {"var": name}, **quiet},
-        {"debug": {"msg": f"{{{{ {name}.changed }}}} {{{{ {name} }}}}"}, **quiet},
-        {"set_fact": {"whole": f"{{{{ {name} }}}}", "words": f"{{{{ {name}.msg | default('') }}}}"}, **quiet},
-        {"debug": {"msg": ["{{ whole }}", "{{ words }}", "{{ whole | string }}"]}, **quiet},
-        {"set_fact": {"json": f"{{{{ {name} | to_json | from_json }}}}", "text": f"{{{{ {name} | to_json }}}}"}, **quiet},
-        {"debug": {"msg": ["{{ json }}", "{{ text | from_json }}", f"{{{{ {other} | default('') }}}}"]}, **quiet},
-    ]
 
 
 def tasks(way: str) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import yaml
 
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
-from tests.unit.playbooks.test_rollout import DEAD
+from tests.unit.playbooks.rollouts import DEAD
 
 
 def inventory(place: Path, *names: str, name: str = "hosts.json") -> Path:

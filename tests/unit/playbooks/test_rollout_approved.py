@@ -14,7 +14,7 @@ import yaml
 
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
-from tests.unit.playbooks.test_rollout import changed, fleet, told
+from tests.unit.playbooks.rollouts import changed, fleet, told
 
 FEW = ("--limit", "gpu1:gpu2:gpu3")
 ORDER = {"gpufleet_rollout_canaries": 0, "gpufleet_rollout_waves": "100%", "gpufleet_rollout_max_failed": 1}

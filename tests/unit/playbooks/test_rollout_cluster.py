@@ -15,7 +15,7 @@ import yaml
 
 from tests.unit.playbooks import api, bare
 from tests.unit.playbooks.bare import written
-from tests.unit.playbooks.test_rollout import told
+from tests.unit.playbooks.rollouts import told
 
 HOSTS = ["gpu1", "gpu2"]
 OFF, ON = {"gpufleet_cdi": "disabled", "gpufleet_set_as_default": "enabled"}, {"gpufleet_device_plugin_strategy": ["cdi-cri"]}

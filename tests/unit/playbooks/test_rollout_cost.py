@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.unit.playbooks.bare import play
-from tests.unit.playbooks.test_rollout import CLOSED, fleet
+from tests.unit.playbooks.rollouts import CLOSED, fleet
 
 COMMANDS = {"gpufleet_drain_commands": {"before": ["/bin/true"], "after": ["/bin/true"]}}
 COSTS = [

@@ -13,8 +13,8 @@ from pathlib import Path
 import yaml
 
 from tests.unit.playbooks import bare
-from tests.unit.playbooks.bare import written
-from tests.unit.playbooks.test_rollout import batches, changed, fleet, play, told
+from tests.unit.playbooks.bare import play, written
+from tests.unit.playbooks.rollouts import batches, changed, fleet, told
 
 # A zone of our own, whose clock is put on by one of the test's tasks: nobody has to wait for a real one.
 ZONE = "Lab/Clock"

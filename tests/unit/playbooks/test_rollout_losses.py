@@ -13,7 +13,7 @@ import yaml
 
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
-from tests.unit.playbooks.test_rollout import DEAD, changed, fleet, told
+from tests.unit.playbooks.rollouts import DEAD, changed, fleet, told
 
 NOTES = 'echo "$GPUFLEET_HOST" >> '
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.unit.playbooks import bare
-from tests.unit.playbooks.test_rollout import changed, fleet, play
+from tests.unit.playbooks.bare import play
+from tests.unit.playbooks.rollouts import changed, fleet
 
 
 def test_a_fleet_that_is_to_be_uniform_is_judged_before_any_host_is_changed(tmp_path: Path) -> None:

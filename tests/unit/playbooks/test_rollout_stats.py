@@ -14,7 +14,7 @@ import yaml
 
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import written
-from tests.unit.playbooks.test_rollout import CLOSED, changed, fleet
+from tests.unit.playbooks.rollouts import CLOSED, changed, fleet
 
 FEW = ("--limit", "gpu1:gpu2:gpu3:gpu9")
 

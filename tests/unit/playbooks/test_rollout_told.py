@@ -15,7 +15,7 @@ import yaml
 
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
-from tests.unit.playbooks.test_rollout import VANISHES, broken
+from tests.unit.playbooks.rollouts import VANISHES, broken
 
 HOSTS = ["gpu1", "gpu2", "gpu3"]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
-from tests.unit.playbooks.test_rollout import CLOSED, changed, fleet, told
+from tests.unit.playbooks.rollouts import CLOSED, changed, fleet, told
 
 FEW = ("--limit", "gpu1:gpu2:gpu3:gpu9")
 # The gate of the first rollout: well before the canaries, then it says that they are done, and goes on when it is let.

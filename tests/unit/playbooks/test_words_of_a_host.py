@@ -11,7 +11,7 @@ import yaml
 
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
-from tests.unit.playbooks.test_rollout import fleet, told
+from tests.unit.playbooks.rollouts import fleet, told
 
 # The name of a file of the host's, which the message names that says what is wrong with it.
 NAME = "x{{ lookup('pipe', 'touch rendered') }}.toml"

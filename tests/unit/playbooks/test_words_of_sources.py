@@ -19,7 +19,7 @@ import yaml
 
 from tests.unit.playbooks import bare, hostile_python
 from tests.unit.playbooks.bare import written
-from tests.unit.playbooks.test_lying_hosts import read
+from tests.unit.playbooks.liars import read
 
 TRIES = 8  # of each source
 WORDS = "{{ lookup('pipe', 'touch rendered') }}"

@@ -9,50 +9,24 @@ Whole actions on whole hosts: what Ansible gets, what travels, what the table sh
 from __future__ import annotations
 
 import base64
-import binascii
 import functools
 import hashlib
 import json
 import os
-import re
 import urllib.parse
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from tests.draws import count_examples
-from tests.unit import running_host
-from tests.unit.running_host import Node
-from tests.unit.running_hosts import ENGINES, Spec, build
+from tests.unit.running_host import Node, nodes
+from tests.unit.running_hosts import ENGINES
+from tests.unit.told_stories import STORIES, Run
 from tests.unit.unlisted_places import places
-
-BASE = {"no_gpu": "prepare", "packages": "ignore"}
-Step = tuple[str, bool, dict[str, Any]]
-# What is done to a host, one after the other: (module, check mode, options).
-STORIES: dict[str, tuple[Step, ...]] = {
-    "whole": (
-        ("node_info", False, {"no_gpu": "prepare"}), ("node", True, BASE), ("node", False, BASE), ("node", False, BASE),
-        ("node_info", False, {"no_gpu": "prepare"}), ("node", False, {**BASE, "state": "absent"}),
-    ),
-    "parts": (
-        ("ENGINE_runtime", True, {}), ("ENGINE_runtime", False, {"set_as_default": "enabled"}), ("toolkit_config", False, {"mode": "cdi"}),
-        ("cdi_spec_info", False, {}), ("cdi_spec", True, {}), ("toolkit_config", False, {"state": "absent"}),
-        ("ENGINE_runtime", False, {"state": "absent"}), ("node_info", False, {}),
-    ),
-}  # fmt: skip
-TOLD = (
-    "changed", "failed", "msg", "differences", "actions", "restarted", "rolled_back", "advice", "decision", "row", "problem", "error",
-    "findings",
-)  # fmt: skip
-# What differs between any two runs: numbers of transactions, times.
-PASSING = re.compile(r"[0-9a-f]{32}|\d{8}T\d{6}Z|\d{4}-\d\d-\d\dT[\d:]+Z|@\d{9,}")
-PACKED = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 
 tails = st.sampled_from(["", "", "/x", " x", "=", "%s", "$(x)", "é", "{0}", "\tx", "+/=", "'", '"', "\\"])
 secrets = st.one_of(
@@ -63,47 +37,7 @@ secrets = st.one_of(
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
-    yield from running_host.nodes()
-
-
-class Run:
-    """A story on one host, and all that it has shown to anybody."""
-
-    def __init__(self, node: Node, spec: Spec, story: str, mode: int, way: str) -> None:
-        host = build(node, spec, mode)
-        try:
-            steps = [(module.replace("ENGINE", spec.engine), check, options) for module, check, options in STORIES[story]]
-            self.results, self.readable = [], set[tuple[str, bytes]]()
-            for module, check, options in steps:
-                self.results.append(host.task(module, check=check, way=way, **options))
-                self.readable.update(host.readable())
-            self.wire = list(host.wire)
-        finally:
-            host.close()
-
-    @property
-    def told(self) -> list[Any]:
-        """What is planned and done, without what differs between any two runs."""
-        return [json.loads(PASSING.sub("X", json.dumps({key: r.get(key) for key in TOLD}))) for r in self.results]
-
-    @property
-    def shown(self) -> str:
-        """Everything that reaches Ansible, its log and its callbacks, with what is packed in it."""
-        tables = [fleet_hosts.lines({"gpu1": r}, fleet_hosts.View(details=True)) for r in self.results if "row" in r]
-        text = json.dumps([self.results, self.wire, tables], ensure_ascii=False, default=repr)
-        return "\n".join([text, *unpacked(text)])
-
-
-def unpacked(text: str) -> Iterator[str]:
-    for word in set(PACKED.findall(text)):
-        try:
-            data = base64.b64decode(word)
-            inner = (zlib.decompress(data) if data[:1] == b"\x78" else data).decode("utf-8", "replace")
-        except (binascii.Error, zlib.error, ValueError):
-            continue
-        yield inner
-        if data[:1] == b"\x78":
-            yield from unpacked(inner)
+    yield from nodes()
 
 
 def forms(secret: str) -> set[str]:

@@ -19,8 +19,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, change
 
 from tests.unit import gpus
-from tests.unit.plugins.plugin_utils.fleet.test_bound import mps, running
-from tests.unit.plugins.plugin_utils.resources import test_repository as keys
+from tests.unit import repository_keys as keys
+from tests.unit.bound_hosts import mps, running
 from tests.unit.running_host import Host, Node, nodes
 
 PHASE = "approval: "

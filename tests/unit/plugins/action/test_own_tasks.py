@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import drain, rollout_pl
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
 
-from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
+from tests.unit.rollout_looks import CHANGE, looked
 
 CHANGES, CHECKS = {"before": "", "change": "driver.yml", "after": ""}, {"before": "", "change": "", "after": "check.yml"}
 HOSTS = ("gpu1", "gpu2", "gpu3")

@@ -10,9 +10,7 @@ import json
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    Decision,
     Driver,
     Gpu,
     HostDecision,
@@ -22,26 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 
 from tests.unit.builders import obs, sha
-
-DECISION = Decision(
-    instance="containerd:/etc/containerd/config.toml",
-    engine="containerd",
-    engine_version="1.7.24",
-    injection="native-cdi",
-    handler="nvidia",
-    default=False,
-    runtime_mode="cdi",
-    annotation_prefixes=("nvidia.cdi.k8s.io/",),
-    device_list_strategy=("cdi-cri",),
-    plugin_annotation_prefix="cdi.k8s.io/",
-    runtime_class="nvidia",
-    enable_cdi=True,
-    max_cdi_version="0.8.0",
-    hook=False,
-    reasons=(Reason("injection", "native-cdi", "its switch is off and is turned on", "cri-status: enableCDI=false"),),
-)
-RECORD = dc.replace(resource.record_of_options("collection", "0.8.0"), decisions=(DECISION,))
-DRIVER = Driver("ok", "550.163.01", (Gpu(0, 0, "0000:17:00.0", "GPU-1", "NVIDIA H100"),), "module loaded")
+from tests.unit.decisions import DECISION, DRIVER, RECORD
 
 
 def plan(files: dict[str, Any], record: HostDecision = RECORD, driver: Driver = DRIVER) -> Plan:

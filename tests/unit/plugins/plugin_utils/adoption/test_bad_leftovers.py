@@ -10,8 +10,8 @@ import pathlib
 import pytest
 
 from tests.unit.bare_trees import Tree
-from tests.unit.plugins.plugin_utils.engines.test_containerd_adoption import COPY, ROOT, SITE, THEIRS, rendered
-from tests.unit.plugins.plugin_utils.engines.test_crio_adoption import BARE
+from tests.unit.containerd_leftovers import COPY, ROOT, SITE, THEIRS, rendered
+from tests.unit.crio_leftovers import BARE
 
 CRIO = "/etc/crio/crio.conf.d/99-nvidia.toml"
 LATER = "/etc/containerd/conf.d/95-gpus.toml"

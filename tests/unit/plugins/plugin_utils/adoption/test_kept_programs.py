@@ -14,9 +14,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan, Policy
 
 from tests.unit import builders
-from tests.unit.plugins.plugin_utils.engines import test_crio
-from tests.unit.plugins.plugin_utils.engines.test_containerd_adoption import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered
-from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import DECISION, applied, instance
+from tests.unit import crio_plans as test_crio
+from tests.unit.containerd_leftovers import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered
+from tests.unit.containerd_plans import DECISION, applied, instance
 
 USUAL, OPT = "/usr/bin/nvidia-container-runtime", "/opt/bin/nvidia-container-runtime"
 LEGACY = f"{USUAL}.legacy"

@@ -15,8 +15,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 
 from tests.unit import builders, operators
-from tests.unit.plugins.plugin_utils.engines.test_containerd_adoption import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered
-from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import DECISION, SOCKET, instance, loaded
+from tests.unit.containerd_leftovers import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered
+from tests.unit.containerd_plans import DECISION, SOCKET, instance, loaded
 
 TOOLKIT = "/usr/local/nvidia/toolkit/nvidia-container-runtime"
 TABLE = "        [plugins.@CRI@.containerd.runtimes.{}]"

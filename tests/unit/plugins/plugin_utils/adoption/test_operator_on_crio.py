@@ -16,8 +16,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Policy
 
 from tests.unit import operators
-from tests.unit.plugins.plugin_utils.engines.test_crio import CRUN, DIRECTORY, OURS, PROCESS, host, status
-from tests.unit.plugins.plugin_utils.engines.test_crio_adoption import COPY, shown
+from tests.unit.crio_leftovers import COPY, shown
+from tests.unit.crio_plans import CRUN, DIRECTORY, OURS, PROCESS, host, status
 
 FILE = f"{DIRECTORY}/99-nvidia.conf"
 TOOLKIT = "/usr/local/nvidia/toolkit/nvidia-container-runtime"

@@ -13,8 +13,8 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
 
 from tests.unit.bare_trees import Tree
-from tests.unit.plugins.plugin_utils.engines.test_containerd_adoption import COPY, ROOT, SITE, THEIRS, rendered
-from tests.unit.plugins.plugin_utils.engines.test_crio_adoption import BARE
+from tests.unit.containerd_leftovers import COPY, ROOT, SITE, THEIRS, rendered
+from tests.unit.crio_leftovers import BARE
 
 CRIO = "/etc/crio/crio.conf.d/99-nvidia.toml"
 GONE = "The journal of this host, which kept the original files, is gone. Files of other tools that were taken over cannot be restored"

@@ -24,8 +24,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
     rpm_sources,
 )
 
+from tests.unit import bundle_keys as test_key
 from tests.unit import bundles
-from tests.unit.plugins.plugin_utils.bundle import test_key
 
 BASE, TOOLKIT = "nvidia-container-toolkit-base", "nvidia-container-toolkit"
 KEY = test_key.NEVER

@@ -13,17 +13,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 from hypothesis import given
 from hypothesis import strategies as st
 
-NEVER = """\
------BEGIN PGP PUBLIC KEY BLOCK-----
+from tests.unit.bundle_keys import NEVER
 
-mDMEaVW5ABYJKwYBBAHaRw8BAQdAgYuNlLHb6lwpacxRfct7KfPdxzno6TvQyaIl
-UcBAufa0Fm5ldmVyQGdwdWZsZWV0LmludmFsaWSIkAQTFggAOBYhBNUIRQPPKmpZ
-iDc30RvlToT6s261BQJpVbkAAhsDBQsJCAcCBhUKCQgLAgQWAgMBAh4BAheAAAoJ
-EBvlToT6s261hbMA/Rt1V5ky1NniiHFJ+2Vb5s7DrJUhLPY9G5yNx9rr0kYnAP9z
-RQhvZM5qLa7o48pYhbeQK+bCsirwVMN8QZNIvM1pAQ==
-=zekm
------END PGP PUBLIC KEY BLOCK-----
-"""
 SHORT = """\
 -----BEGIN PGP PUBLIC KEY BLOCK-----
 

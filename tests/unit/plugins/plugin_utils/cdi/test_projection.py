@@ -16,8 +16,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import yaml as strict
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection as sent
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import (
     KIND,
@@ -32,86 +30,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import FAULTS
 
-from tests.unit.plugins.plugin_utils.cdi import test_lint as test_validate
+from tests.unit import cdi_lint_cases as test_validate
+from tests.unit.cdi_projections import GPU, HEAD, LIBRARIES, NVIDIA_CTK, edits, found, received
 
 SECRET = "hunter2"
-LIBRARIES = "/usr/lib/x86_64-linux-gnu"
-# `nvidia-ctk cdi generate` of 1.17 (sigs.k8s.io/yaml: sorted keys, lists in the column of their key).
-NVIDIA_CTK = f"""\
----
-cdiVersion: 0.5.0
-containerEdits:
-  deviceNodes:
-  - path: /dev/nvidia-modeset
-  - path: /dev/nvidia-uvm
-  - path: /dev/nvidiactl
-  env:
-  - NVIDIA_VISIBLE_DEVICES=void
-  hooks:
-  - args:
-    - nvidia-cdi-hook
-    - create-symlinks
-    - --link
-    - ../libnvidia-allocator.so.1::{LIBRARIES}/gbm/nvidia-drm_gbm.so
-    hookName: createContainer
-    path: /usr/bin/nvidia-cdi-hook
-  - args:
-    - nvidia-cdi-hook
-    - enable-cuda-compat
-    - --host-driver-version=550.163.01
-    hookName: createContainer
-    path: /usr/bin/nvidia-cdi-hook
-  - args:
-    - nvidia-cdi-hook
-    - update-ldcache
-    - --folder
-    - {LIBRARIES}
-    env:
-    - NVIDIA_CTK_DEBUG=false
-    hookName: createContainer
-    path: /usr/bin/nvidia-cdi-hook
-  mounts:
-  - containerPath: {LIBRARIES}/libcuda.so.550.163.01
-    hostPath: {LIBRARIES}/libcuda.so.550.163.01
-    options:
-    - ro
-    - nosuid
-    - nodev
-    - bind
-devices:
-- containerEdits:
-    deviceNodes:
-    - path: /dev/nvidia0
-    - fileMode: 438
-      gid: 44
-      hostPath: /dev/dri/renderD128
-      major: 226
-      minor: 128
-      path: /dev/dri/renderD128
-      permissions: rw
-      type: c
-      uid: 0
-    hooks:
-    - args:
-      - nvidia-cdi-hook
-      - chmod
-      - --mode
-      - "755"
-      - --path
-      - /dev/dri
-      hookName: createContainer
-      path: /usr/bin/nvidia-cdi-hook
-  name: "0"
-- containerEdits:
-    deviceNodes:
-    - path: /dev/nvidia0
-  name: GPU-a2b7c9d0-1111-2222-3333-444455556666
-- containerEdits:
-    deviceNodes:
-    - path: /dev/nvidia0
-  name: "0:1"
-kind: nvidia.com/gpu
-"""
 # intel-cdi-specs-generator writes YAML; the DRA driver's file is JSON; amd-ctk's JSON is indented.
 INTEL = """\
 cdiVersion: 0.6.0
@@ -171,11 +93,6 @@ OWN = writer.render(
 SHOWN = {"nvidia-ctk": NVIDIA_CTK, "intel": INTEL, "amd": AMD, "our own": OWN}
 
 
-def received(text: str) -> dict[str, Any]:
-    """What arrives of a spec."""
-    return contents.shown(text.encode("utf-8", "surrogateescape"), sent.KEEP, "/etc/cdi/a.yaml")
-
-
 def shown(text: str) -> str:
     found = received(text)
     assert found["fault"] is None, (found["fault"], text)
@@ -197,14 +114,6 @@ def test_a_root_of_an_odd_name_that_was_given_is_no_news() -> None:
     keep = next(q["keep"] for q in resource.questions(policy) if q["id"] == "glob:/etc/cdi/*")
     assert "hidden" in shown(text)
     assert contents.projected(text.encode(), keep).data.decode() == text
-
-
-GPU = "devices:\n- name: gpu0\n  containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia0\n"
-HEAD = "cdiVersion: 0.6.0\nkind: nvidia.com/gpu\n"
-
-
-def edits(text: str) -> str:
-    return f"{HEAD}{GPU}containerEdits:\n{text}"
 
 
 def hook(args: str) -> str:
@@ -262,12 +171,6 @@ PLACES: dict[str, str] = {
     "nothing but": "hunter2",
     "a list of it": "- hunter2\n- [hunter2]\n",
 }
-
-
-def found(text: str) -> list[tuple[str, int | None]]:
-    """What the validator says of a text, as such."""
-    findings, _document = run._read("/etc/cdi/a.yaml", {"content": text}, "0.5.0")
-    return sorted(((f.rule, f.line) for f in findings), key=repr)
 
 
 @pytest.mark.parametrize("text", PLACES.values(), ids=PLACES)

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.draws import count_examples
-from tests.unit.plugins.plugin_utils.cdi import test_projection as test_sent
-from tests.unit.plugins.plugin_utils.cdi.test_projection import edits, found, received
+from tests.unit import cdi_projections as test_sent
+from tests.unit.cdi_projections import edits, found, received
 
 # --- any text ---
 

@@ -18,51 +18,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
 
 from tests.unit import builders
-from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import DECISION, instance
-
-ROOT, THEIRS = "/etc/containerd/config.toml", "/etc/containerd/conf.d/99-nvidia.toml"
-OURS = "/etc/containerd/conf.d/90-gpufleet.toml"
-OLD, NEW = '"io.containerd.grpc.v1.cri"', '"io.containerd.cri.v1.runtime"'
-VERSIONS = {"1.7.24": (2, OLD), "2.1.9": (3, NEW)}
-
-SITE = """version = @V@
-imports = ["/etc/containerd/conf.d/*.toml"]
-
-[plugins.@CRI@] # ours, ask Anna
-enable_selinux = true
-max_container_log_line_size = 0x4000
-[plugins.@CRI@.containerd.runtimes.runc]
-runtime_type = "io.containerd.runc.v2"
-[plugins.@CRI@.containerd.runtimes.runc.options]
-SystemdCgroup = true
-"""
-COPY = """version = @V@
-
-[plugins]
-
-  [plugins.@CRI@]
-    enable_cdi = true
-    enable_selinux = true
-    max_container_log_line_size = 16384
-
-    [plugins.@CRI@.containerd]
-      default_runtime_name = "nvidia"
-
-      [plugins.@CRI@.containerd.runtimes]
-
-        [plugins.@CRI@.containerd.runtimes.nvidia]
-          runtime_type = "io.containerd.runc.v2"
-
-          [plugins.@CRI@.containerd.runtimes.nvidia.options]
-            BinaryName = "/usr/bin/nvidia-container-runtime"
-            SystemdCgroup = true
-
-        [plugins.@CRI@.containerd.runtimes.runc]
-          runtime_type = "io.containerd.runc.v2"
-
-          [plugins.@CRI@.containerd.runtimes.runc.options]
-            SystemdCgroup = true
-"""
+from tests.unit.containerd_leftovers import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered
+from tests.unit.containerd_plans import DECISION, instance
 
 
 def shown(text: str) -> dict[str, Any]:
@@ -73,11 +30,6 @@ def shown(text: str) -> dict[str, Any]:
         "sha256": builders.sha(text),
         "text": text,
     }
-
-
-def rendered(version: str, files: Mapping[str, str]) -> dict[str, str]:
-    number, name = VERSIONS[version]
-    return {path: text.replace("@V@", str(number)).replace("@CRI@", name) for path, text in files.items()}
 
 
 def plan(version: str, files: Mapping[str, Any], originals: Any = None, policy: Policy | None = None, **more: Any) -> Plan:

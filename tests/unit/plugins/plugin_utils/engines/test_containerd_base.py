@@ -20,25 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit import builders
-from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import NVIDIA, ROOT, applied, loaded, plan
+from tests.unit.containerd_handlers import CGROUPFS, KATA, RUNC, SYSTEMD, cri, entry
+from tests.unit.containerd_plans import NVIDIA, ROOT, applied, loaded, plan
 
-RUNC = "io.containerd.runc.v2"
 BUILTIN = base.BUILTIN
 
-
-def entry(kind: str = RUNC, program: str = "", systemd: bool | None = None, **more: Any) -> dict[str, Any]:
-    options: dict[str, Any] = {"BinaryName": program} if program else {}
-    if systemd is not None:
-        options["SystemdCgroup"] = systemd
-    return {"runtime_type": kind, "options": {**options, **more.pop("options", {})}, **more}
-
-
-def cri(default: str = "runc", **runtimes: Any) -> dict[str, Any]:
-    return {"containerd": {"default_runtime_name": default, "runtimes": runtimes}}
-
-
-SHIM = {"ConfigPath": "/opt/kata/configuration.toml"}
-KATA = entry("io.containerd.kata.v2", options=SHIM, snapshotter="nydus", pod_annotations=["io.kata*"])
 
 # case: the CRI table, the handler that the properties come from, SystemdCgroup, the handler that says it
 BASES: dict[str, tuple[dict[str, Any], str, bool, str]] = {
@@ -110,7 +96,6 @@ def test_the_default_from_before_counts_where_ours_is_the_default() -> None:
     assert base.choose(table, Handler(), written=True, default_before="crun").origin == "crun"
 
 
-SYSTEMD, CGROUPFS = InUse("systemd", "the kubelet uses systemd"), InUse("cgroupfs", "the kubelet uses cgroupfs")
 DISAGREE = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=False), runc=entry(systemd=True))
 AGREE = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=True), runc=entry(systemd=True))
 UNSAID = cri("nvidia", nvidia=entry(program=NVIDIA), runc=entry(systemd=True))

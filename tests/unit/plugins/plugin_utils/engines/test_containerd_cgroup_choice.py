@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from typing import Any
 
 import pytest
@@ -18,8 +19,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 
 from tests.unit import builders
-from tests.unit.plugins.plugin_utils.engines.test_containerd_base import CGROUPFS, KATA, cri, entry
-from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import DECISION, NVIDIA, ROOT, applied, dc, instance
+from tests.unit.containerd_handlers import CGROUPFS, KATA, cri, entry
+from tests.unit.containerd_plans import DECISION, NVIDIA, ROOT, applied, instance
 
 PODS = {
     "": [],

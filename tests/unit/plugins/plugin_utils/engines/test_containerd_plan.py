@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses as dc
 import json
 import re
 import tomllib
@@ -15,65 +14,17 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import edits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import edit as containerd_edit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Decision, Evidence, Handler, Instance, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
 
 from tests.unit import builders
+from tests.unit.containerd_plans import NVIDIA, ROOT, applied, loaded, plan
 
-SOCKET = "/run/containerd/containerd.sock"
-ROOT = "/etc/containerd/config.toml"
 DROP_IN = "/etc/containerd/conf.d/90-gpufleet.toml"
-NVIDIA = "/usr/bin/nvidia-container-runtime"
 CRI = '"io.containerd.grpc.v1.cri"'
 NEW = '"io.containerd.cri.v1.runtime"'
-
-DECISION = Decision(
-    instance="", engine="containerd", engine_version="", injection="native-cdi", handler="nvidia", default=False, runtime_mode="cdi",
-    annotation_prefixes=("nvidia.cdi.k8s.io/",), device_list_strategy=(), plugin_annotation_prefix="", runtime_class="nvidia",
-    enable_cdi=False, max_cdi_version="", hook=False, reasons=())  # fmt: skip
-
-
-def instance(version: str, **more: Any) -> Instance:
-    cdi = Cdi(True, True, (), "0.5.0", Evidence("version", ""))
-    one = Instance("containerd", version, "/usr/bin/containerd", SOCKET, ROOT, "containerd.service", "package", False, cdi)
-    return dc.replace(one, invocation_id="abc", **more)
-
-
-def loaded(default: str = "runc", **runtimes: Any) -> dict[str, Any]:
-    """CRI's word of a daemon with these handlers: name -> options. Ours has its annotations."""
-    more = {"nvidia": {"ContainerAnnotations": ["nvidia.cdi.k8s.io/*"]}}
-    every = {n: {"runtimeType": "io.containerd.runc.v2", "options": o, **more.get(n, {})} for n, o in runtimes.items()}
-    config = {"containerd": {"defaultRuntimeName": default, "runtimes": every}}
-    return {f"Status:{SOCKET}": {"runtime": {"RuntimeReady": True}, "handlers": [], "info": {"config": config}}}
-
-
-def plan(
-    version: str, files: dict[str, Any], policy: Policy | None = None, running: bool = False, absent: bool = False, **more: Any
-) -> Plan:
-    seen = {k: more.pop(k) for k in ("cri", "units", "originals") if k in more}
-    obs = builders.obs(files=files, **seen)
-    one = instance(version, running=running, handlers=more.pop("handlers", {}))
-    if absent:
-        return containerd.plan_absent(policy or Policy(), obs, one)
-    return containerd.plan(policy or Policy(), obs, one, dc.replace(DECISION, **more))
-
-
-def applied(files: dict[str, str], found: Plan) -> dict[str, str]:
-    after = dict(files)
-    for change in found.changes:
-        if change["op"] == "remove":
-            del after[change["path"]]
-        elif change["op"] == "write":
-            after[change["path"]] = change["content"]
-        else:
-            lines = after[change["path"]].splitlines(keepends=True)
-            for edit in sorted(change["edits"], key=lambda e: e["start"], reverse=True):
-                lines[edit["start"] : edit["end"]] = [edit["text"]]
-            after[change["path"]] = "".join(lines)
-    return after
 
 
 OLD = f"""# ours since 2019

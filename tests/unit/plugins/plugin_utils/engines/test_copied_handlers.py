@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
-from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import instance
+from tests.unit.containerd_plans import instance
 
 # What a handler is copied from, and how it looks then.
 RUNC = {("runtime_type",): "io.containerd.runc.v2", ("options", "SystemdCgroup"): True}

@@ -7,75 +7,21 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
-import tomllib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Policy
 
 from tests.unit import operators
 from tests.unit.builders import obs, sha
-
-SOCKET = "/var/run/crio/crio.sock"
-DIRECTORY = "/etc/crio/crio.conf.d"
-OURS = f"{DIRECTORY}/90-gpufleet.conf"
-PACKAGED = """\
-[crio.runtime]
-default_runtime = "crun"
-
-[crio.runtime.runtimes.crun]
-runtime_path = "/usr/libexec/crio/crun"
-runtime_root = "/run/crun"
-monitor_path = "/usr/libexec/crio/conmon"
-monitor_cgroup = "system.slice"
-allowed_annotations = [
-    "io.containers.trace-syscall",
-]
-
-[crio.runtime.runtimes.runc]
-runtime_path = "/usr/libexec/crio/runc"
-monitor_path = "/usr/libexec/crio/conmon"
-"""
-CRUN = {
-    "RuntimePath": "/usr/libexec/crio/crun", "RuntimeType": "", "RuntimeRoot": "/run/crun", "MonitorPath": "/usr/libexec/crio/conmon",
-    "MonitorCgroup": "system.slice", "AllowedAnnotations": ["io.containers.trace-syscall"], "PrivilegedWithoutHostDevices": False,
-}  # fmt: skip
-NVIDIA = {**CRUN, "RuntimePath": "/usr/bin/nvidia-container-runtime", "RuntimeType": "oci"}
-PROCESS = {"pid": 7, "exe": "/usr/bin/crio", "argv": ["/usr/bin/crio"], "unit": "crio.service"}
-
-
-def status(**runtimes: Any) -> dict[str, Any]:
-    config = {"DefaultRuntime": "crun", "Runtimes": {"crun": CRUN, **runtimes}, "HooksDir": [], "CDISpecDirs": ["/etc/cdi", "/var/run/cdi"]}
-    return {"info": {"config": {"sandboxImage": "pause", "crio": config}}, "handlers": ["", "crun", *runtimes]}
-
-
-def host(files: dict[str, Any] | None = None, said: dict[str, Any] | None = None, pods: Any = None, **more: Any) -> Any:
-    answers = {f"Status:{SOCKET}": said or status(), f"Version:{SOCKET}": {"runtime_name": "cri-o", "runtime_version": "1.34.2"}}
-    if pods is not None:
-        answers[f"ListPodSandbox:nvidia:{SOCKET}"] = pods
-    base = {f"{DIRECTORY}/10-crio.conf": PACKAGED, "/usr/bin/crio": "", "/usr/bin/nvidia-container-runtime": ""}
-    units = {"crio.service": {"ActiveState": "active", "InvocationID": "abc"}}
-    return obs(**{"files": {**base, **(files or {})}, "cri": answers, "processes": [PROCESS], "units": units, **more})
-
-
-def planned(policy: Policy, seen: Any, **decision: Any) -> Plan:
-    instance = crio.find(policy, seen)[0]
-    record = decide.decide_one(policy, instance, Kubelet())
-    return crio.plan(policy, seen, instance, dc.replace(record, **decision))
-
-
-def written(plan: Plan) -> dict[str, Any]:
-    (change,) = plan.changes
-    assert (change["path"], change["op"]) == (OURS, "write")
-    data: dict[str, Any] = tomllib.loads(change["content"])["crio"]["runtime"]
-    return data
+from tests.unit.crio_plans import DIRECTORY, NVIDIA, OURS, PACKAGED, PROCESS, SOCKET, host, planned, status, written
 
 
 def test_a_running_crio_is_found_with_its_own_word() -> None:

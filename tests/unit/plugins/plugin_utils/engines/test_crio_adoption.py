@@ -10,7 +10,6 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_crio as rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
@@ -18,44 +17,17 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, Leftover, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit import operators
 from tests.unit.bare_trees import Tree
-from tests.unit.plugins.plugin_utils.engines.test_crio import DIRECTORY, NVIDIA, OURS, PROCESS, host, status
+from tests.unit.crio_leftovers import BARE, COPY, shown
+from tests.unit.crio_plans import DIRECTORY, NVIDIA, OURS, PROCESS, host, status
 
 THEIRS = f"{DIRECTORY}/99-nvidia.toml"
 MAIN = "/etc/crio/crio.conf"
-# As 1.20.1 prints them, to the byte.
-BARE = """
-[crio]
-
-  [crio.runtime]
-
-    [crio.runtime.runtimes]
-
-      [crio.runtime.runtimes.nvidia]
-        runtime_path = "/usr/bin/nvidia-container-runtime"
-        runtime_type = "oci"
-"""
 BARE_DEFAULT = BARE.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_runtime = "nvidia"\n')
-COPY = """
-[crio]
-
-  [crio.runtime]
-
-    [crio.runtime.runtimes]
-
-      [crio.runtime.runtimes.nvidia]
-        allowed_annotations = ["io.containers.trace-syscall"]
-        monitor_cgroup = "system.slice"
-        monitor_path = "/usr/libexec/crio/conmon"
-        runtime_path = "/usr/bin/nvidia-container-runtime"
-        runtime_root = "/run/crun"
-        runtime_type = "oci"
-"""
 PRINTED = """
 [crio]
 
@@ -76,12 +48,6 @@ PRINTED = """
         runtime_type = "oci"
 """
 OPERATOR = COPY.replace("/usr/bin/", "/usr/local/nvidia/toolkit/")
-
-
-def shown(text: str) -> dict[str, Any]:
-    """A file as the node sends it: what is not listed is hidden."""
-    found = projector.project(text.encode(), crio_places.keep())
-    return {"content": found.data.decode(), "withheld": [dict(w) for w in found.withheld]}
 
 
 def plan(files: dict[str, Any], policy: Policy | None = None, *, said: Any = None, pods: Any = None, default: bool = False) -> Plan:

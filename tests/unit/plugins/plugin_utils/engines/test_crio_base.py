@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Policy
 
-from tests.unit.plugins.plugin_utils.engines.test_crio import DIRECTORY, host, planned, written
+from tests.unit.crio_plans import DIRECTORY, host, planned, written
 
 WHERE = crio_config.Paths("/etc/crio/crio.conf", DIRECTORY, "/run/crio.sock", f"{DIRECTORY}/90-gpufleet.conf")
 NVIDIA = "/usr/bin/nvidia-container-runtime"

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit import builders, lowered
-from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import ROOT, applied, plan
+from tests.unit.containerd_plans import ROOT, applied, plan
 
 NAMES = {"1.6.20": 'plugins."io.containerd.grpc.v1.cri"', "1.7.35": 'plugins."io.containerd.grpc.v1.cri"',
          "2.1.9": "plugins.'io.containerd.cri.v1.runtime'", "2.4.2": "plugins.'io.containerd.cri.v1.runtime'"}  # fmt: skip

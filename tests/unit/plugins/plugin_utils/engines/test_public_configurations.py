@@ -12,22 +12,17 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
 from tests.fixtures.public_configurations import CONTAINERD, Public
-from tests.unit import bare_trees, builders
-from tests.unit.plugins.plugin_utils import test_failed_queries as hosts
+from tests.unit import hosts_of_queries as hosts
+from tests.unit.public_trees import NVIDIA, PATCH, in_force, run, tree
 
-NVIDIA = "/usr/bin/nvidia-container-runtime"
 KUBELET = "/var/lib/kubelet/config.yaml"
-PATCH = {"1.6": "1.6.20", "1.7": "1.7.24", "2.1": "2.1.9", "2.3": "2.3.7", "2.4": "2.4.2", "1.34": "1.34.0"}
 WAYS = ("single", "node")
 
 
@@ -36,35 +31,6 @@ def rows(table: Iterable[Public]) -> list[Any]:
 
 
 TAKEN = rows({(row.file, row.base): row for row in (*public.CONTAINERDS, *earlier.ROWS) if not row.refused}.values())
-
-
-def version(release: str) -> Version:
-    found = versions.parse(PATCH[release])
-    assert found
-    return found
-
-
-def tree(path: pathlib.Path, config: str, text: str) -> bare_trees.Tree:
-    """The image of a node: the kubelet is installed."""
-    found = bare_trees.Tree(path)
-    found.write(config, text)
-    for program in ("/usr/bin/kubelet", NVIDIA):
-        found.write(program, "", 0o755)
-    return found
-
-
-def run(home: bare_trees.Tree, way: str, row: Public, release: str, **more: Any) -> dict[str, Any]:
-    options = {"engine_version": PATCH[release], **more}
-    if row.engine == "containerd":
-        options["config_path"] = CONTAINERD
-    return home.single(row.engine, **options) if way == "single" else home.node(engines=(row.engine,), **options)
-
-
-def in_force(home: bare_trees.Tree, release: str) -> dict[str, Any]:
-    """The CRI table that containerd's files add up to."""
-    files = {path: data.decode() for path, (data, *_mode) in home.state().items() if data}
-    found = containerd_config.load(builders.obs(files=files), CONTAINERD, version(release))
-    return containerd_config.effective(found, version(release))
 
 
 @pytest.mark.parametrize("way", WAYS)

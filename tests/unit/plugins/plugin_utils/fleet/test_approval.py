@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, rollout, settings
 
-from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
+from tests.unit.rollout_looks import CHANGE, looked
 
 CLASS = "containerd 1.7 (package), native-cdi, L4, 550, debian 12"
 OTHER = {**CHANGE, "path": "/etc/other"}

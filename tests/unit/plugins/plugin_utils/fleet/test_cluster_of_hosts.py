@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
+from tests.unit.rollout_looks import CHANGE, looked
 
 
 def test_the_query_is_the_one_that_the_node_answers() -> None:

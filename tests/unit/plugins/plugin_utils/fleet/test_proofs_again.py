@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import rollout_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, rollout, settings
 
-from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
+from tests.unit.rollout_looks import CHANGE, looked
 
 L4 = {"done1": looked(), "done2": looked(), "do1": looked(CHANGE), "do2": looked(CHANGE)}
 ALL = frozenset(L4)

@@ -23,21 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from hypothesis import given
 from hypothesis import strategies as st
 
-CHANGE = {"what": "file", "path": "/etc/containerd/config.toml", "key": "enable_cdi", "before": None, "after": True, "why": "it is off"}
-
-
-def looked(*differences: Mapping[str, Any], gpu: str = "L4", **more: Any) -> dict[str, Any]:
-    """The look at a host with containerd 1.7 on Debian 12."""
-    key = {"key": "containerd:/etc/containerd/config.toml", "engine": "containerd"}
-    return {
-        "differences": list(differences),
-        "would_restart": ["containerd.service"] if differences else [],
-        "instances": [{**key, "version": "1.7.24", "manager": "package"}],
-        "decision": {"decisions": [{"instance": "containerd:/etc/containerd/config.toml", "injection": "native-cdi"}]},
-        "driver": {"state": "ok", "version": "550.163.01", "gpus": [{"model": f"NVIDIA {gpu}"}] * 8},
-        "os": {"id": "debian", "version": "12"},
-        **more,
-    }
+from tests.unit.rollout_looks import CHANGE, START, TWO, after, looked
 
 
 def fleet(**hosts: Mapping[str, Any]) -> rollout.Fleet:
@@ -251,13 +237,6 @@ def test_ten_times_the_hosts_are_about_ten_times_the_work() -> None:
 
 
 # ---------------------------------------------------------------- the gate over the whole rollout
-
-START = progress.Progress()
-TWO = {"a": "x", "b": "y"}
-
-
-def after(words: Mapping[str, str], most: str, *, canaries: bool = False, start: progress.Progress = START) -> progress.Progress:
-    return progress.after(start, progress.Ended(words, TWO, canaries), 10, waves.amount("max_failed", most))
 
 
 GATES = [

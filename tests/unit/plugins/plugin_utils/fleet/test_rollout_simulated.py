@@ -16,7 +16,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from tests.draws import count_examples
-from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
+from tests.unit.rollout_looks import CHANGE, looked
 
 HOSTS = [f"gpu{number:03}" for number in range(400)]
 DEAD = HOSTS[::50]  # two of a hundred

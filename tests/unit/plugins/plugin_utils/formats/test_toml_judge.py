@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
 from tests.unit import tomlkit_judge as judge
-from tests.unit.plugins.plugin_utils.formats.test_toml import PATHS, SETS, VALUES, texts, with_value
+from tests.unit.toml_cases import PATHS, SETS, VALUES, texts, with_value
 
 TEXTS = {row.file: row.text for row in (*public.CONTAINERDS, *public.CRIOS, *earlier.ROWS)}
 V2, V3 = ("plugins", "io.containerd.grpc.v1.cri"), ("plugins", "io.containerd.cri.v1.runtime")

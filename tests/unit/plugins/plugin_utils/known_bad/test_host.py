@@ -21,29 +21,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Plan,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, repository
 
 from tests.unit.builders import obs
-from tests.unit.records import ONE_GPU, instance, record
+from tests.unit.known_bad_hosts import BASE, HOOK, NOTHING, look, seen
+from tests.unit.records import ONE_GPU, instance
 
-BASE, HOOK = host.OF_TOOLKIT
 MAIN, DROP_IN = "/etc/containerd/config.toml", "/etc/containerd/conf.d/99-nvidia.toml"
-NOTHING = Plan()
-
-
-def seen(*, said: dict[str, Any] | None = None, **more: Any) -> Observation:
-    """said: the program's answer where no package has brought it."""
-    given = {packages.QUESTION["id"]: {"installed": dict.fromkeys(packages.FAMILY), "program": said}} if said is not None else {}
-    return obs(answers={consumers.QUESTION["id"]: {"found": {}}, **given}, **more)
-
-
-def look(*instances: Instance, of: Observation | None = None, plan: Plan | None = NOTHING, **more: Any) -> host.Look:
-    engines = instances or (instance("containerd", "1.7.24"),)
-    policy = more.pop("policy", Policy())
-    driver = more.pop("driver", ONE_GPU)
-    rest = {"record": record(policy, *engines, driver=driver), **more}
-    return host.Look(policy=policy, obs=of or seen(), instances=engines, driver=driver, plan=plan, **rest)
 
 
 def view(*instances: Instance, **more: Any) -> Host:

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import Judged, Row
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, Restart
 
-from tests.unit.plugins.plugin_utils.known_bad.test_host import BASE, look, seen
+from tests.unit.known_bad_hosts import BASE, look, seen
 
 BY_ID: dict[str, Row] = {row.id: row for row in table.ROWS}
 STOPS, SAID = BY_ID["toolkit-1.18.0-wrong-directory"], BY_ID["toolkit-escape-2025-23266"]

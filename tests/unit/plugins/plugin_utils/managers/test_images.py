@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
 from tests.unit.builders import obs
-from tests.unit.plugins.plugin_utils.engines.test_crio import host
+from tests.unit.crio_plans import host
 
 IMAGES = [
     # ID of os-release, whose page the refusal names

@@ -14,28 +14,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit import builders
+from tests.unit.k0s_files import DROP_IN, MAIN, MERGED, OLDER, OTHER, RENDERED
 
-MAIN, DROP_IN, OTHER = "/etc/k0s/containerd.toml", "/etc/k0s/containerd.d/90-gpufleet.toml", "/etc/k0s/containerd.d/other.toml"
 SOCKET, UNIT = "/run/k0s/containerd.sock", "k0sworker.service"
-# As k0s 1.36 writes it.
-RENDERED = """# k0s_managed=true
-# This is a placeholder configuration for k0s managed containerd.
-
-imports = ["/etc/k0s/containerd.d/*.toml"]
-version = 3
-
-[plugins]
-
-  [plugins."io.containerd.cri.v1.images"]
-
-    [plugins."io.containerd.cri.v1.images".pinned_images]
-      sandbox = "registry.k8s.io/pause:3.10.1"
-
-  [plugins."io.containerd.cri.v1.runtime"]
-"""
-# As 1.35 does, with containerd 1.7: what drop-ins say of CRI is merged into a file of its own.
-MERGED = "/run/k0s/containerd-cri.toml"
-OLDER = f'# k0s_managed=true\nversion = 2\nimports = ["{MERGED}"]\n'
 CRI_2 = 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\nsandbox_image = "registry.k8s.io/pause:3.10.1"\n'
 RUNTIME_2 = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]\nruntime_type = "io.containerd.runc.v2"\n'
 HANDLER_2 = f"version = 2\n{RUNTIME_2}"

@@ -13,8 +13,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 
 from tests.unit.bare_trees import Tree
-from tests.unit.plugins.plugin_utils.managers.test_k0s import MAIN as K0S
-from tests.unit.plugins.plugin_utils.managers.test_k0s import MERGED, OLDER, OTHER, RENDERED
+from tests.unit.k0s_files import MAIN as K0S
+from tests.unit.k0s_files import MERGED, OLDER, OTHER, RENDERED
 from tests.unit.rancher import NVIDIA, Node, handler, rendered
 
 MICROK8S = "/var/snap/microk8s/current/args/containerd-template.toml"

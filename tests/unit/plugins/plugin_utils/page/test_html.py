@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit import reports
+from tests.unit.hostile_page import HOSTILE, hostile
 
 
 class Seen(HTMLParser):
@@ -40,28 +41,6 @@ class Seen(HTMLParser):
 
 def page(results: dict[str, dict[str, Any]], **about: Any) -> str:
     return html.page(document.of(results, document.About("site", "2026-02-01T09:15:00Z", **about)))
-
-
-HOSTILE = [
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "</style><script>alert(1)</script>",
-    "--><svg onload=alert(1)>",
-    "javascript:alert(1)",
-    "\u202egnp.exe",
-    "&lt;b&gt;",
-]
-
-
-def hostile(text: str) -> dict[str, dict[str, Any]]:
-    """A fleet in which that is the name of a host and every text of its result."""
-
-    def every(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: item if key in ("state", "kind", "standing") else every(item) for key, item in value.items()}
-        return [every(item) for item in value] if isinstance(value, list) else text if isinstance(value, str) else value
-
-    return {f"{name}{text}": every(result) for name, result in reports.fleet().items()}
 
 
 def test_text_of_hosts_is_text_and_never_markup() -> None:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.builders import obs, sha
-from tests.unit.plugins.plugin_utils.test_decision_file import DECISION, DRIVER, RECORD
+from tests.unit.decisions import DECISION, DRIVER, RECORD
+from tests.unit.metric_values import values
 
 PLACE = "/var/lib/prometheus/node-exporter"
 PATH = f"{PLACE}/gpufleet.prom"
@@ -39,17 +40,6 @@ def plan(text: str | None = None, others: Plan = OTHER, stale: tuple[str, ...] =
 def said(made: Plan) -> str:
     (change,) = made.changes
     return str(change["content"])
-
-
-def values(text: str) -> dict[str, float]:
-    """By the parser of Prometheus' own library: name with labels -> value."""
-    found = {}
-    for family in text_string_to_metric_families(text):
-        assert family.type == "gauge"
-        assert family.documentation
-        for sample in family.samples:
-            found["".join([sample.name, *(f" {k}={v}" for k, v in sample.labels.items())])] = sample.value
-    return found
 
 
 INFO = "gpufleet_decision_info engine=containerd engine_version=1.7.24 injection=native-cdi driver=550.163.01"

@@ -23,8 +23,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 from hypothesis import given
 from hypothesis import strategies as st
 
-BODY = b"\x04" + bytes(range(40))
-OLD = bytes([0x98, len(BODY)]) + BODY  # old packet format, tag 6, one length byte
+from tests.unit.repository_keys import BODY, FINGERPRINT, OLD, armor
+
 OLD_TWO = bytes([0x99, 0, len(BODY)]) + BODY
 NEW = bytes([0xC6, len(BODY)]) + BODY
 URL = "http://mirror.example.org/deb"
@@ -33,13 +33,6 @@ URL = "http://mirror.example.org/deb"
 SECOND = b"\x04" + bytes(range(1, 41))
 SUBKEY = bytes([0xB8, len(SECOND)]) + SECOND  # tag 14
 USER_ID = bytes([0xB4, 4]) + b"lab@"  # tag 13
-
-
-def armor(packet: bytes, header: str = "Comment: test\n") -> str:
-    return f"{repository.BEGIN}\n{header}\n{base64.b64encode(packet).decode()}\n=abcd\n{repository.END}\n"
-
-
-FINGERPRINT = hashlib.sha1(b"\x99" + len(BODY).to_bytes(2, "big") + BODY).hexdigest().upper()
 
 
 KEYS = {

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit import honest, running_host
-from tests.unit.plugins.test_nothing_unlisted_leaves import STORIES, Run
 from tests.unit.running_host import Node
 from tests.unit.running_hosts import ENGINES
+from tests.unit.told_stories import STORIES, Run
 
 
 @pytest.fixture(scope="module")

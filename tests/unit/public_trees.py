@@ -1,0 +1,48 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plan on trees with configurations that others have published."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+from tests.fixtures.public_configurations import CONTAINERD, Public
+from tests.unit import bare_trees, builders
+
+NVIDIA = "/usr/bin/nvidia-container-runtime"
+PATCH = {"1.6": "1.6.20", "1.7": "1.7.24", "2.1": "2.1.9", "2.3": "2.3.7", "2.4": "2.4.2", "1.34": "1.34.0"}
+
+
+def version(release: str) -> Version:
+    found = versions.parse(PATCH[release])
+    assert found
+    return found
+
+
+def tree(path: pathlib.Path, config: str, text: str) -> bare_trees.Tree:
+    """The image of a node: the kubelet is installed."""
+    found = bare_trees.Tree(path)
+    found.write(config, text)
+    for program in ("/usr/bin/kubelet", NVIDIA):
+        found.write(program, "", 0o755)
+    return found
+
+
+def run(home: bare_trees.Tree, way: str, row: Public, release: str, **more: Any) -> dict[str, Any]:
+    options = {"engine_version": PATCH[release], **more}
+    if row.engine == "containerd":
+        options["config_path"] = CONTAINERD
+    return home.single(row.engine, **options) if way == "single" else home.node(engines=(row.engine,), **options)
+
+
+def in_force(home: bare_trees.Tree, release: str) -> dict[str, Any]:
+    """The CRI table that containerd's files add up to."""
+    files = {path: data.decode() for path, (data, *_mode) in home.state().items() if data}
+    found = containerd_config.load(builders.obs(files=files), CONTAINERD, version(release))
+    return containerd_config.effective(found, version(release))
