@@ -36,8 +36,8 @@ from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
 from tests.fixtures.public_configurations import Public
 from tests.integration.containerd_trees import NATURAL, Tree, cri_of
-from tests.integration.test_nvidia_ctk import CDI, DEFAULT, Node, ctk, effective, files, said
-from tests.integration.test_public_configurations import BUILT_IN, judged
+from tests.integration.nvidia_ctk_trees import CDI, DEFAULT, Node, ctk, effective, files, said
+from tests.integration.public_judges import BUILT_IN, judged
 
 PAGE = ROOT / "docs/adoption.md"
 BEGIN, END = "<!-- counts: written by make adopted -->", "<!-- end of counts -->"

@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 from tests.integration import containerd_trees as trees
 from tests.integration.configs import Style, written
 from tests.integration.containerd_trees import Tree
-from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, Node, ctk, files
-from tests.integration.test_properties import thorough
+from tests.integration.nvidia_ctk_trees import CDI, DEFAULT, DROP_IN, Node, ctk, files
+from tests.integration.thoroughness import thorough
 from tests.unit import lowered
 
 PLAIN = Style("\n", False, "", '"', False, False, False, False, True, 0, 0)

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from tests.integration import configs
 from tests.integration import containerd_trees as trees
 from tests.integration.containerd_trees import cri_of
-from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, Node, ctk, effective, files
-from tests.integration.test_properties import thorough
+from tests.integration.nvidia_ctk_trees import CDI, DEFAULT, DROP_IN, Node, ctk, effective, files
+from tests.integration.thoroughness import thorough
 from tests.unit import lowered
 
 # The tool makes nvidia a copy of runc here, which has a specification and annotations that the nvidia of the main file has not.

@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import archives
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
 
-from tests.integration import test_examples
+from tests.integration import documented_tasks
 from tests.lab import aptrepo, artefacts
 from tests.tools.onlab import Fleet, Run, repository
 
@@ -69,7 +69,7 @@ def test_a_second_run_makes_the_same_archive(fleet: Fleet, archive: Path) -> Non
 
 def test_the_examples_run(fleet: Fleet, tmp_path: Path) -> None:
     """With the lab's repository, which has one version for one architecture."""
-    shown = [dict(task["gpufleet.nvidia.bundle"]) for task in test_examples.documented("bundle", "EXAMPLES")]
+    shown = [dict(task["gpufleet.nvidia.bundle"]) for task in documented_tasks.documented("bundle", "EXAMPLES")]
     of_lab = {"versions": [aptrepo.VERSION.partition("-")[0]], "architectures": ["x86_64"]}
     own = options(tmp_path / "bundle.tar", artefacts.nvidia_debs())
     suited = [{**task, **{name: value for name, value in of_lab.items() if name in task}, **own} for task in shown]

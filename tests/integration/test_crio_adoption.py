@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan
 
-from tests.integration.test_crio_judge import ROOTS, Tree, binary
+from tests.integration.crio_trees import ROOTS, Tree, binary
 from tests.lab import artefacts
 
 PROGRAM = "/usr/bin/nvidia-container-runtime"

@@ -35,7 +35,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from tests.integration.containerd_trees import decision
-from tests.integration.test_properties import thorough
+from tests.integration.thoroughness import thorough
 from tests.lab import artefacts, kinds, roots
 from tests.unit import jsontexts
 

@@ -11,25 +11,12 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import Boot
+from tests.integration.slurm_files import FILES
 from tests.tools.onlab import Fleet, Run
 
 pytestmark = pytest.mark.lab
 
 HOST = "gpu1"
-# Both daemons on one host. Its control groups are neither of the two layouts that Slurm finds by itself.
-CONF = """ClusterName=lab
-SlurmctldHost=gpu1
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SlurmUser=slurm
-StateSaveLocation=/var/lib/slurm/slurmctld
-SlurmdSpoolDir=/var/lib/slurm/slurmd
-KillWait=1
-ReturnToService=0
-NodeName=gpu1 CPUs=1 State=UNKNOWN
-PartitionName=gpus Nodes=ALL Default=YES State=UP
-"""
-FILES = {"/etc/slurm/slurm.conf": CONF, "/etc/slurm/cgroup.conf": "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\n"}
 SETTINGS = {
     "gpufleet_drain": "always",
     "gpufleet_drain_delegate": HOST,

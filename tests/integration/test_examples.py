@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.integration.documented_tasks import documented
 from tests.lab import aptrepo, artefacts
 from tests.tools.onlab import ROOT, Fleet, repository
 
@@ -92,14 +93,6 @@ NEEDS: dict[str, Needs] = {
     "toolkit_repository": Needs(options={name.removeprefix("toolkit_"): variable for name, variable in OF_LAB.items()}),
     "variables_check": Needs(),
 }
-
-
-def documented(module: str, name: str) -> Any:
-    """One of a module's YAML blocks, read without importing the module."""
-    for node in ast.parse((ROOT / f"plugins/modules/{module}.py").read_text()).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
-            return yaml.safe_load(ast.literal_eval(node.value))
-    raise AssertionError(f"plugins/modules/{module}.py has no {name}")
 
 
 def plays(module: str) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.integration.containers import CRICTL
+from tests.integration.gpu_operators import LIVE, OURS
 from tests.tools.onlab import Fleet, Tree
 
 pytestmark = pytest.mark.lab
@@ -18,7 +19,6 @@ pytestmark = pytest.mark.lab
 HOST = "operator"
 CONFIG = "/etc/containerd/config.toml"
 TOOLKIT = "/usr/local/nvidia/toolkit"
-OURS = {"packages": "ignore"}
 # What the toolkit container of gpu-operator v25.3 leaves: its programs, and its three handlers in the main file.
 SETUP = f"""
 set -e
@@ -40,12 +40,6 @@ printf '[Service]\\nExecStart=/usr/bin/kubelet infinity\\n' >/etc/systemd/system
 systemctl daemon-reload
 systemctl start kubelet.service
 systemctl restart containerd
-"""
-# A process of root's with the host's PIDs and mounts of its own, as the DaemonSet's container has them.
-LIVE = """
-mkdir -p /opt/toolkit && cp /bin/sleep /opt/toolkit/nvidia-toolkit
-systemd-run --quiet --unit toolkit-container unshare --mount /opt/toolkit/nvidia-toolkit infinity
-for n in $(seq 100); do pgrep -x nvidia-toolkit >/dev/null && exit; sleep 0.1; done; exit 1
 """
 POD = {
     "metadata": {"name": "nvidia-container-toolkit-daemonset-x7k2p", "uid": "toolkit", "namespace": "gpu-operator", "attempt": 0},

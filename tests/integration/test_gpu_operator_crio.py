@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
 
 from tests.integration.containers import CRICTL
-from tests.integration.test_gpu_operator import LIVE, OURS
+from tests.integration.gpu_operators import LIVE, OURS
 from tests.lab import artefacts
 from tests.tools.onlab import Fleet, Tree, differing
 

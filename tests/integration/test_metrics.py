@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.test_rollout import DROP_IN, TRAP
+from tests.integration.trapped_hosts import DROP_IN, TRAP
 from tests.tools.onlab import Fleet, Run, repository
 from tests.unit.metric_values import values
 

@@ -23,9 +23,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.integration import containerd_trees as trees
-from tests.integration import test_crio_judge as crio_judge
+from tests.integration import crio_trees
 from tests.integration.configs import Style, written
-from tests.integration.test_properties import thorough
+from tests.integration.thoroughness import thorough
 from tests.unit import lowered
 
 PLAIN = Style("\n", False, "", '"', False, False, False, False, True, 0, 0)
@@ -94,7 +94,7 @@ def crio_values(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_crio_has_nothing_less_afterwards() -> None:
-    crio_judge.binary()
+    crio_trees.binary()
     planned = []
 
     @thorough(60)
@@ -102,7 +102,7 @@ def test_crio_has_nothing_less_afterwards() -> None:
     def holds(tree: dict[str, Any], default: bool) -> None:
         with tempfile.TemporaryDirectory() as place:
             (Path(place) / "etc").mkdir()
-            host = crio_judge.Tree(Path(place) / "etc")
+            host = crio_trees.Tree(Path(place) / "etc")
             host.write({"crio.conf": "", "crio.conf.d/10-site.conf": written(tree, PLAIN)})
             was = host.printed()
             plan = host.plan(host.policy(), default)
@@ -126,7 +126,7 @@ def test_crio_has_nothing_less_afterwards() -> None:
 
 def test_every_property_that_crio_knows_of_a_handler_is_copied() -> None:
     """By the program's own words: each key that it explains or prints of a handler is one that we know."""
-    argv = [crio_judge.binary(), "--config", "", "--config-dir", "", "config", "--default"]
+    argv = [crio_trees.binary(), "--config", "", "--config-dir", "", "config", "--default"]
     text = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     explained = set(re.findall(r"^# - (\w+) \(optional, ", text, re.MULTILINE))
     table = text[text.index("\n[crio.runtime.runtimes.crun]") :].partition("\n\n")[0]

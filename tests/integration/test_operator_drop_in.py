@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
 
-from tests.integration import test_nvidia_ctk
+from tests.integration import nvidia_ctk_trees
 from tests.integration.containerd_trees import Tree, cri_of
-from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, ctk, effective, files, prepared
+from tests.integration.nvidia_ctk_trees import CDI, DEFAULT, DROP_IN, ctk, effective, files, prepared
 
 TOOLKIT = "/usr/local/nvidia/toolkit/nvidia-container-runtime"
 PACKAGED = "/usr/bin/nvidia-container-runtime"
@@ -32,7 +32,7 @@ CASES = [
 ]
 
 
-class Node(test_nvidia_ctk.Node):
+class Node(nvidia_ctk_trees.Node):
     """With what the module of one engine asks first, beside the engine's own."""
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:

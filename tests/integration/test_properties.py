@@ -23,27 +23,14 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler
-from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
-from tests.draws import count_examples
-from tests.integration import configs
+from tests.integration import configs, crio_trees
 from tests.integration import containerd_trees as trees
-from tests.integration import test_crio_judge as crio_judge
+from tests.integration.thoroughness import thorough
 
 OURS = ("default_runtime_name", "enable_cdi", "cdi_spec_dirs", "nvidia", "imports", "BinaryName", "runtimes", "runc")
-
-
-def thorough(examples: int) -> Any:
-    """Draw up to so many examples; a failure is shown with the configuration that caused it, shrunk."""
-    health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
-    return settings(
-        max_examples=count_examples(examples),
-        deadline=None,
-        database=None,
-        suppress_health_check=health,
-        phases=(Phase.explicit, Phase.generate, Phase.shrink),
-    )
 
 
 def lines_that_went(before: str, after: str) -> list[str]:
@@ -155,14 +142,14 @@ def without_journal(host: trees.Tree) -> dict[str, str]:
 
 
 def test_crio_sees_ours_and_no_other_difference() -> None:
-    crio_judge.binary()
+    crio_trees.binary()
 
     @thorough(30)
     @given(files=configs.crio(), style=configs.styles, default=st.booleans())
     def holds(files: dict[str, Any], style: configs.Style, default: bool) -> None:
         with tempfile.TemporaryDirectory() as place:
             (Path(place) / "etc").mkdir()
-            host = crio_judge.Tree(Path(place) / "etc")
+            host = crio_trees.Tree(Path(place) / "etc")
             for name, tree in files.items():
                 path = host.home / name
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.conftest import Boot
+from tests.integration.trapped_hosts import DROP_IN, TRAP
 from tests.tools.killed_at import killed_at
 from tests.tools.onlab import Fleet, Run, repository
 
@@ -17,8 +18,6 @@ pytestmark = pytest.mark.lab
 
 NEW, OLD = ["new1", "new2"], ["old1", "old2"]  # two classes: another release of the engine, and of the system
 HOSTS = [*NEW, *OLD]
-DROP_IN = "/etc/systemd/system/containerd.service.d/trap.conf"
-TRAP = "[Service]\nExecStartPre=/bin/sh -c '! grep -rq nvidia /etc/containerd'\n"
 
 
 @pytest.fixture(scope="module")

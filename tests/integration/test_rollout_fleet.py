@@ -23,8 +23,8 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import order
 
 from tests.integration.conftest import Boot
-from tests.integration.test_drain_slurm import FILES
-from tests.integration.test_rollout import DROP_IN, TRAP
+from tests.integration.slurm_files import FILES
+from tests.integration.trapped_hosts import DROP_IN, TRAP
 from tests.lab.inventory import KERNEL_LOG
 from tests.tools.killed_at import killed_at
 from tests.tools.onlab import ROOT, Fleet, Run

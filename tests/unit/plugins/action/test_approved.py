@@ -18,8 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, change
 
-from tests.unit import gpus
-from tests.unit import repository_keys as keys
+from tests.unit import gpus, repository_keys
 from tests.unit.bound_hosts import mps, running
 from tests.unit.running_host import Host, Node, nodes
 
@@ -200,8 +199,8 @@ LISTS = OFFERED.replace("1.17.8-1", "(none)")
 REPOSITORY = {
     "packages": "present",
     "toolkit_repository": "http://mirror.example/deb",
-    "toolkit_key": keys.armor(keys.OLD),
-    "toolkit_key_fingerprint": keys.FINGERPRINT,
+    "toolkit_key": repository_keys.armor(repository_keys.OLD),
+    "toolkit_key_fingerprint": repository_keys.FINGERPRINT,
 }
 
 

@@ -13,8 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan, Policy
 
-from tests.unit import builders
-from tests.unit import crio_plans as test_crio
+from tests.unit import builders, crio_plans
 from tests.unit.containerd_leftovers import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered
 from tests.unit.containerd_plans import DECISION, applied, instance
 
@@ -102,7 +101,7 @@ runtime_path = "@PROGRAM@"
 runtime_type = "oci"
 monitor_path = "/usr/libexec/crio/conmon"
 """
-SITES, TOOLS = f"{test_crio.DIRECTORY}/20-site.conf", f"{test_crio.DIRECTORY}/99-nvidia.toml"
+SITES, TOOLS = f"{crio_plans.DIRECTORY}/20-site.conf", f"{crio_plans.DIRECTORY}/99-nvidia.toml"
 REFUSED = ("the user chose", "none is there")  # CRI-O does not start with a program that is missing
 
 
@@ -111,13 +110,13 @@ REFUSED = ("the user chose", "none is there")  # CRI-O does not start with a pro
 def test_a_handler_of_crio_keeps_the_program_that_works(case: str, path: str) -> None:
     policy, program, there, wanted, said = CASES[case]
     files: dict[str, Any] = {USUAL: None, **dict.fromkeys(there, ""), path: CRIO.replace("@PROGRAM@", program)}
-    found = test_crio.planned(policy, test_crio.host(files))
-    ours = next(change for change in found.changes if change["path"] == test_crio.OURS)
+    found = crio_plans.planned(policy, crio_plans.host(files))
+    ours = next(change for change in found.changes if change["path"] == crio_plans.OURS)
     assert f'runtime_path = "{wanted}"' in ours["content"]
     assert [said in a for a in found.advice if "keeps its program" in a] == ([True] if said else [])
     left = {name: text for name, text in files.items() if name != path or path == SITES}
     gone = {TOOLS: {"existed": True, "sha256_before": "x", "sha256_after": None, "content": files.get(TOOLS)}} if path == TOOLS else None
-    again = test_crio.planned(policy, test_crio.host({**left, test_crio.OURS: ours["content"]}, originals=gone))
+    again = crio_plans.planned(policy, crio_plans.host({**left, crio_plans.OURS: ours["content"]}, originals=gone))
     assert not again.changes, again.differences
 
 
@@ -125,7 +124,7 @@ def test_a_handler_of_crio_keeps_the_program_that_works(case: str, path: str) ->
 def test_crio_is_not_given_a_program_that_is_not_there(case: str) -> None:
     policy, program, there, _wanted, _said = CASES[case]
     with pytest.raises(PlanError, match="binary of the handler nvidia does not exist"):
-        test_crio.planned(policy, test_crio.host({USUAL: None, **dict.fromkeys(there, ""), SITES: CRIO.replace("@PROGRAM@", program)}))
+        crio_plans.planned(policy, crio_plans.host({USUAL: None, **dict.fromkeys(there, ""), SITES: CRIO.replace("@PROGRAM@", program)}))
 
 
 @pytest.mark.parametrize("path", [SITES, TOOLS])
@@ -133,5 +132,5 @@ def test_crio_is_not_given_a_program_that_is_not_there(case: str) -> None:
 def test_what_becomes_of_a_program_of_crio_that_sets_the_mode_is_said(who: str, path: str) -> None:
     policy, said = MODES[who]
     files: dict[str, Any] = {USUAL: "", LEGACY: "", path: CRIO.replace("@PROGRAM@", LEGACY)}
-    (left,) = test_crio.planned(policy, test_crio.host(files)).leftovers
+    (left,) = crio_plans.planned(policy, crio_plans.host(files)).leftovers
     assert (left.fate, left.why.endswith(said)) == ("adopted", True), left.why

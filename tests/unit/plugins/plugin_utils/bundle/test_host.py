@@ -24,11 +24,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
     rpm_sources,
 )
 
-from tests.unit import bundle_keys as test_key
-from tests.unit import bundles
+from tests.unit import bundle_keys, bundles
 
 BASE, TOOLKIT = "nvidia-container-toolkit-base", "nvidia-container-toolkit"
-KEY = test_key.NEVER
+KEY = bundle_keys.NEVER
 FINGERPRINT = repository.fingerprint(KEY)
 RECORD = HostDecision((), (), "", "cdi", (), "compatible", (), (BASE,), "collection", "", ())
 POLICY = Policy(bundle_file="/srv/bundle.tar", toolkit_key_fingerprint=FINGERPRINT)

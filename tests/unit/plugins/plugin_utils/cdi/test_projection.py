@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import FAULTS
 
-from tests.unit import cdi_lint_cases as test_validate
+from tests.unit import cdi_lint_cases
 from tests.unit.cdi_projections import GPU, HEAD, LIBRARIES, NVIDIA_CTK, edits, found, received
 
 SECRET = "hunter2"
@@ -204,7 +204,7 @@ def test_whether_a_tool_wrote_it_is_seen_all_the_same(text: str) -> None:
     assert of(shown(text)) == of(text)
 
 
-@pytest.mark.parametrize("text", [text for text, _found, _lost in test_validate.CONTENT.values()], ids=test_validate.CONTENT)
+@pytest.mark.parametrize("text", [text for text, _found, _lost in cdi_lint_cases.CONTENT.values()], ids=cdi_lint_cases.CONTENT)
 def test_a_projection_projected_is_the_same_structure(text: str) -> None:
     """A stand-in is no other structure than what it stands for."""
     answer = received(text)
@@ -239,7 +239,7 @@ UNKNOWN = {
 def test_a_form_of_yaml_that_is_not_read_is_told_by_its_line(text: str) -> None:
     answer = received(text)
     assert (answer["content"], answer["fault"]["code"]) == (None, "yaml-form")
-    report = test_validate.checked({test_validate.ETC: text})
+    report = cdi_lint_cases.checked({cdi_lint_cases.ETC: text})
     assert [(f.rule, f.line) for f in report.findings] == [("not-read", answer["fault"]["line"])]
     assert list(yaml.parse(text, Loader=yaml_text.LOADER)), "engines read it"
 
@@ -272,7 +272,7 @@ def test_what_is_no_yaml_is_told_by_a_code_and_its_line(text: str, code: str, li
     assert (answer["content"], answer["fault"]) == (None, {"code": code, "line": line})
     with pytest.raises(strict.Unreadable):
         strict.read(text.encode("utf-8", "surrogateescape"))
-    report = test_validate.checked({test_validate.ETC: text})
+    report = cdi_lint_cases.checked({cdi_lint_cases.ETC: text})
     assert [(f.rule, f.line) for f in report.findings] == [("yaml", line)]
     assert SECRET not in repr(report)
     assert FAULTS[code] in report.findings[0].message

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.draws import count_examples
-from tests.unit import cdi_projections as test_sent
+from tests.unit import cdi_projections
 from tests.unit.cdi_projections import edits, found, received
 
 # --- any text ---
@@ -155,7 +155,7 @@ WORST = {
 @pytest.mark.parametrize("text", WORST.values(), ids=WORST)
 def test_the_longest_texts_take_no_longer_than_ordinary_ones(text: str) -> None:
     """Against an ordinary spec of the same length, in processor time and with room: what is not linear takes a hundred times as long."""
-    ordinary = test_sent.NVIDIA_CTK.replace(
+    ordinary = cdi_projections.NVIDIA_CTK.replace(
         "kind:", "".join(f"- containerEdits:\n    env: [A={n}]\n  name: a{n}\n" for n in range(5_500)) + "kind:"
     )
     assert taken(text) < 12 * taken(ordinary)

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
 from tests.fixtures.public_configurations import CONTAINERD, Public
-from tests.unit import hosts_of_queries as hosts
+from tests.unit import hosts_of_queries
 from tests.unit.public_trees import NVIDIA, PATCH, in_force, run, tree
 
 KUBELET = "/var/lib/kubelet/config.yaml"
@@ -94,17 +94,19 @@ def left_alone(row: Public) -> bool:
     return known.of_name(row.home.manager).place is None
 
 
-def node(row: Public, release: str) -> hosts.Node:
+def node(row: Public, release: str) -> hosts_of_queries.Node:
     """A live node of a cluster: its engine with this configuration in force, and its kubelet."""
     told = toml.lookup(toml.loads(row.text, ""), (*_names(row), "containerd", "runtimes"), {})
     config = {
         "defaultRuntimeName": row.default,
         "runtimes": {n: {"runtimeType": e.get("runtime_type", ""), "options": e.get("options", {})} for n, e in told.items()},
     }
-    found = hosts.containerd(PATCH[release], row.text, containerd=config, enableCDI=True, cdiSpecDirs=["/etc/cdi", "/var/run/cdi"])
+    found = hosts_of_queries.containerd(
+        PATCH[release], row.text, containerd=config, enableCDI=True, cdiSpecDirs=["/etc/cdi", "/var/run/cdi"]
+    )
     daemon = {**found.processes[0], "argv": ["/usr/bin/containerd", "--config", row.home.config]}
-    units = {**found.units, **({row.home.unit: hosts.unit(3)} if row.home.unit else {})}
-    kubelet = {**hosts.process("/usr/bin/kubelet", "kubelet.service", 9), "argv": ["kubelet", f"--config={KUBELET}"]}
+    units = {**found.units, **({row.home.unit: hosts_of_queries.unit(3)} if row.home.unit else {})}
+    kubelet = {**hosts_of_queries.process("/usr/bin/kubelet", "kubelet.service", 9), "argv": ["kubelet", f"--config={KUBELET}"]}
     driver = f"cgroupDriver: {'systemd' if row.systemd else 'cgroupfs'}\n"
     files = {p: t for p, t in found.files.items() if p != CONTAINERD} | {row.home.config: row.text, KUBELET: driver}
     cri = {**found.cri, "RuntimeConfig:/run/containerd/containerd.sock": {"driver": ""}}  # as 1.x answers
@@ -121,7 +123,7 @@ NEXT_BOOT = (
 @pytest.mark.parametrize(("row", "release"), rows(row for row in public.CONTAINERDS if left_alone(row)))
 def test_a_host_of_another_system_is_left_alone_and_says_what_to_do_there(row: Public, release: str) -> None:
     manager = known.of_name(row.home.manager)
-    came = hosts.planned(node(row, release), os_id=row.home.os_id)
+    came = hosts_of_queries.planned(node(row, release), os_id=row.home.os_id)
     assert came.plan is not None, came.said
     assert (NEXT_BOOT if manager.boot else str(manager.refusal)) in came.plan.advice
     assert [c["path"] for c in came.plan.changes if "containerd" in c["path"]] == []
@@ -134,7 +136,7 @@ OPEN = rows(row for row in public.CONTAINERDS if not row.home.manager)
 @pytest.mark.parametrize(("row", "release"), [case for case in OPEN if case.values[1] != "1.6"])
 def test_on_a_live_node_only_our_handler_comes(row: Public, release: str) -> None:
     """Nothing that pods run with is touched: neither a handler that is there, nor the default, nor the cgroup driver."""
-    came = hosts.planned(node(row, release), os_id=row.home.os_id)
+    came = hosts_of_queries.planned(node(row, release), os_id=row.home.os_id)
     assert came.plan is not None, came.said
     keys = {d.key for d in came.plan.differences if "containerd/" in d.path}
     assert {key for key in keys if ".runtimes.nvidia." not in key} <= {"imports"}
@@ -146,12 +148,12 @@ def test_on_a_live_node_only_our_handler_comes(row: Public, release: str) -> Non
 def test_docker_on_flatcar_is_not_beside_kubernetes_by_that_alone() -> None:
     """Its containerd serves Docker there, with a configuration that nobody can write."""
     row = next(row for row in public.CONTAINERDS if row.home == public.USR)
-    found = hosts.NODES["Docker"]
+    found = hosts_of_queries.NODES["Docker"]
     both = node(row, row.releases[0])
     files, units, packages = {**both.files, **found.files}, {**both.units, **found.units}, {**both.packages, **found.packages}
     processes = (both.processes[0], *found.processes)
     both = dc.replace(both, files=files, processes=processes, units=units, packages=packages, http=found.http)
-    came = hosts.planned(both, os_id="flatcar")
+    came = hosts_of_queries.planned(both, os_id="flatcar")
     assert came.plan is not None, came.said
     changed = {c["path"] for c in came.plan.changes}
     assert "/etc/docker/daemon.json" in changed
@@ -182,9 +184,9 @@ def test_cri_os_handler_is_a_whole_copy(tmp_path: pathlib.Path, row: Public, rel
 def test_what_cri_o_fills_in_from_its_global_settings_may_come_with_our_handler() -> None:
     """`crio config` prints conmon and conmon_env in every handler, ours included; that is no other change (TranslateMonitorFields)."""
     row = next(row for row in public.CRIOS if row.file == "kubespray-crio")
-    node = hosts.NODES["CRI-O"]
+    node = hosts_of_queries.NODES["CRI-O"]
     files = {p: t for p, t in node.files.items() if "/etc/crio" not in p}
-    came = hosts.planned(dc.replace(node, files={**files, row.home.config: row.text}))
+    came = hosts_of_queries.planned(dc.replace(node, files={**files, row.home.config: row.text}))
     assert came.plan is not None, came.said
     (check,) = came.plan.validate
     lines = ['monitor_path = "/usr/local/bin/conmon"', '\t"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",']
