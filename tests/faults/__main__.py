@@ -13,6 +13,7 @@ import argparse
 import dataclasses as dc
 import json
 import math
+import os
 import random
 import re
 import sys
@@ -62,15 +63,25 @@ Result = dict[str, Any]
 
 
 class Log:
-    """A log of what was tried, on the disk as soon as it was."""
+    """A log of what was tried, on the disk as soon as it was. executor: the version whose results count."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.lock = path, threading.Lock()
+    def __init__(self, path: Path, executor: str) -> None:
+        self.path, self.executor, self.lock = path, executor, threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
+        self._drop_half_a_line()
+
+    def _drop_half_a_line(self) -> None:
+        """Take away what a soak that was killed has written of its last result, so that the next one gets a line of its own."""
+        text = self.path.read_bytes()
+        if not text.endswith(b"\n"):
+            os.truncate(self.path, text.rfind(b"\n") + 1)
 
     def results(self) -> list[Result]:
-        return [json.loads(line) for line in self.path.read_text().splitlines()]
+        """Return what was tried with this executor. Another one may do at the same call what this one does not."""
+        with self.lock:
+            found = [json.loads(line) for line in self.path.read_text().splitlines()]
+        return [result for result in found if result["executor"] == self.executor]
 
     def add(self, result: Result) -> None:
         with self.lock, self.path.open("a") as handle:
@@ -116,7 +127,7 @@ class Bench:
         by, how = PARTS[part][1:]
         both, found = self.sides("caller" if by == "caller" else "executor")
         engine = version(self.victim) + (" after nvidia-ctk" if self.name in ADOPTED else "")
-        tried = {"kind": self.name, "engine": engine, "executor": executor_version(), "part": part}
+        tried = {"kind": self.name, "engine": engine, "executor": self.log.executor, "part": part}
         order = sweep.evenly(found)
         if by == "boot":
             random.Random(f"{SEED} {self.name}").shuffle(order)
@@ -208,7 +219,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--lab", default="gpufleet-soak", help="the name of the lab")
     parser.add_argument("--table", action="store_true", help="only write the table again")
     options = parser.parse_args(arguments)
-    log = Log(PLACE / "results.jsonl")
+    log = Log(PLACE / "results.jsonl", executor_version())
     if not options.table:
         soak(options, log)
     results = log.results()
