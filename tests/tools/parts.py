@@ -96,8 +96,11 @@ OTHERS = "lab: others"
 # more often than others.
 PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
 ROLLOUTS = f"{PLAYBOOKS}/test_rollout"
+# Rollouts that are played again and again: on the controller alone these files take as long as all others.
+LONG_ROLLOUTS = tuple(f"{ROLLOUTS}_{name}.py" for name in ("approved", "cluster", "stats", "told")) + (f"{PLAYBOOKS}/test_two_rollouts.py",)
 # What `make test` leaves to `make nightly` -> the reason. docs/testing.md has this table.
 NIGHTLY = {
+    "playbooks: long": "the planner's tests judge the rules, the lab's parts roll out on real hosts; five files play 30 rollouts",
     "unit-2.16": "`oldest core` runs those of them that Ansible's own code decides; the rest is Python that 2.21 runs as well",
     "unit-2.16: planner": "the planner imports nothing of Ansible, so only its Python, 3.11, is another one",
     "playbooks-2.16": "`oldest core` plays the file that leans on the core most; seven files take five minutes",
@@ -157,21 +160,30 @@ def fast() -> list[Part]:
     ]
 
 
+def rollouts() -> list[str]:
+    """Return the files of rollouts that are played in `make test`."""
+    found = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(f"{ROLLOUTS}*.py"))
+    return [path for path in found if path not in LONG_ROLLOUTS]
+
+
 def played() -> list[Part]:
     """Return the other parts of `make test` that need no hosts, the longest first."""
-    rollouts = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(f"{ROLLOUTS}*.py"))
     return [
-        pytest_part("playbooks: rollout", BUSY, *rollouts),
-        pytest_part("playbooks", BUSY, PLAYBOOKS, f"--ignore-glob={ROLLOUTS}*"),
+        pytest_part("playbooks: rollout", BUSY, *rollouts()),
+        pytest_part("playbooks", BUSY, PLAYBOOKS, f"--ignore-glob={ROLLOUTS}*", f"--ignore={LONG_ROLLOUTS[-1]}"),
         matrix_part("oldest core", "core-2-16-oldest"),
         target("archive"),
     ]
 
 
 def releases() -> list[Part]:
-    """Return the parts on other releases of ansible-core, Python and PyYAML that nightly runs have, the longest first."""
+    """Return what nightly runs have beside `make test` that needs no hosts, mutants aside, the longest first.
+
+    They are long rollouts, and other releases of ansible-core, Python and PyYAML.
+    """
     newest = f"node-3-{sys.version_info.minor}"  # the part `unit` runs the node side's tests on it
     return [
+        pytest_part("playbooks: long", BUSY, *LONG_ROLLOUTS),
         matrix_part("playbooks-2.16: others", "core-2-16-other-playbooks"),
         matrix_part("playbooks-2.16", "core-2-16-playbooks"),
         matrix_part("playbooks-2.18", "core-2-18-playbooks"),

@@ -49,7 +49,7 @@ TESTS = {
     "core-2-18-playbooks": OF_THE_CORE,
     **dict.fromkeys(("yaml-6-0", "yaml-6-0-1", "yaml-6"), READ_YAML),
 }
-# What is drawn at random is drawn in full on the newest release alone.
+# What is drawn at random is drawn in full on the newest release alone, but for what an answer makes of a playbook.
 FEW = {"GPUFLEET_DRAW": "few"}
 
 
@@ -68,7 +68,8 @@ def run(name: str) -> bool:
         return True
     print(f"== {name}: {' '.join(tests)}", flush=True)
     command = [str(programs / "python"), "-m", "pytest", "-q", *tests]
-    return subprocess.run(command, cwd=environments.ROOT, env={**os.environ, **FEW}, check=False).returncode == 0
+    environment = {**os.environ, **({} if name.endswith("-playbooks") else FEW)}
+    return subprocess.run(command, cwd=environments.ROOT, env=environment, check=False).returncode == 0
 
 
 if __name__ == "__main__":

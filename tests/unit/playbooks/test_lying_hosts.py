@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Nothing that a host answers is rendered on the controller, whatever value a template stands in and however a result is read.
 
-Run on the oldest, a middle and the newest ansible-core (tests/tools/unit_matrix.py): together at least 2 000 looks and 500 transactions.
+`make nightly` runs it on the oldest, a middle and the newest ansible-core: together at least 2 000 looks and 500 transactions.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.draws import count_examples
 from tests.unit import running_host, running_hosts
 from tests.unit.playbooks import bare, hostile_python
 from tests.unit.playbooks.bare import written
@@ -26,8 +27,8 @@ from tests.unit.playbooks.liars import read
 
 KINDS = ("containerd", "containerd, GPU", "crio", "docker")
 WAYS = ("stdin", "module")
-# Of each host by each way. Times the kinds, the ways and the three releases: 2 016 looks and 528 transactions, besides those of CLOSER.
-LOOKS, TRANSACTIONS = 84, 22
+# Of each host by each way. Drawn in full, times the kinds, the ways and three releases: 2 016 looks and 528 transactions.
+LOOKS, TRANSACTIONS = count_examples(84), count_examples(22)
 OPTIONS = {"no_gpu": "prepare", "packages": "ignore"}
 
 

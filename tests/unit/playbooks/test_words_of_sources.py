@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.draws import count_examples
 from tests.unit.playbooks import bare, hostile_python
 from tests.unit.playbooks.bare import written
 from tests.unit.playbooks.liars import read
 
-TRIES = 8  # of each source
+TRIES = count_examples(8)  # of each source
 WORDS = "{{ lookup('pipe', 'touch rendered') }}"
 DIGEST = "sha256:" + "a" * 64
 # An answer of each source as it is when it is honest, which the lies are made of.
