@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rules of tests: an assertion can fail, and what tests share is in no test file."""
+"""The rules of tests: an assertion can fail, what tests share is in no test file, and what is drawn is counted in one place."""
 
 from __future__ import annotations
 
@@ -56,6 +56,13 @@ def find_borrowed(tree: ast.AST) -> Iterator[str]:
             yield from (name for name in names if any(part.startswith("test_") for part in name.split(".")))
 
 
+def find_fixed_counts(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that draw a fixed number of examples, whatever the run is for."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "max_examples" and isinstance(node.value, ast.Constant):
+            yield node.value.lineno
+
+
 def test_every_assertion_can_fail() -> None:
     assert [f"{path}:{line}" for path in TESTS for line in find_vacuous(read_tree(path))] == []
 
@@ -63,6 +70,12 @@ def test_every_assertion_can_fail() -> None:
 def test_what_tests_share_is_in_no_test_file() -> None:
     """A test file can then be renamed, split and removed; pytest would also import it twice."""
     assert [(str(path), name) for path in TESTS for name in find_borrowed(read_tree(path))] == []
+
+
+def test_every_number_of_examples_follows_the_run() -> None:
+    """tests/draws.py counts them, so that `make test` draws few and `make nightly` all."""
+    assert [f"{path}:{line}" for path in TESTS for line in find_fixed_counts(read_tree(path))] == []
+    assert [*find_fixed_counts(ast.parse("@settings(max_examples=40)\ndef f(): ..."))] == [1]
 
 
 # code -> the lines that never fail
