@@ -157,7 +157,10 @@ def state(fleet: Fleet, host: str) -> Any:
     return fleet.tree(host, *PLACES), units
 
 
-@pytest.mark.parametrize("mode", ["check", "run"])
+BY_NIGHT = pytest.mark.nightly("check mode is refused by the same plan as the run, which is tested by day")
+
+
+@pytest.mark.parametrize("mode", [pytest.param("check", marks=BY_NIGHT), "run"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_one_clear_sentence_and_nothing_changed(case: Case, mode: str, fleet: Fleet) -> None:
     fleet.shell(case.host, case.make)

@@ -161,7 +161,7 @@ def journal(fleet: Fleet, host: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def story(boot: Boot) -> Story:
+def weeks(boot: Boot) -> Story:
     fleet = boot({name: {"kind": kind, "gpus": 2, "driver": "ok"} for name, (kind, _path, _line) in HOSTS.items()})
     hosts = list(HOSTS)
     for playbook in ("site", "rollback"):  # the packages are there from the beginning, so all that differs is ours
@@ -218,16 +218,16 @@ def story(boot: Boot) -> Story:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_rollback_gives_back_the_bytes_from_before_three_weeks_later(host: str, story: Story) -> None:
-    later = story.hosts[host]
+def test_rollback_gives_back_the_bytes_from_before_three_weeks_later(host: str, weeks: Story) -> None:
+    later = weeks.hosts[host]
     assert differing(later.before, later.after) == {}
     assert later.times[0] == later.times[1]
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_the_journal_is_bounded_and_told_in_words(host: str, story: Story) -> None:
+def test_the_journal_is_bounded_and_told_in_words(host: str, weeks: Story) -> None:
     """The first run is not in it any more: what rollback needs is kept beside it."""
-    later, unit = story.hosts[host], f"{engine(HOSTS[host][0])}.service"
+    later, unit = weeks.hosts[host], f"{engine(HOSTS[host][0])}.service"
     assert len(later.journal) <= KEPT + 1, "and one that is not over"
     assert len(later.history) == len(later.journal)
     assert re.match(r"\d{4}-\S+Z gpufleet\.nvidia\.node: wrote /etc/.*; restarted " + re.escape(unit), later.history[0]), later.history[0]
@@ -236,9 +236,9 @@ def test_the_journal_is_bounded_and_told_in_words(host: str, story: Story) -> No
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_containers_with_gpus_live_through_restarts_of_their_engine(host: str, story: Story) -> None:
+def test_containers_with_gpus_live_through_restarts_of_their_engine(host: str, weeks: Story) -> None:
     """Two restarts before the power was lost, and that of the rollback."""
-    first, default, back, booted, rolled_back = story.hosts[host].containers
+    first, default, back, booted, rolled_back = weeks.hosts[host].containers
     assert first == default == back
     for seen in (*first.values(), *booted.values(), rolled_back["by-cdi"]):
         assert re.fullmatch(r"\d+ \d+", seen[0]), seen
@@ -248,9 +248,9 @@ def test_containers_with_gpus_live_through_restarts_of_their_engine(host: str, s
 
 
 @pytest.fixture(scope="module")
-def changed(story: Story) -> dict[str, tuple[Tree, str]]:
+def changed(weeks: Story) -> dict[str, tuple[Tree, str]]:
     """Everything is converged again, someone writes to the files, and then all is taken back: hosts, and what was printed."""
-    fleet, hosts = story.fleet, list(HOSTS)
+    fleet, hosts = weeks.fleet, list(HOSTS)
     # The packages and their nvidia-cdi-refresh are there by now, which would do; our directory is wanted here.
     assert fleet.play("site", hosts, variables={"gpufleet_cdi_owner": "collection"}).failed == {}
     for host, (_kind, path, line) in HOSTS.items():
@@ -261,14 +261,14 @@ def changed(story: Story) -> dict[str, tuple[Tree, str]]:
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_where_somebody_wrote_since_only_ours_goes_and_the_file_is_named(
-    host: str, story: Story, changed: dict[str, tuple[Tree, str]]
+    host: str, weeks: Story, changed: dict[str, tuple[Tree, str]]
 ) -> None:
     tree, words = changed[host]
     _kind, path, line = HOSTS[host]
-    left = set(differing(story.hosts[host].before, tree))
+    left = set(differing(weeks.hosts[host].before, tree))
     theirs = {"/etc/cdi", "/etc/cdi/theirs.txt", TOOLKIT}
     assert left == theirs | ({path} if path == "/etc/containerd/config.toml" else set())
-    config = story.fleet.text(host, TOOLKIT)
+    config = weeks.fleet.text(host, TOOLKIT)
     assert THEIRS.replace("\\n", "\n") in config
     assert re.findall(r"^mode = ", config, re.MULTILINE) == [], "ours is out, so the runtime's own default holds"
     assert re.search(

@@ -13,7 +13,7 @@ put together if they read the same story, or if they are short. A file that is n
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from environments import CACHE, ROOT
 from sanity import CORES
@@ -51,29 +51,37 @@ def pytest_part(name: str, load: float, *tests: str) -> Part:
     return Part(name, (sys.executable, "-m", "pytest", "-q", "--durations=10", *tests), load, counted=True)
 
 
-# name -> files of tests/integration; the longest first. Judges start no hosts: engines' own programs judge files there, AWX's run jobs, and
-# the modules of kubernetes.core work on an API that the test answers for.
+# name -> files of tests/integration; the longest first. A part whose name is in NIGHTLY waits for the night. Judges start no hosts:
+# engines' own programs judge files there, AWX's run jobs, and the modules of kubernetes.core work on an API that the test answers for.
 LAB = {
-    "rollout": ("rollout_fleet", "rollout"),
-    "what leaves": ("bad_input", "failed_queries", "hidden_bytes", "what_leaves"),
-    "story": ("absent", "check_mode", "main_line", "weeks_later"),
-    "kubernetes": ("rollout_kubernetes",),
-    "hand over": ("hand_over",),  # a cluster's processes end with its lab, so each has one of its own
+    "story": ("absent", "check_mode", "main_line"),
+    "rollout": ("rollout_fleet",),
     "pods": ("kubernetes_apply", "kubernetes_pods"),
-    "adoption": ("faults_adoption", "gpu_operator_crio", "spelled_options", "example_projects"),
-    "first day": ("first_day", "docker", "examples"),
-    "ways": ("transport", "local_user", "oldest_core", "reports", "waves"),
+    "what leaves": ("bad_input", "failed_queries", "what_leaves"),
+    "first day": ("first_day", "docker"),
+    "ways": ("transport", "local_user", "oldest_core"),
     "faults": ("faults",),
-    "rollback": ("rollback", "taken_back_whole"),
-    "disasters": ("disasters", "executor", "gpu_operator"),
-    "two engines": ("two_engines", "nvidia_ctk_hosts", "other_writers"),
-    "cdi specs": ("cdi_spec", "cdi_validated", "cdi_bad_hosts", "freshness"),
-    "lab": ("lab", "device_nodes", "k3s"),
-    "cdi engines": ("cdi_engines", "cdi_mig"),
+    "rollback": ("rollback", "executor"),
+    "two engines": ("two_engines", "other_writers"),
+    "cdi": ("cdi_engines", "cdi_spec", "freshness"),
     "node_check": ("node_check",),
-    "packages": ("rpm_hosts", "apt_upgrade", "bundle"),
-    "managers": ("k0s", "crio_hook", "microk8s"),
-    "drain": ("drain_slurm",),
+    "packages": ("rpm_hosts", "bundle"),
+    "managers": ("k3s", "crio_hook"),
+    "sharing": ("device_nodes", "sharing"),
+    "night: hand over": ("hand_over",),  # a cluster's processes end with its lab, so each has one of its own
+    "night: kubernetes": ("rollout_kubernetes",),
+    "night: objects": ("kubernetes_objects",),
+    "night: rollout": ("rollout", "waves", "weeks_later"),
+    "night: secrets": ("hidden_bytes",),
+    "night: disasters": ("disasters", "faults_adoption", "taken_back_whole"),
+    "night: operator": ("gpu_operator", "gpu_operator_crio", "nvidia_ctk_hosts", "spelled_options"),
+    "night: managers": ("k0s", "k3s_detected", "microk8s"),
+    "night: cdi": ("cdi_mig", "cdi_validated", "cdi_bad_hosts"),
+    "night: drain": ("drain_slurm",),
+    "night: packages": ("apt_upgrade",),
+    "night: documents": ("example_projects", "examples", "known_bad", "metrics", "reports"),
+    "night: sharing": ("sharing_mps",),
+    "night: lab": ("lab",),
 }
 JUDGES = {
     "drain: kubernetes": ("drain_kubernetes",),
@@ -85,6 +93,7 @@ JUDGES = {
         "containerd_applied_judge",
         "containerd_cdi_switch_judge",
         "containerd_pods_judge",
+        "containerd_rules_judge",
         "runtime_config",
         "operator_drop_in",
     ),
@@ -111,6 +120,20 @@ NIGHTLY = {
     "unit-node": "`unit-node-3.6` has the oldest Python, `unit` the newest; between them nothing was ever found alone",
     "unit-yaml": "a release of PyYAML comes once a year, and it changes with the lock file alone",
     "mutants": "200 changed lines of the planner, each judged by tests, take two hours",
+    "lab: night: hand over": "the longest part; `drain: kubernetes` has the tasks that it is made of on an API that answers",
+    "lab: night: kubernetes": "`drain: kubernetes` and `playbooks: rollout` have its cases without a cluster, `pods` has a cluster",
+    "lab: night: objects": "`lab: pods` applies the same documents to a real API; this one asks whose each field is",
+    "lab: night: rollout": "`lab: rollout` has twelve hosts; `playbooks: rollout` kills controllers and loses hosts in each wave",
+    "lab: night: secrets": "`lab: what leaves` plants secrets in the same places; unit tests draw configurations around them",
+    "lab: night: disasters": "`lab: rollback` and `lab: faults` strike the same transaction; these take what is rare",
+    "lab: night: operator": "the judges of nvidia-ctk have the same files without a daemon",
+    "lab: night: managers": "`lab: managers` has k3s and RKE2; the other managers differ by their tables",
+    "lab: night: cdi": "`lab: cdi` has the specs of usual hosts; unit tests have MIG and broken hosts as trees",
+    "lab: night: drain": "a Slurm that drains waits for its jobs; unit tests answer as Slurm does",
+    "lab: night: packages": "`lab: packages` has dnf and zypper up and down, `lab: story` has apt",
+    "lab: night: documents": "what they play is played elsewhere; pages and examples change seldom",
+    "lab: night: sharing": "`lab: sharing` has the other ways to share; MPS waits for its daemons",
+    "lab: night: lab": "it changes only with tests/lab, and boots a host of each kind",
 }
 
 
@@ -219,9 +242,16 @@ def all_parts(first: list[Part], later: list[Part]) -> list[Part]:
     return mixed(hosts(), [*first, *judges(), *later])
 
 
+def by_day(part: Part) -> Part:
+    """Return a part without the tests that are marked `nightly`, each with its reason."""
+    is_on_engines = any(word.startswith("tests/integration/") for word in part.command)
+    return replace(part, command=(*part.command, "-m", "not nightly")) if is_on_engines else part
+
+
 def parts() -> list[Part]:
     """Return the parts of `make test`."""
-    return all_parts([*played()[:2], *fast()[:3]], [*played()[2:], *fast()[3:]])
+    found = all_parts([*played()[:2], *fast()[:3]], [*played()[2:], *fast()[3:]])
+    return [by_day(part) for part in found if part.name not in NIGHTLY]
 
 
 def nightly() -> list[Part]:

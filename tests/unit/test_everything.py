@@ -67,6 +67,15 @@ def test_each_smaller_run_is_a_part_of_the_greater_one() -> None:
     assert [part.name for part in parts.matrix() if part.memory == parts.HOSTS_NEED] == [], "no hosts"
 
 
+def test_each_test_that_is_left_to_the_night_has_its_reason() -> None:
+    found = [node for path in (ROOT / "tests").rglob("test_*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    marks = [node for node in found if isinstance(node, ast.Attribute) and ast.unparse(node) == "pytest.mark.nightly"]
+    calls = [node for node in found if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.nightly"]
+    reasons = [ast.literal_eval(call.args[0]) for call in calls]
+    assert len(reasons) == len(marks)
+    assert all(reasons)
+
+
 def test_no_part_is_twice_in_a_run() -> None:
     import parts
 
@@ -110,8 +119,8 @@ def test_no_two_parts_have_one_log() -> None:
     import everything
     import parts
 
-    run = everything.Run(parts.parts(), 2)
-    assert len({run._log(part) for part in parts.parts()}) == len(parts.parts())
+    run = everything.Run(parts.nightly(), 2)
+    assert len({run._log(part) for part in parts.nightly()}) == len(parts.nightly())
 
 
 def test_a_part_that_fails_is_shown_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
