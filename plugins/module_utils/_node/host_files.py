@@ -180,15 +180,6 @@ def lstat(root, real):
         raise from_os_error(exc, real)
 
 
-def missing_dirs(root, real):
-    """List the directories above a resolved host path that do not exist yet, outermost first."""
-    missing, directory = [], os.path.dirname(real)
-    while lstat(root, directory) is None:
-        missing.insert(0, directory)
-        directory = os.path.dirname(directory)
-    return missing
-
-
 def read_regular(root, real, cap=MIB):
     """Return the bytes of a resolved host path, at most cap, or raise NodeError. Regular files only: a FIFO or device may block or act."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC

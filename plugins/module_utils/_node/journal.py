@@ -39,7 +39,6 @@ SLOT, SLOTS = 512, 16
 BESIDE = r"\.gpufleet-([0-9a-f]{32})-[0-9a-f]{8}"  # a directory for one file of one transaction, next to that file
 STRAY_AFTER = 3600
 _NUMBERED = re.compile(r"n(\d{10})-")
-FINAL = ("committed", "rolled_back")
 # The private parts of the directory; next to them are files for every account.
 PARTS = ("journal", "open", "originals", "said", "aside", "waiting", "program", "job", "lock", "pending.json")
 # The keys that an original must have, and those of the file if there was one.

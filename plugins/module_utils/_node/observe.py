@@ -391,19 +391,18 @@ def _holders(_root, question):
 def _cri(_root, question):
     path, timeout, method = question["socket"], question.get("timeout", 5), question.get("method", "Status")
     if method == "Status":
-        return dict(cri_queries.selected(cri.status(path, timeout), question.get("keep") or []), peer=trust.answered.get(path))
-    if method == "Version":
+        answer = cri_queries.selected(cri.status(path, timeout), question.get("keep") or [])
+    elif method == "Version":
         answer = cri.version(path, timeout)
-        return dict(answer, peer=trust.answered.get(path))
-    if method == "ListPodSandbox" and question.get("count"):
+    elif method == "ListPodSandbox" and question.get("count"):
         answer = cri_queries.sandboxes(path, question["handlers"], question.get("prefixes") or (), question.get("annotation", ""), timeout)
-        return dict(answer, peer=trust.answered.get(path))
-    if method == "RuntimeConfig":
-        return dict(cri_queries.runtime_config(path, timeout), peer=trust.answered.get(path))
-    if method == "ListPodSandbox":
+    elif method == "RuntimeConfig":
+        answer = cri_queries.runtime_config(path, timeout)
+    elif method == "ListPodSandbox":
         answer = cri_queries.pods(path, question["handlers"], question.get("annotation", ""), timeout)
-        return dict(answer, peer=trust.answered.get(path))
-    raise host_files.NodeError("bad-question", "unknown CRI query %r" % (method,))
+    else:
+        raise host_files.NodeError("bad-question", "unknown CRI query %r" % (method,))
+    return dict(answer, peer=trust.answered.get(path))
 
 
 def _http(_root, question):

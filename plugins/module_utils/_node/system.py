@@ -202,20 +202,6 @@ def programs(paths):
     return {path: host_files.identity("", path) for path in sorted(set(paths)) if path}
 
 
-def words_of(pid, ticks, without):
-    """Return a process's arguments without some flags and their values; they stay here. Raise NodeError if it is gone or replaced."""
-    argv = (host_files.read_text("", "/proc/%d/cmdline" % pid, 256 * 1024) or "").split("\0")[:-1]
-    if not argv or started(pid) != ticks:  # asked after the reading: a number that was given again has another beginning
-        raise host_files.NodeError("conflict", "process %d is gone or was replaced by another one" % pid)
-    words, skip = [], False
-    for word in argv[1:]:
-        name, equals, _value = word.partition("=")
-        if not skip and name not in without:
-            words.append(word)
-        skip = not skip and name in without and not equals
-    return words
-
-
 def started(pid):
     """Return when a process began, in the kernel's ticks; None if it is gone. With the number, it names one process forever."""
     fields = (host_files.read_text("", "/proc/%d/stat" % pid) or "").rpartition(")")[2].split()

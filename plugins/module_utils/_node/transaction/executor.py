@@ -125,7 +125,7 @@ class Transaction(object):
         self.phase = "recover"
         if self.check:
             opened = [meta for meta in (journal.read(self.base, name) for name in journal.names(self.base, "open")) if meta]
-            cut = [meta for meta in opened if not meta["closed"] and meta["state"] not in journal.FINAL + ("probation",)]
+            cut = [meta for meta in opened if not meta["closed"] and meta["state"] not in rollback.FINAL + ("probation",)]
             if cut:
                 which = "%s of %s" % (cut[0]["id"], cut[0].get("time"))
                 raise Failed("the transaction %s was interrupted; a run without check mode rolls it back first" % which)

@@ -32,9 +32,7 @@ def require(root, path, real, links, linked=False, groups=()):
     """
     for spot in links + [real]:
         _require_guarded(root, path, spot, groups)
-    directory = os.path.dirname(real)
-    while host_files.lstat(root, directory) is None:
-        directory = os.path.dirname(directory)
+    directory = os.path.dirname((missing_dirs(root, real) or [real])[0])
     here = host_files.full(root, directory)
     if not os.access(here, os.W_OK) and os.statvfs(here).f_flag & os.ST_RDONLY:
         _refuse("%s: %s is on a read-only file system. Mount it writable and run again" % (real, directory))
@@ -81,6 +79,15 @@ def _require_changeable(place, path):
     if flags & (_IMMUTABLE | _APPEND):
         letter = "i" if flags & _IMMUTABLE else "a"
         _refuse("%s: is protected from changes by an attribute. Run chattr -%s %s first if the change is intended" % (path, letter, path))
+
+
+def missing_dirs(root, real):
+    """List the directories above a resolved host path that do not exist yet, outermost first."""
+    missing, directory = [], os.path.dirname(real)
+    while host_files.lstat(root, directory) is None:
+        missing.insert(0, directory)
+        directory = os.path.dirname(directory)
+    return missing
 
 
 def mounted(path):

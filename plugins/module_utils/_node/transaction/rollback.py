@@ -35,7 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
 _JOB_KEPT = 24 * 3600  # another caller may just be waiting for its turn
 QUICK = 10  # seconds to wait for an answer, when a transaction on probation is judged, or at boot
 EXECUTOR = "the executor"  # itself, which takes back what it has done
-_DONE = ("committed", "rolled_back")
+FINAL = ("committed", "rolled_back")
 _EARLY = ("prepared", "armed")
 
 
@@ -102,7 +102,7 @@ def _end(root, base, meta, by, booting):
             commit(root, base, meta)
             return None
         return take_back(root, base, meta, why, by)
-    if meta["state"] in _DONE:
+    if meta["state"] in FINAL:
         close(root, base, meta)
         return None
     if meta["state"] == "undoing":
@@ -197,7 +197,7 @@ def _forward(meta):
     for state in reversed(meta["states"]):
         if state["state"] == "undoing":
             return dict(state, state=state["was"])
-        if state["state"] not in _DONE:
+        if state["state"] not in FINAL:
             return state
     return {"state": "prepared"}
 

@@ -58,7 +58,7 @@ def plan(root, base, changes):
             kept = journal.original_meta(base, change["path"])  # a damaged one is reported before anything is touched
             made = kept.get("made_dirs") or [] if kept and after is None else []
         if after is not None and before is None:
-            made = host_files.missing_dirs(root, real)
+            made = preconditions.missing_dirs(root, real)
         forget = change["op"] == "restore" or bool(change.get("forget"))
         planned.append(FileChange(change["op"], change["path"], real, before, after, forget, made))
         if differs(planned[-1]):
@@ -233,9 +233,23 @@ def _words(argv, stage):
     words = []
     for word in argv:
         if isinstance(word, dict):
-            words += system.words_of(word["process"], word["ticks"], word.get("without") or [])
+            words += _words_of(word["process"], word["ticks"], word.get("without") or [])
         else:
             words.append(word.replace("{stage}", stage))
+    return words
+
+
+def _words_of(pid, ticks, without):
+    """Return a process's arguments without some flags and their values; they stay here. Raise NodeError if it is gone or replaced."""
+    argv = (host_files.read_text("", "/proc/%d/cmdline" % pid, 256 * 1024) or "").split("\0")[:-1]
+    if not argv or system.started(pid) != ticks:  # asked after the reading: a number that was given again has another beginning
+        raise host_files.NodeError("conflict", "process %d is gone or was replaced by another one" % pid)
+    words, skip = [], False
+    for word in argv[1:]:
+        name, equals, _value = word.partition("=")
+        if not skip and name not in without:
+            words.append(word)
+        skip = not skip and name in without and not equals
     return words
 
 

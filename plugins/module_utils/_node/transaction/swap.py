@@ -92,7 +92,7 @@ def _take_one_back(root, record, token, entry):
         _settle(root, record["real"], None)
         _remove_made_dirs(root, record, token)
     else:
-        make_dirs(root, host_files.missing_dirs(root, record["real"]))
+        make_dirs(root, preconditions.missing_dirs(root, record["real"]))
         _settle(root, record["real"], _old(root, record, token, entry))
         _announce(root, record["real"], token)
     return True
