@@ -227,6 +227,12 @@ def kind_of(found):
     return _KINDS.get(stat.S_IFMT(found.st_mode), "file")
 
 
+def raise_unless_gone(exc):
+    """Raise an OSError unless it reports that nothing is there. ENODEV: a control group is removed while it is read."""
+    if exc.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
+        raise exc
+
+
 def selinux_label(path):
     try:
         return os.getxattr(path, "security.selinux", follow_symlinks=False).rstrip(b"\0").decode("ascii", "replace")

@@ -140,7 +140,7 @@ def require_own(base):
     _require_root_only(base)
     for top in [os.path.join(base, part) for part in PARTS]:
         _require_root_only(top)
-        for directory, subdirs, names_ in os.walk(top):
+        for directory, subdirs, names_ in os.walk(top, onerror=host_files.raise_unless_gone):
             for name in subdirs + names_:
                 _require_root_only(os.path.join(directory, name))
 
@@ -193,7 +193,7 @@ def read(base, name):
     try:
         meta = read_json(os.path.join(entry, "meta.json"))
     except (OSError, ValueError):
-        meta = {"id": name}
+        meta = {"id": name.rpartition("-")[2]}
     passed = states(entry)
     last = passed[-1] if passed else {"state": "unreadable"}
     return dict(meta, entry=entry, name=name, states=passed, state=last["state"], closed=bool(last.get("closed")))
@@ -255,11 +255,7 @@ def original(base, path):
     data = b""
     if meta["existed"]:
         place_ = os.path.join(original_dir(base, path), "content")
-        try:
-            data = read_bytes(place_)
-        except OSError as exc:
-            raise damaged(original_dir(base, path), path, "%s: %s" % (place_, exc.strerror))
-        require_bytes(place_, data, meta["sha256_before"], original_dir(base, path), path)
+        data = read_kept(place_, meta["sha256_before"], original_dir(base, path), path)
     return meta, from_properties(meta, data)
 
 
@@ -289,14 +285,19 @@ def original_meta_in(directory, path):
     return meta
 
 
-def require_bytes(kept, data, digest_, directory, path):
-    """Verify bytes that the journal keeps before they are written anywhere.
+def read_kept(kept, digest_, directory, path):
+    """Return bytes that the journal keeps, verified before they are written anywhere.
 
-    Raise NodeError if they have changed. The repair of a file system may have emptied or cut the
-    file.
+    Raise NodeError if they cannot be read or have changed. The repair of a file system may have
+    emptied or cut the file.
     """
+    try:
+        data = read_bytes(kept)
+    except OSError as exc:
+        raise damaged(directory, path, "%s: %s" % (kept, exc.strerror))
     if host_files.sha256(data) != digest_:
         raise damaged(directory, path, "%s has %d bytes, which are not those that were kept (SHA-256 differs)" % (kept, len(data)))
+    return data
 
 
 def damaged(directory, path, why):
@@ -338,15 +339,23 @@ def pending(base, offline=False):
 
     offline: do not ask systemd which of them were restarted since.
     """
-    path = os.path.join(base, "pending.json")
-    try:
-        kept = read_json(path)
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError):
-        step = "Restart the units that have not been restarted since the last change at a convenient time, then remove that file"
-        raise host_files.NodeError("damaged", "%s: the list of units that still have to be restarted cannot be read. %s" % (path, step))
-    if not offline:
+    kept = read_pending(base)
+    if kept and not offline:
         found = system.units(sorted(kept), ["InvocationID"])
         kept = {name: entry for name, entry in kept.items() if found[name].get("InvocationID", "") == entry["invocation"]}
     return [dict(kept[name], unit=name) for name in sorted(kept)]
+
+
+def read_pending(base):
+    """Return unit -> what is kept of its restart that was left out. Raise NodeError if that cannot be read."""
+    path = os.path.join(base, "pending.json")
+    try:
+        kept = read_json(path)
+        if isinstance(kept, dict):
+            return kept
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        pass
+    step = "Restart the units that have not been restarted since the last change at a convenient time, then remove that file"
+    raise host_files.NodeError("damaged", "%s: the list of units that still have to be restarted cannot be read. %s" % (path, step))

@@ -112,7 +112,7 @@ def _shown(meta):
         "id": meta["id"],
         "time": meta.get("time"),
         "reason": meta.get("reason"),
-        "state": meta["state"],
+        "state": meta["state"] if "schema" in meta else "unreadable",
         "files": [change["path"] for change in meta.get("changes") or []],
         "removed": [change["path"] for change in meta.get("changes") or [] if change.get("sha256_after") is None],
         "ran": [" ".join(command["argv"]) for command in meta.get("commands") or []],

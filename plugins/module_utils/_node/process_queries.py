@@ -73,18 +73,20 @@ def _judged(found, flags, environment):
         return []
     judge = process_trust.Judge(_units_of_processes)
     ticks = float(os.sysconf("SC_CLK_TCK"))
-    booted = trust.field(host_files.read_text("", "/proc/stat", 16 * host_files.MIB) or "", "btime ")
+    booted = int(trust.field(host_files.read_regular("", "/proc/stat", 16 * host_files.MIB).decode("utf-8", "replace"), "btime ")[0])
     _units_of_processes(sorted({unit for unit in map(judge.unit, found) if unit}))  # one call for all
     judged = []
     for process in found:
         doubt = judge.doubt(process)
-        described = dict(_described(process, judge), start=(int(booted[0]) if booted else 0) + process.start / ticks)
+        described = dict(_described(process, judge), start=booted + process.start / ticks)
         if doubt:
             described.update(unverified=doubt.row, place=doubt.place, why=doubt.why, remedy=doubt.remedy)
         else:
             described.update(verified=True, argv=selection.arguments(list(process.argv), flags))
-            described["environment"] = selection.environment(_environment(process), environment) if environment else {}
-        judged.append(described)
+            with contextlib.suppress(trust.Gone):
+                described["environment"] = selection.environment(_environment(process), environment) if environment else {}
+        if doubt or "environment" in described:
+            judged.append(described)
     return judged
 
 
@@ -116,8 +118,12 @@ def _units_of_processes(names):
 
 
 def _environment(process):
-    said = (host_files.read_text("", "/proc/%d/environ" % process.pid, host_files.MIB) or "").split("\0")
-    return said if system.started(process.pid) == process.start else []
+    """Return the environment of a process. Raise NodeError if it cannot be read, trust.Gone if the process has ended."""
+    try:
+        return host_files.read_regular("", "/proc/%d/environ" % process.pid).decode("utf-8", "replace").split("\0")
+    finally:
+        if system.started(process.pid) != process.start:
+            raise trust.Gone()
 
 
 def holders(pattern, services=(), groups=False):
@@ -334,14 +340,11 @@ def populated(group):
         events = _lines(os.path.join(group, "cgroup.events"))
         if events is not None:  # version 2, which counts what is below as well (Documentation/admin-guide/cgroup-v2.rst)
             return "populated 1" in events
-        return any(_lines(os.path.join(place, "cgroup.procs")) for place, _folders, _files in os.walk(group, onerror=_unless_gone))
+        return any(
+            _lines(os.path.join(place, "cgroup.procs")) for place, _folders, _files in os.walk(group, onerror=host_files.raise_unless_gone)
+        )
     except OSError as exc:
         raise host_files.NodeError("failed", "%s: %s" % (group, exc.strerror))
-
-
-def _unless_gone(exc):
-    if exc.errno not in (errno.ENOENT, errno.ENODEV):  # ENODEV: the group is removed while it is read
-        raise exc
 
 
 def _lines(path):
@@ -350,5 +353,5 @@ def _lines(path):
         with open(path) as opened:
             return opened.read().split("\n")[:-1]
     except OSError as exc:
-        _unless_gone(exc)
+        host_files.raise_unless_gone(exc)
         return None

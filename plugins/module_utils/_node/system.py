@@ -115,9 +115,7 @@ def _dpkg_status(root):
 
 
 def _rpm(names):
-    answer = commands.text(commands.run(["rpm", "-q", "--qf", _RPM_FORMAT] + list(names), timeout=30))
-    if answer["timed_out"]:
-        raise host_files.NodeError("timeout", "rpm -q gave no answer within 30 s")
+    answer = _run_whole(["rpm", "-q", "--qf", _RPM_FORMAT] + list(names), 30)
     lines = answer["stdout"].splitlines()
     found = dict(line.split(" ", 1) for line in lines if re.match(r"\S+ \S+$", line))
     unknown = [name for name in names if name not in found and "package %s is not installed" % name not in lines]
@@ -136,9 +134,7 @@ def _offered_by_apt(names):
 
 
 def _apt_candidates(names):
-    answer = commands.text(commands.run(["apt-cache", "policy", "--"] + list(names), timeout=30))
-    if answer["timed_out"]:
-        raise host_files.NodeError("timeout", "apt-cache policy gave no answer within 30 s")
+    answer = _run_whole(["apt-cache", "policy", "--"] + list(names), 30)
     if answer["rc"]:  # sources that cannot be read are not the same as sources without packages
         raise host_files.NodeError("failed", "apt-cache policy ended with exit status %s" % answer["rc"])
     found, name = {}, None
@@ -151,19 +147,27 @@ def _apt_candidates(names):
     return {wanted: found.get(wanted) for wanted in names}
 
 
+def _run_whole(argv, within):
+    """Run a command. Return its answer as text. Raise NodeError if it did not end, or printed more than is read."""
+    answer = commands.text(commands.run(argv, timeout=within))
+    if answer["timed_out"]:
+        raise host_files.NodeError("timeout", "%s %s gave no answer within %d s" % (argv[0], argv[1], within))
+    if answer["truncated"]:
+        raise host_files.NodeError("too-large", "%s %s printed more than %d bytes" % (argv[0], argv[1], host_files.MIB))
+    return answer
+
+
 def units(names, properties=None):
     """Return {name: properties as systemctl prints them} by one call. A unit that systemd does not report has LoadState not-found."""
     wanted = sorted(set(properties or UNIT_PROPERTIES) | {"Id", "Names", "LoadState"})
     argv = ["systemctl", "show", "--no-pager", "--property=" + ",".join(wanted), "--"] + _asked_as(names)
-    answer = commands.text(commands.run(argv, timeout=15))
-    if answer["timed_out"]:
-        raise host_files.NodeError("timeout", "systemctl show gave no answer within 15 s")
+    answer = _run_whole(argv, 15)
     shown = {}
     for block in answer["stdout"].split("\n\n"):
         unit = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
         for name in unit.get("Names", "").split() + [unit.get("Id", "")]:
             shown[name] = unit
-    if not shown.keys() & set(names) and answer["rc"]:
+    if answer["rc"]:  # it ends at the first unit of which it cannot tell: nothing is known of the others
         said = failures.of_manager(answer["stderr"]) or "exit status %s" % answer["rc"]
         raise host_files.NodeError("failed", "systemctl show: " + said)
     states = {name: shown.get(name, {"LoadState": "not-found", "ActiveState": "inactive"}) for name in names}

@@ -10,6 +10,7 @@ starts the next time. Node side: standard library only, Python 3.6.
 
 import contextlib
 import os
+import re
 import sys
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, failures, host_files, trust
@@ -29,6 +30,7 @@ _LOAD = (
     'hashlib.sha256(d).hexdigest()+".py"==os.path.basename(sys.argv[0]) or sys.exit(sys.argv[0]+" was changed, and is not run"); '
     'exec(compile(d,sys.argv[0],"exec"))'
 )
+_PLAIN = re.compile(r"[\w./:@%$=+,-]+\Z")
 _BOOT = """# Here only while a transaction is under way: takes it back when the host was switched off in the middle of it.
 [Unit]
 Description=Take back a transaction of gpufleet.nvidia that was cut short
@@ -59,12 +61,13 @@ def python():
     It is ours, unless another account may change it; then the system's. Raise NodeError if none can
     be trusted.
     """
-    if sys.executable and trust.program("", sys.executable) is None:
-        return sys.executable
-    for place in PYTHONS:
-        if trust.program("", place) is None:
+    doubts = []
+    for place in ([sys.executable] if sys.executable else []) + list(PYTHONS):
+        doubt = trust.program("", place)
+        if doubt is None:
             return place
-    raise trust.refusal(sys.executable, trust.program("", sys.executable))
+        doubts.append((place, doubt))
+    raise trust.refusal(*doubts[0])
 
 
 def command(program, verb, base, *words):
@@ -73,8 +76,20 @@ def command(program, verb, base, *words):
 
 
 def line(argv):
-    """Write a command as systemd reads it in a unit."""
-    return " ".join("'%s'" % word if " " in word else word for word in argv).replace("%", "%%")
+    """Write a command as systemd reads it (systemd.service(5), "Command lines"): its quotes, its escapes, and no variables."""
+    return " ".join(map(quote_word, escape_variables(argv)))
+
+
+def escape_variables(argv):
+    """Return the words so that systemd puts no variables in. It puts none in the path of the program."""
+    return argv[:1] + [word.replace("$", "$$") for word in argv[1:]]
+
+
+def quote_word(word):
+    """Write a word as systemd reads it (systemd.syntax(7))."""
+    if _PLAIN.match(word):
+        return word
+    return "'%s'" % word.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def seconds(request):
@@ -100,7 +115,7 @@ def start(lacking, options, argv):
     lacking: what the host then goes without, for the message.
     """
     try:
-        answer = commands.text(commands.run(["systemd-run", "--quiet"] + options + ["--"] + argv, timeout=30))
+        answer = commands.text(commands.run(["systemd-run", "--quiet"] + options + ["--"] + escape_variables(argv), timeout=30))
     except host_files.NodeError as exc:
         step = "Nothing was changed; install systemd-run (of the package systemd), then run again"
         raise host_files.NodeError(exc.kind, "%s: %s" % (lacking, exc.message), step)
@@ -114,7 +129,8 @@ def arm_boot(base, program):
 
     Not sooner: scripts of packages make systemd read its units again.
     """
-    text = _BOOT % {"base": base, "command": line(command(program, "boot", base))}
+    written = {"base": quote_word(base), "command": line(command(program, "boot", base))}
+    text = _BOOT % {name: words.replace("%", "%%") for name, words in written.items()}
     journal_writer.make_dirs(os.path.join(UNITS, WANTS), 0o755)
     journal_writer.write_durably(os.path.join(UNITS, BOOT_UNIT), text.encode("utf-8"), 0o644)
     link = os.path.join(UNITS, WANTS, BOOT_UNIT)

@@ -138,6 +138,8 @@ class Transaction(object):
 
     def _work(self):
         here = not self.root  # beneath another root files are written, and nothing is run
+        self.phase = "backup"
+        journal.read_pending(self.base)  # a damaged one is reported before anything is touched
         self.phase = "expect"
         planned = self._expect(here)
         try:
@@ -320,7 +322,7 @@ class Transaction(object):
         """Commit the transaction, or put it on probation if a host that watches over it can still take it back."""
         self._require_entry()
         meta = journal.read(self.base, self.name)
-        _note_pending(self.base, self.request, [unit["name"] for unit in units if unit["action"] != "reload"])
+        health.note_pending(self.base, self.request, [unit["name"] for unit in units if unit["action"] != "reload"])
         probation = self.request.get("probation") or 0
         if not (probation and units and self.program):
             rollback.commit(self.root, self.base, meta)
@@ -391,24 +393,6 @@ class Transaction(object):
     def _name_files(self, changes):
         self.answer["written"] = [change.path for change in changes if change.after is not None]
         self.answer["removed"] = [change.path for change in changes if change.after is None]
-
-
-def _note_pending(base, request, acted):
-    """Note the units whose restart was left out, and forget those that were restarted."""
-    path = os.path.join(base, "pending.json")
-    try:
-        kept = journal.read_json(path)
-    except (OSError, ValueError):
-        kept = {}
-    wanted = [name for name in request.get("pending") or [] if name not in acted]
-    left = {name: entry for name, entry in kept.items() if name not in acted}
-    states = health.states(wanted)
-    for name in wanted:
-        invocation = states[name].get("InvocationID", "")
-        if invocation and left.get(name, {}).get("invocation") != invocation:
-            left[name] = {"since": journal_writer.now(), "id": request["id"], "reason": request.get("reason", ""), "invocation": invocation}
-    if left != kept:
-        journal_writer.write_json(path, left) if left else journal_writer.unlink(path)
 
 
 def _expect_system(units, packages, programs):

@@ -8,12 +8,15 @@ got them behind its back (the planner cites the issue). Node side: standard libr
 3.6.
 """
 
+import contextlib
 import json
+import os
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, failures, host_files, system, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, failures, host_files, journal, system, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import journal_writer
 
 DEFAULT_TIMEOUT = 120  # seconds within which a unit has to act
 SERVES_WITHIN = 90  # seconds within which what it runs has to answer
@@ -58,6 +61,23 @@ def _not_tried(before, now):
     """
     again = now.get("ActiveState") == "failed" and now.get("InvocationID") == before.get("InvocationID")
     return now.get("Result") == "start-limit-hit" or again
+
+
+def note_pending(base, request, acted):
+    """Note the units whose restart was left out, and forget those that were restarted.
+
+    Raise NodeError if the list so far cannot be read.
+    """
+    path, kept = os.path.join(base, "pending.json"), journal.read_pending(base)
+    wanted = [name for name in request.get("pending") or [] if name not in acted]
+    left = {name: entry for name, entry in kept.items() if name not in acted}
+    found = states(wanted)
+    for name in wanted:
+        invocation = found[name].get("InvocationID", "")
+        if invocation and left.get(name, {}).get("invocation") != invocation:
+            left[name] = {"since": journal_writer.now(), "id": request["id"], "reason": request.get("reason", ""), "invocation": invocation}
+    if left != kept:
+        journal_writer.write_json(path, left) if left else journal_writer.unlink(path)
 
 
 def to_disable(names):
@@ -124,10 +144,9 @@ def replacing(check):
     """
     if check["kind"] != "cri":
         return check
-    try:
+    trust.answered.pop(check["socket"], None)
+    with contextlib.suppress(cri.CriError):  # of one that listens and is slow to answer, the process is known all the same
         cri.version(check["socket"], 2)
-    except cri.CriError:
-        return dict(check, replaces=None)
     return dict(check, replaces=trust.answered.get(check["socket"]))
 
 
@@ -149,10 +168,12 @@ def log(unit, since, known=()):
     show = ["journalctl", "--unit=" + unit, "--since=@%d" % since]
     found = {"kind": "log", "name": unit, "ok": False, "seconds": 0.0, "evidence": " ".join(show), "failed": False, "causes": []}
     try:
-        text = commands.text(commands.run(show + ["--lines=%d" % LOG_LINES, "--no-pager", "--output=cat"], timeout=10))["stdout"]
+        answer = commands.text(commands.run(show + ["--lines=%d" % LOG_LINES, "--no-pager", "--output=cat"], timeout=10))
     except host_files.NodeError:
-        return found
-    said = causes.last_failure(text)
+        answer = {"rc": None}
+    if answer["rc"] != 0 or answer["truncated"]:  # it tells nothing, so systemd's own word counts
+        return dict(found, failed=states([unit])[unit].get("ActiveState") == "failed")
+    said = causes.last_failure(answer["stdout"])
     return found if said is None else dict(found, failed=True, causes=causes.recognised(said, known))
 
 

@@ -11,6 +11,7 @@ that they may write to). Symbolic links are followed and stay. Node side: standa
 Python 3.6.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -21,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_
 
 _GETFLAGS = 0x80006601 | struct.calcsize("l") << 16  # FS_IOC_GETFLAGS: _IOR('f', 1, long)
 _IMMUTABLE, _APPEND = 0x10, 0x20
+_NO_FLAGS = (errno.ENOTTY, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # a file system without such attributes
 _IMAGE_BASED = "/run/ostree-booted"
 
 
@@ -66,16 +68,17 @@ def _require_guarded(root, path, spot, groups):
 
 
 def _require_changeable(place, path):
+    fd = None
     try:
         fd = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
         flags = struct.unpack("l", fcntl.ioctl(fd, _GETFLAGS, struct.pack("l", 0)))[0] & 0xFFFFFFFF
-    except OSError:  # a file system without such attributes
-        return
+    except OSError as exc:
+        if fd is not None and exc.errno in _NO_FLAGS:
+            return
+        raise host_files.from_os_error(exc, path)
     finally:
-        os.close(fd)
+        if fd is not None:
+            os.close(fd)
     if flags & (_IMMUTABLE | _APPEND):
         letter = "i" if flags & _IMMUTABLE else "a"
         _refuse("%s: is protected from changes by an attribute. Run chattr -%s %s first if the change is intended" % (path, letter, path))
@@ -93,11 +96,15 @@ def missing_dirs(root, real):
 def mounted(path):
     """Tell whether something is mounted right there.
 
-    A bind mount has the same device number, but a file still cannot be renamed over it.
+    A bind mount has the same device number, but a file still cannot be renamed over it. Raise
+    NodeError if that is not known. Where /proc is not mounted (an image that is being built), the
+    rename itself is refused.
     """
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
             points = {re.sub(r"\\([0-7]{3})", lambda code: chr(int(code.group(1), 8)), line.split(" ")[4]) for line in lines}
-    except OSError:
+    except FileNotFoundError:
         return False
+    except OSError as exc:
+        raise host_files.from_os_error(exc, "/proc/self/mountinfo")
     return os.path.realpath(path) in points

@@ -53,7 +53,8 @@ def recover(root, base, by, only=None, booting=False):
             shutil.rmtree(os.path.join(base, "journal", ".new-" + name), ignore_errors=True)
             journal_writer.settled(base, name)
             continue
-        _require_readable(base, meta)
+        if not meta["closed"]:
+            _require_readable(base, meta)
         if meta["closed"] or (booting and meta.get("boot") == system.boot()):
             continue
         outcome = _end(root, base, meta, by, booting)
@@ -162,7 +163,6 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
     checks = _checks_back(meta, acted, booting)
     if was["state"] not in _EARLY:
         outcome["foreign"] = swap.take_back(root, meta["changes"], meta["id"], entry)
-    journal_writer.unsettle_originals(base, meta["changes"], outcome["foreign"])
     if not root:
         if was["state"] not in _EARLY:
             for before in reversed(meta["disabled"]):
@@ -176,6 +176,8 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
         _undo_commands(base, meta, was, outcome, booting)
         if not booting:
             _units_back(base, meta, acted, checks, outcome)
+    # After the units: a disk that is too full for this must not keep them from running with the files from before.
+    journal_writer.unsettle_originals(base, meta["changes"], outcome["foreign"])
     with contextlib.suppress(OSError):
         journal_writer.write_json(os.path.join(entry, "outcome.json"), outcome)
     journal_writer.mark(entry, "rolled_back", why=why, by=by)
@@ -251,7 +253,8 @@ def _undo(command, outcome, booting):
     shown, within = " ".join(command["undo"]), command.get("undo_within") or health.ENDS_WITHIN
     if booting and (command.get("undo_within") or 0) > QUICK:
         raise host_files.NodeError("failed", "the command was cut short, and a boot cannot undo it; run: %s" % shown)
-    found = commands.run(command["undo"], QUICK if booting else within, env=command.get("env"))
+    within = QUICK if booting else within
+    found = commands.run(command["undo"], within, env=command.get("env"))
     outcome["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
     if found["rc"] not in [0] + (command.get("undo_accepts") or command.get("accepts") or []):
         end = "no end within %d s" % within if found["timed_out"] else "exit status %d" % found["rc"]

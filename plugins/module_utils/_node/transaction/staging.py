@@ -13,6 +13,7 @@ import contextlib
 import os
 import re
 import shutil
+import stat
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files, journal, keyed, system
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import edits, health, preconditions
@@ -170,10 +171,11 @@ def _stage_tree(root, source, target, after, substitute):
     os.makedirs(target, mode=0o700, exist_ok=True)  # also when it is empty: a pattern names it
     top = host_files.resolve(root, source)[0]
     paths = {real for real, state in after.items() if state is not None and real.startswith(top + "/")}
-    for directory, _subdirs, names in os.walk(host_files.full(root, top)):
+    for directory, _subdirs, names in os.walk(host_files.full(root, top), onerror=host_files.raise_unless_gone):
         for name in names:
             path = os.path.join(directory, name)[len(root) :]
-            if os.path.isfile(host_files.full(root, host_files.resolve(root, path)[0])):
+            found = host_files.lstat(root, host_files.resolve(root, path)[0])
+            if found is not None and stat.S_ISREG(found.st_mode):
                 paths.add(path)
         if len(paths) > MAX_TREE_FILES:
             raise host_files.NodeError("too-large", "%s: holds more than %d files" % (source, MAX_TREE_FILES))
@@ -212,6 +214,8 @@ def _validate(check, request, stage, tolerate_missing):
     known = {_undated(line) for line in before["stderr"].splitlines()} if before else set()
     news = [line for line in stderr.splitlines() if _undated(line) not in known]
     findings = _own_findings(check, found, stdout, news, timeout)
+    if before is not None and not findings:
+        findings = ["with the present configuration, %s" % why for why in _explain_no_verdict(before, timeout)]
     words = stderr
     if before is not None:
         report["baseline_rc"] = before["rc"]
@@ -258,10 +262,9 @@ def _own_findings(check, found, stdout, stderr, timeout):
 
     `stderr` has only lines that it does not print of the present configuration as well.
     """
-    if found["timed_out"]:
-        return ["it did not end within %g s" % timeout]
-    if found["truncated"]:
-        return ["it printed more than can be compared"]
+    findings = _explain_no_verdict(found, timeout)
+    if findings:
+        return findings
     findings = ["exit status %d" % found["rc"]] if found["rc"] else []
     for unwanted in check.get("refuse") or []:
         if any(re.search(unwanted["pattern"], line) for line in stderr + (stdout.splitlines() if unwanted.get("anywhere") else [])):
@@ -270,6 +273,13 @@ def _own_findings(check, found, stdout, stderr, timeout):
         if not any(re.search(wanted["pattern"], line) for line in stdout.splitlines()):
             findings.append(wanted["says"])
     return findings
+
+
+def _explain_no_verdict(found, timeout):
+    """List why a program's output tells nothing; it is empty if the program ended and was read whole."""
+    if found["timed_out"]:
+        return ["it did not end within %g s" % timeout]
+    return ["it printed more than can be compared"] if found["truncated"] else []
 
 
 def _undated(line):

@@ -62,8 +62,8 @@ def _write_new(root, change, directory):
 def take_back(root, records, token, entry):
     """Undo by the journal's records. Return the paths of files that another program has written since.
 
-    Those files are left, and a file that already is as before stays. A NodeError for one file does
-    not keep the others from coming back; the first such error is raised in the end.
+    Those files are left, and a file that already is as before stays. An error for one file does not
+    keep the others from coming back. Raise NodeError for the first such error in the end.
     """
     foreign, errors = [], []
     for record in reversed(records):
@@ -72,6 +72,8 @@ def take_back(root, records, token, entry):
                 foreign.append(record["path"])
         except host_files.NodeError as exc:
             errors.append(exc)
+        except OSError as exc:
+            errors.append(host_files.from_os_error(exc, record["path"]))
     if errors:
         raise errors[0]
     return foreign
@@ -129,9 +131,7 @@ def _old(root, record, token, entry):
         if _is_before(record, journal.snapshot("", path)):
             return path
     kept = os.path.join(entry, record["backup"])
-    data = journal.read_bytes(kept)
-    journal.require_bytes(kept, data, record["sha256_before"], entry, record["path"])
-    before = journal.from_properties(record, data)
+    before = journal.from_properties(record, journal.read_kept(kept, record["sha256_before"], entry, record["path"]))
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
     again = directory + "/again"

@@ -1,0 +1,361 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A failure to read or to ask is a failure, and never an empty answer. Python 3.6."""
+
+import errno
+import os
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import (
+    commands,
+    host_files,
+    journal,
+    journal_queries,
+    process_queries,
+    system,
+    trust,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import (
+    deadline,
+    health,
+    preconditions,
+    rollback,
+    swap,
+)
+
+from .conftest import CONFIG, RESTART
+
+
+def fail(number=errno.EIO, only=None, real=None):
+    """Return what raises an OSError in place of a function, or only for paths that `only` names."""
+
+    def call(path, *args, **more):
+        if only is None or only(path):
+            raise OSError(number, os.strerror(number), path)
+        return real(path, *args, **more)
+
+    return call
+
+
+def printed(stdout="", stderr="", **more):
+    """Return a replacement for commands.run that answers so."""
+    found = dict({"rc": 0, "timed_out": False, "truncated": False}, **more)
+    return lambda *_args, **_more: dict(found, stdout=stdout.encode(), stderr=stderr.encode())
+
+
+# --- what is taken back -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cut_short(node, monkeypatch):
+    """A transaction on three files that ends in its middle: its entry stays open."""
+    others = [node.etc / name for name in ("a.toml", "z.toml")]
+    for path in others:
+        path.write_text("old\n")
+
+    apply = swap.apply
+
+    def die(*words):
+        apply(*words)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(swap, "apply", die)
+    with pytest.raises(KeyboardInterrupt):
+        node.run([node.write(path, "new\n") for path in [others[0], node.config, others[1]]])
+    monkeypatch.undo()
+    node.others = others
+    return node
+
+
+def lose_backup(node):
+    """Take the second name of the middle file, and the readability of its copy in the journal."""
+    (meta,) = journal.entries(node.journal)
+    record = meta["changes"][1]
+    os.unlink(swap.spot("", record["real"], (), meta["id"])[0] + "/old")
+    place = os.path.join(meta["entry"], record["backup"])
+    os.unlink(place)
+    os.mkdir(place)
+    return place
+
+
+def test_a_copy_that_cannot_be_read_keeps_no_other_file_from_coming_back(cut_short):
+    place = lose_backup(cut_short)
+    found = cut_short.run([], id="2" * 32)
+    assert [path.read_text() for path in cut_short.others] == ["old\n", "old\n"]
+    assert cut_short.config.read_text() == "new\n"
+    assert found["error"]["phase"] == "recover"
+    assert place in found["error"]["message"]
+    assert cut_short.states() == ["undoing"], "it stays open"
+    os.rmdir(place)
+    with open(place, "w") as stream:
+        stream.write(CONFIG)
+    assert cut_short.run([], id="3" * 32)["error"] is None
+    assert cut_short.config.read_text() == CONFIG
+
+
+def test_a_full_disk_keeps_no_other_file_from_coming_back(cut_short, monkeypatch):
+    (meta,) = journal.entries(cut_short.journal)
+    os.unlink(swap.spot("", meta["changes"][1]["real"], (), meta["id"])[0] + "/old")
+    monkeypatch.setattr(swap, "_write_spare", fail(errno.ENOSPC))
+    found = cut_short.run([], id="2" * 32)
+    assert [path.read_text() for path in cut_short.others] == ["old\n", "old\n"]
+    assert (found["error"]["phase"], "room" in found["error"]["next"]) == ("recover", True)
+
+
+def test_originals_that_cannot_be_written_keep_no_unit_from_running_with_the_files_from_before(node, systemd, monkeypatch):
+    systemd.add("engine.service")
+    systemd.hook("engine.service", "restart", "grep -q new %s && exit 1; exit 0" % node.config)
+    monkeypatch.setattr(rollback.journal_writer, "unsettle_originals", fail(errno.ENOSPC))
+    found = node.run([node.write(node.config, "new\n")], units=RESTART)
+    assert (node.config.read_text(), systemd.state("engine.service")) == (CONFIG, "active")
+    assert (found["error"]["phase"], node.states()) == ("rollback", ["undoing"])
+
+
+# --- the journal ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("content", [b"", b"\0" * 20, b"[]"])
+def test_a_damaged_list_of_restarts_is_reported_before_anything_is_touched(node, systemd, content, check):
+    systemd.add("engine.service")
+    node.run([node.write(node.dropin, "a = 1\n")], pending=["engine.service"])
+    path = os.path.join(node.journal, "pending.json")
+    with open(path, "wb") as stream:
+        stream.write(content)
+    before = node.tree()
+    found = node.run([node.write(node.config, "new\n")], pending=["engine.service"], check=check, id="2" * 32)
+    assert (found["error"]["phase"], found["changed"]) == ("backup", False)
+    assert path in found["error"]["message"]
+    assert node.tree() == before
+    with open(path, "rb") as stream:
+        assert stream.read() == content
+
+
+def taken_back(node, monkeypatch):
+    """Take a transaction back. Return its token."""
+    with monkeypatch.context() as patched:
+        patched.setattr(swap, "apply", fail(errno.EIO))
+        assert node.run([node.write(node.config, "new\n")])["rolled_back"]
+    return journal.entries(node.journal)[0]["id"]
+
+
+@pytest.mark.parametrize("content", [b"", b'{"id": "1"', b"\0" * 9])
+def test_a_finished_transaction_whose_description_cannot_be_read_stops_nothing_and_is_reported_once(node, monkeypatch, content):
+    token = taken_back(node, monkeypatch)
+    (meta,) = journal.entries(node.journal)
+    with open(os.path.join(meta["entry"], "meta.json"), "wb") as stream:
+        stream.write(content)
+    found = journal_queries.look("", node.journal, listing=True)
+    assert [entry["id"] for entry in found["outcomes"]] == [token]
+    assert [(entry["id"], entry["state"]) for entry in found["journal"]] == [(token, "unreadable")], "and not one that wrote no file"
+    assert node.run([node.write(node.config, "newer\n")], acknowledged=[token], id="2" * 32)["error"] is None
+    assert journal_queries.look("", node.journal)["outcomes"] == []
+
+
+def test_a_directory_of_the_journal_that_cannot_be_listed_is_not_one_that_holds_nothing(node, monkeypatch):
+    node.run([node.write(node.config, "new\n")])
+    monkeypatch.setattr(os, "scandir", fail(only=lambda path: str(path).endswith("/originals"), real=os.scandir))
+    with pytest.raises(OSError):
+        journal.require_own(node.journal)
+    found = node.run([node.write(node.config, "newer\n")], id="2" * 32)
+    assert found["error"]["phase"] == "lock"
+    assert node.config.read_text() == "new\n"
+
+
+# --- before anything is touched ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "baseline, finding",
+    [("sleep 20", "did not end within 0.5 s"), ("head -c 3000000 /dev/zero", "printed more than can be compared")],
+    ids=["hangs", "prints without end"],
+)
+def test_a_validator_that_tells_nothing_of_the_present_configuration_has_not_refused_it(node, baseline, finding):
+    validator = {"argv": ["true"], "baseline": ["sh", "-c", baseline], "timeout": 0.5}
+    found = node.run([node.write(node.config, "new\n")], validate=[validator])
+    (report,) = found["validation"]
+    assert [finding in line for line in report["findings"]] == [True]
+    assert (found["error"]["phase"], node.config.read_text()) == ("validate", CONFIG)
+
+
+def test_a_directory_that_cannot_be_listed_is_not_staged_as_an_empty_one(node, monkeypatch):
+    node.run([node.write(node.dropin, "a = 1\n")])
+    files = [{"source": str(node.etc), "name": "engine", "tree": True}]
+    staged = {"stage": {"files": files}, "validate": [{"argv": ["true"]}]}
+    monkeypatch.setattr(os, "scandir", fail(only=lambda path: str(path).endswith("/conf.d"), real=os.scandir))
+    found = node.run([node.write(node.config, "new\n")], id="2" * 32, **staged)
+    assert (found["error"]["phase"], node.config.read_text()) == ("stage", CONFIG)
+    monkeypatch.undo()
+    lstat = fail(only=lambda path: path == str(node.dropin), real=os.lstat)
+    monkeypatch.setattr(host_files.os, "lstat", lstat)
+    found = node.run([node.write(node.config, "new\n")], id="3" * 32, **staged)
+    assert (found["error"]["phase"], node.config.read_text()) == ("stage", CONFIG)
+
+
+def test_a_directory_that_does_not_exist_is_staged_as_an_empty_one(node):
+    files = [{"source": str(node.etc / "none"), "name": "engine", "tree": True}]
+    found = node.run([node.write(node.config, "new\n")], stage={"files": files}, validate=[{"argv": ["test", "-d", "{stage}/engine"]}])
+    assert found["error"] is None
+
+
+# --- what a look asks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more, kind", [({"truncated": True}, "too-large"), ({"rc": 1}, "failed"), ({"rc": None, "timed_out": True}, "timeout")]
+)
+def test_units_that_systemd_did_not_come_to_are_not_absent(monkeypatch, more, kind):
+    monkeypatch.setattr(commands, "run", printed("Id=a.service\nNames=a.service\nLoadState=loaded\n\n", **more))
+    with pytest.raises(host_files.NodeError) as error:
+        system.units(["a.service", "b.service"])
+    assert error.value.kind == kind
+
+
+def test_packages_that_apt_did_not_come_to_are_not_without_a_candidate(monkeypatch):
+    monkeypatch.setattr(commands, "run", printed("one:\n  Candidate: 1\n", truncated=True))
+    assert "candidates" not in system._offered_by_apt(["one", "two"])
+
+
+class Verified(object):
+    """The judge of a host where each process counts."""
+
+    first = ""
+
+    def __init__(self, _show):
+        pass
+
+    def unit(self, _process):
+        return None
+
+    def doubt(self, _process):
+        return None
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_an_environment_that_cannot_be_read_is_not_an_empty_one(monkeypatch, ended):
+    monkeypatch.setattr(process_queries.process_trust, "Judge", Verified)
+    own = trust.process(os.getpid())
+    assert process_queries._judged([own], {}, {"PATH": "name"})[0]["verified"]
+    if ended:
+        monkeypatch.setattr(system, "started", lambda _pid: None)
+        assert process_queries._judged([own], {}, {"PATH": "name"}) == []
+        assert len(process_queries._judged([own], {}, {})) == 1, "nothing of it is read then"
+        return
+    read = fail(errno.EACCES, only=lambda path: str(path).endswith("/environ"), real=os.open)
+    monkeypatch.setattr(host_files.os, "open", read)
+    with pytest.raises(host_files.NodeError):
+        process_queries._judged([own], {}, {"PATH": "name"})
+
+
+def test_a_time_of_boot_that_cannot_be_read_is_not_1970(monkeypatch):
+    monkeypatch.setattr(process_queries.process_trust, "Judge", Verified)
+    own = trust.process(os.getpid())
+    monkeypatch.setattr(host_files.os, "open", fail(only=lambda path: path == "/proc/stat", real=os.open))
+    with pytest.raises(host_files.NodeError):
+        process_queries._judged([own], {}, {})
+
+
+@pytest.mark.parametrize("where", ["the file", "its directory", "its attributes", "the list of mounts"])
+def test_what_protects_a_file_and_cannot_be_read_is_not_absent(node, monkeypatch, where):
+    if where == "its attributes":
+        monkeypatch.setattr(preconditions.fcntl, "ioctl", lambda *_words: fail(errno.EIO)("flags"))
+    elif where == "the list of mounts":
+        read = fail(only=lambda path: path == "/proc/self/mountinfo", real=open)
+        monkeypatch.setattr(preconditions, "open", read, raising=False)
+    else:
+        asked = str(node.config if where == "the file" else node.etc)
+        monkeypatch.setattr(preconditions.os, "open", fail(only=lambda path: path == asked, real=os.open))
+    with pytest.raises(host_files.NodeError) as error:
+        preconditions.require("", str(node.config), str(node.config), [])
+    assert "Input/output error" in error.value.message
+    monkeypatch.undo()
+    preconditions.require("", str(node.config), str(node.config), [])
+
+
+@pytest.mark.parametrize("number", [errno.ENOTTY, errno.EOPNOTSUPP])
+def test_a_file_system_without_attributes_protects_nothing(node, monkeypatch, number):
+    monkeypatch.setattr(preconditions.fcntl, "ioctl", lambda *_words: fail(number)("flags"))
+    preconditions.require("", str(node.config), str(node.config), [])
+
+
+def test_without_proc_nothing_is_known_of_mounts_and_the_rename_decides(node, monkeypatch):
+    monkeypatch.setattr(preconditions, "open", fail(errno.ENOENT), raising=False)
+    assert not preconditions.mounted(str(node.config))
+
+
+# --- units ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", ["failed", "active"])
+@pytest.mark.parametrize("more", [{"rc": 1}, {"rc": None, "timed_out": True}, {"truncated": True}], ids=["fails", "hangs", "cut"])
+def test_a_log_that_cannot_be_read_is_not_one_without_a_failure(monkeypatch, state, more):
+    monkeypatch.setattr(commands, "run", printed("", **more))
+    monkeypatch.setattr(health, "states", lambda names: {name: {"ActiveState": state} for name in names})
+    found = health.log("engine.service", 0)
+    assert (found["failed"], found["causes"]) == (state == "failed", [])
+    assert found["evidence"].startswith("journalctl --unit=engine.service")
+
+
+def test_a_runtime_that_listens_and_does_not_answer_is_the_one_to_be_replaced(runtime):
+    server = runtime(None)
+    version = cri.version
+    check = {"kind": "cri", "socket": server.path}
+    try:
+        cri.version = lambda path, _timeout: version(path, 0.2)
+        assert health.replacing(check)["replaces"] == os.getpid()
+    finally:
+        cri.version = version
+
+
+# --- what the host does later -----------------------------------------------------------------------------------------
+
+# What systemd makes of a word in single quotes: systemd.syntax(7), then specifiers, then variables (systemd.service(5), "Command lines").
+ODD = ["/var/lib/gpufleet", "/a b", "/a%n", "/a$HOME", "/a${HOME}b", "/it's", "/back\\slash", '/quo"te', "/semi;colon", "/a'b\\'$%"]
+
+
+def read_by_systemd(text):
+    """Return the words of a line as systemd reads them."""
+    words, word, quoted, at = [], "", False, 0
+    while at < len(text):
+        if text[at] == "\\":
+            at += 1
+            word += text[at]
+        elif text[at] == "'":
+            quoted = not quoted
+        elif text[at] == " " and not quoted:
+            words, word = words + [word], ""
+        else:
+            word += text[at]
+        at += 1
+    return words + [word]
+
+
+@pytest.mark.parametrize("base", ODD)
+def test_the_unit_of_the_boot_names_the_journal_wherever_it_lies(host, base):
+    deadline.arm_boot(base, base + "/program/x.py")
+    lines = dict(line.split("=", 1) for line in (host.units / deadline.BOOT_UNIT).read_text().splitlines() if "=" in line)
+    for key in ("ExecStart", "RequiresMountsFor"):
+        assert "%" not in lines[key].replace("%%", ""), "no specifier"
+    words = read_by_systemd(lines["ExecStart"].replace("%%", "%"))
+    assert all("$" not in word.replace("$$", "") for word in words), "no variable"
+    assert [word.replace("$$", "$") for word in words][-3:] == [base + "/program/x.py", "boot", base]
+    assert read_by_systemd(lines["RequiresMountsFor"].replace("%%", "%")) == [base]
+
+
+@pytest.mark.parametrize("own", ["", None])
+def test_a_python_that_does_not_know_its_own_path_is_not_what_an_error_names(monkeypatch, own):
+    monkeypatch.setattr(deadline.sys, "executable", own)
+    monkeypatch.setattr(deadline, "PYTHONS", ("/there/is/none", "/nor/here"))
+    with pytest.raises(host_files.NodeError) as error:
+        deadline.python()
+    assert error.value.message.startswith("/there/is/none is no executable file")
+
+
+def test_an_undo_that_does_not_end_at_a_boot_is_reported_with_the_limit_of_a_boot(monkeypatch):
+    monkeypatch.setattr(commands, "run", lambda *_words, **_more: {"rc": None, "timed_out": True})
+    for booting, limit in ((True, rollback.QUICK), (False, health.ENDS_WITHIN)):
+        with pytest.raises(host_files.NodeError) as error:
+            rollback._undo({"argv": ["true"], "undo": ["undo"]}, {"ran": []}, booting)
+        assert error.value.message == "undo: no end within %d s" % limit
