@@ -266,20 +266,20 @@ class _Check(object):
 
         Return its output.
         """
-        if self.ran("image", case["image_there"] + [image])["rc"]:
+        # podman-image-exists(1): 1 if the image is not there, 125 if that could not be found out.
+        if self.ran("image", case["image_there"] + [image], (0, 1))["rc"]:
             raise Failed("image", "image %s is not on this host" % image)
-        found = self.ran("run", case["run"] + [image] + _shell(case, nodes))
-        if found["rc"]:
-            raise Failed("run", ": ".join(filter(None, ("exit status %s" % found["rc"], self.heard(found["stderr"] or found["stdout"])))))
-        return found["stdout"]
+        return self.ran("run", case["run"] + [image] + _shell(case, nodes))["stdout"]
 
-    def ran(self, step, argv):
+    def ran(self, step, argv, accepts=(0,)):
         try:
             found = commands.text(commands.run(argv, self.timeout))
         except host_files.NodeError as exc:
             raise Failed(step, exc.message)
         if found["timed_out"]:
             raise Failed(step, "%s %s: no end within %g s" % (argv[0], argv[1], self.timeout))
+        if found["rc"] not in accepts:
+            raise Failed(step, ": ".join(filter(None, ("exit status %s" % found["rc"], self.heard(found["stderr"] or found["stdout"])))))
         return found
 
     def sandbox_config(self, case):
@@ -384,14 +384,16 @@ def _with_numbers(node):
     """Return a node with its device numbers.
 
     They are those of the host's own node, else those that were given, else none: then no container
-    can open it.
+    can open it. Raise Failed if the host's own node cannot be looked at.
     """
     try:
         found = os.stat(node["path"])
         if stat.S_ISCHR(found.st_mode):
             return dict(node, rdev=[os.major(found.st_rdev), os.minor(found.st_rdev)])
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         pass
+    except OSError as exc:
+        raise Failed("request", "%s: %s" % (node["path"], exc.strerror))
     return node
 
 

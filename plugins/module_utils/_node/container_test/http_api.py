@@ -45,30 +45,41 @@ class Api(object):
             raise Failed(step, exc.message)
 
     def ask(self, step, method, target, body=None):
-        """Return the answer as JSON, {} for an empty one.
-
-        Raise Failed with what may be shown of the engine's message if it refuses.
-        """
-        status, said = self.call(step, method, target, body)
+        """Return the answer as JSON, {} for an empty one. Raise Failed if the engine refuses, or answers otherwise."""
+        said = self.read(step, method, target, body)
         try:
-            found = json.loads(said.decode("utf-8", "replace") or "{}")
+            return json.loads(said.decode("utf-8", "replace") or "{}")
         except ValueError:
-            found = {}
+            raise Failed(step, "the answer is no JSON")
+
+    def read(self, step, method, target, body=None):
+        """Return the bytes of the answer. Raise Failed if the engine refuses."""
+        status, said = self.call(step, method, target, body)
+        self.require_accepted(step, status, said)
+        return said
+
+    def require_accepted(self, step, status, said):
+        """Raise Failed if the engine refuses. It has what may be shown of the engine's message."""
         if status >= 400:
-            message = found.get("message") if isinstance(found, dict) else None
-            raise Failed(step, self.heard(str(message or "")) or "status %d" % status)
-        return found
+            try:
+                message = json.loads(said.decode("utf-8", "replace"))["message"]
+            except (ValueError, TypeError, KeyError):
+                message = ""
+            raise Failed(step, self.heard(str(message)) or "status %d" % status)
 
     def start(self, image, create, command):
         """Return the output of the command in a container of its own, which is gone afterwards."""
-        status, _said = self.call("image", "GET", "/images/%s/json" % urllib.parse.quote(image, safe="/:"))
+        status, said = self.call("image", "GET", "/images/%s/json" % urllib.parse.quote(image, safe="/:"))
         if status == 404:
             raise Failed("image", "image %s is not on this host" % image)
+        self.require_accepted("image", status, said)
         made = self.ask("create", "POST", "/containers/create", dict(create, Image=image, Entrypoint=[], Cmd=command))["Id"]
         try:
             self.ask("start", "POST", "/containers/%s/start" % made)
             code = self.ask("wait", "POST", "/containers/%s/wait" % made).get("StatusCode")
-            said = words(self.call("logs", "GET", "/containers/%s/logs?stdout=1&stderr=1" % made)[1])
+            if not isinstance(code, int):
+                raise Failed("wait", "the engine does not report how the shell in the container ended")
+            said = words(self.read("logs", "GET", "/containers/%s/logs?stdout=1&stderr=1" % made))
         finally:
             self.remove(made)
         if code:

@@ -49,15 +49,22 @@ def opened(path):
     take input away from a person.
     """
     try:
+        require_kernels_log(os.lstat(path), path)  # before it is opened, which may be enough for a device to act
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as exc:
         raise Unknown("%s cannot be read: %s" % (path, exc.strerror))
-    found = os.fstat(fd)
+    try:
+        require_kernels_log(os.fstat(fd), path)
+    except Unknown:
+        os.close(fd)
+        raise
+    return fd
+
+
+def require_kernels_log(found, path):
     kernels = stat.S_ISCHR(found.st_mode) and (os.major(found.st_rdev), os.minor(found.st_rdev)) == KERNELS
     if not kernels and not (stat.S_ISREG(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o022):
-        os.close(fd)
         raise Unknown("%s is not the kernel's log" % path)
-    return fd
 
 
 def read(fd):

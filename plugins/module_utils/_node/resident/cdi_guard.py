@@ -34,7 +34,11 @@ WARNING = "<4>"  # systemd's mark for the level of a line
 def main(arguments):
     with first(instructions(arguments[0]).get("running")) as alone:
         if alone:
-            return guard(arguments)
+            try:
+                return guard(arguments)
+            except OSError as exc:  # the lock of transactions, for example
+                say(WARNING + str(exc))
+                return 1
         say(WARNING + "an earlier look has not ended: it may wait for a device that does not answer")
         return 1
 
@@ -181,8 +185,19 @@ def differs(fact):
     if "numbers" in fact:
         wrong = [path for path, numbers in sorted(fact["numbers"].items()) if device(path) not in (None, numbers)]
         return "%s: %s has other numbers" % (fact["what"], wrong[0]) if wrong else ""
-    gone = [path for path in fact["paths"] if not os.path.exists(path)]
+    gone = [path for path in fact["paths"] if not may_exist(path)]
     return "%s: %s is gone" % (fact["what"], gone[0]) if gone else ""
+
+
+def may_exist(path):
+    """Tell whether something is there. What cannot be looked at proves nothing, and counts as there."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def alike(before, now):

@@ -30,22 +30,32 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.pro
 
 
 def main(arguments):
-    rules = instructions(arguments[0])
-    troubles = load(rules.get("modules") or [], read(rules["majors"]), rules["seconds"])
-    for _try in range(TRIES):
-        before = stamp()
-        rules = instructions(arguments[0])
-        desired = desired_nodes(rules)  # before the lock is taken: a device that does not answer holds any process that reads from it
-        with turn(rules.get("units") or []) as mine:
-            if not mine:
-                sys.stdout.write(LATER)
-                break
-            if stamp() == before:
-                troubles += make_all(desired, rules.get("links"))
-                break
+    troubles = []
+    try:
+        follow_rules(arguments[0], troubles)
+    except OSError as exc:  # the rules, the kernel's list of drivers, or the lock of transactions
+        troubles.append(str(exc))
     for line in troubles:
         sys.stdout.write(line + "\n")
     return 1 if troubles else 0
+
+
+def follow_rules(path, troubles):
+    """Do what the rules ask for, and add what goes wrong to the troubles, as sentences."""
+    rules = instructions(path)
+    troubles += load(rules.get("modules") or [], read(rules["majors"]), rules["seconds"])
+    for _try in range(TRIES):
+        before = stamp()
+        rules = instructions(path)
+        # Before the lock is taken: a device that does not answer holds any process that reads from it.
+        desired, unread = desired_nodes(rules)
+        with turn(rules.get("units") or []) as mine:
+            if not mine:
+                sys.stdout.write(LATER)
+                return
+            if stamp() == before:
+                troubles += unread + make_all(desired, rules.get("links"))
+                return
 
 
 def make_all(desired, links):
@@ -61,11 +71,16 @@ def make_all(desired, links):
 
 
 def read(path):
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        return stream.read(1 << 20)
+
+
+def read_fields(path):
+    """Return the fields of a driver's file; {} if it does not exist, since the driver is not loaded or the device is gone."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read(1 << 20)
-    except OSError:
-        return ""
+        return fields(read(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
 
 
 def majors(text):
@@ -97,17 +112,18 @@ def load(modules, devices, seconds):
 
 
 def desired_nodes(rules):
-    """List the nodes that must exist: path, numbers, mode, owner.
+    """Return (the nodes that must exist: path, numbers, mode, owner; what could not be read, as sentences).
 
-    A driver that is not loaded has none.
+    A driver that is not loaded has none. A device whose file cannot be read keeps no other from its
+    node.
     """
     known = majors(read(rules["majors"]))
     params = rules.get("params") or {}
-    parameters = fields(read(params["file"])) if params else {}
-    found = []
+    parameters = read_fields(params["file"]) if params else {}
+    found, unread = [], []
     for rule in rules["nodes"]:
         major = next((known[name] for name in rule["drivers"] if name in known), None)
-        for minor, own in minors(rule) if major is not None else []:
+        for minor, own in minors(rule, unread) if major is not None else []:
             found.append(
                 {
                     "path": rule["path"].replace("{minor}", str(minor)),
@@ -117,19 +133,24 @@ def desired_nodes(rules):
                     "gid": number(parameters.get(params.get("gid")), 0),
                 }
             )
-    return found
+    return found, unread
 
 
-def minors(rule):
+def minors(rule, unread):
     """Return [(minor, the fields of the file that contains it)].
 
-    There is one for a rule with a number, and one for each file of a rule with a pattern.
+    There is one for a rule with a number, and one for each file of a rule with a pattern. A file
+    that cannot be read is added to `unread`.
     """
     if "each" not in rule:
         return [(rule["minor"], {})]
     found = []
     for path in sorted(glob.glob(rule["each"])):
-        device = fields(read(path))
+        try:
+            device = read_fields(path)
+        except OSError as exc:
+            unread.append(str(exc))
+            continue
         unless = rule.get("unless") or ["", "never"]
         if device.get(rule["minor"], "").isdigit() and device.get(unless[0]) != unless[1]:
             found.append((int(device[rule["minor"]]), device))

@@ -25,11 +25,14 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident.pro
 
 def main(arguments):
     troubles = None
-    for _try in range(TRIES):
-        before = stamp()
-        troubles = settle_all(instructions(arguments[0]), before)
-        if troubles is not None:
-            break
+    try:
+        for _try in range(TRIES):
+            before = stamp()
+            troubles = settle_all(instructions(arguments[0]), before)
+            if troubles is not None:
+                break
+    except OSError as exc:  # the list or the lock of transactions
+        troubles = [str(exc)]
     for line in troubles or []:
         sys.stdout.write(line + "\n")
     return 1 if troubles else 0

@@ -10,6 +10,7 @@ starts; at boot nothing has been judged yet. Node side: standard library only, P
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -152,8 +153,8 @@ def doubt(place, entry):
 def has_acl(place):
     try:
         return bool(os.getxattr(place, "system.posix_acl_access"))
-    except OSError:
-        return False
+    except OSError as exc:  # of any other error there may be one
+        return exc.errno not in (errno.ENODATA, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 # --- turns with transactions -------------------------------------------------------------------------------------------
@@ -183,11 +184,19 @@ def turn(units):
 
 
 def opened():
-    """Return a descriptor of the lock; None if there can be none, and then no transaction is under way either."""
+    """Return a descriptor of the lock; None if there is none and can be none, so that no transaction is under way either.
+
+    Raise OSError if the lock is there and cannot be opened. Reading is enough for one that is
+    shared, also on a file system that is mounted read-only.
+    """
     try:
-        return os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        return os.open(LOCK, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError:
-        return None
+        try:
+            os.lstat(LOCK)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        raise
 
 
 def shared(lock):

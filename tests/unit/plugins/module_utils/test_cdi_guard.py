@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The program that stays on hosts and keeps a file in place only while it is true. Python 3.6."""
 
+import errno
 import json
 import os
 import stat
@@ -51,6 +52,20 @@ def test_a_true_file_stays(host, capsys):
     assert cdi_guard.main(settings(host)) == 0
     assert places(host) == IN_PLACE
     assert capsys.readouterr().out == ""
+
+
+def test_a_file_that_cannot_be_looked_at_is_not_gone(host, monkeypatch):
+    look = os.stat
+
+    def fail(path, *words, **more):
+        if path == str(host / "library"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return look(path, *words, **more)
+
+    monkeypatch.setattr(cdi_guard.os, "stat", fail)
+    assert cdi_guard.main(settings(host)) == 0
+    monkeypatch.undo()
+    assert places(host) == IN_PLACE
 
 
 def test_one_that_waits_in_the_kernel_gets_no_second_one_beside_it(host, capsys):

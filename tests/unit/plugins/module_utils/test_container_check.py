@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The proof's node side: its bytes against those of the protobuf library, and a scripted runtime that plays each mishap."""
 
+import errno
 import os
 import subprocess
 
@@ -279,6 +280,43 @@ def test_device_numbers_of_the_host_come_first_and_a_node_that_nobody_has_is_lef
     case = prove(runtime, tmp_path, nodes=nodes)["cases"][0]
     assert dict(runtime.calls)["ExecSync"]["cmd"][5:] == ["/dev/null", "1", "3"]
     assert case["ok"]
+
+
+def test_a_node_of_the_host_that_cannot_be_looked_at_is_not_left_out(tmp_path, monkeypatch):
+    stat = os.stat
+
+    def fail(path, *words, **more):
+        if path == "/dev/gpufleet-lost":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return stat(path, *words, **more)
+
+    monkeypatch.setattr(container_test.os, "stat", fail)
+    nodes = [{"path": "/dev/gpufleet-lost", "rdev": None, "expect": "allowed"}]
+    (case,) = prove(Runtime(lines()), tmp_path, nodes=nodes)["cases"]
+    assert (case["ok"], case["error"]["step"]) == (False, "request")
+    assert "/dev/gpufleet-lost" in case["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "there, run, step, message",
+    [
+        (0, 0, None, None),
+        (1, 0, "image", "image %s is not on this host" % IMAGE),
+        (125, 0, "image", "exit status 125: no such thing"),
+        (0, 125, "run", "exit status 125: no such thing"),
+    ],
+)
+def test_an_engine_that_cannot_look_for_an_image_is_not_without_it(tmp_path, monkeypatch, there, run, step, message):
+    def answer(argv, *_words, **_more):
+        said = lines(*[("there", node["path"], "ok") for node in NODES if node["expect"] == "allowed"]).encode()
+        rc = there if argv[1] == "image" else run
+        return {"rc": rc, "stdout": said, "stderr": b"no such thing" if rc else b"", "timed_out": False, "truncated": False}
+
+    monkeypatch.setattr(container_test.commands, "run", answer)
+    monkeypatch.setitem(globals(), "PHRASES", ["no such thing"])
+    (case,) = prove(None, tmp_path, run=["podman", "run"], image_there=["podman", "image", "exists"])["cases"]
+    assert (case["error"] or {}).get("step") == step
+    assert (case["error"] or {}).get("message") == message
 
 
 class Recorder(Runtime):

@@ -71,8 +71,15 @@ def test_a_container_is_made_read_and_removed(engine):
     assert body["Cmd"][4:] == ["/dev/none*", "/dev/null", "1", "3"]
 
 
+UNREPORTED = "the engine does not report how the shell in the container ended"
 REFUSED = [
     ([reply("404 Not Found")], "image", "image probe:1 is not on this host"),
+    ([reply("500 Oops", b'{"message": "no such thing in the store"}')], "image", "no such thing"),
+    ([reply("500 Oops", b'["no such thing"]')], "image", "status 500"),
+    ([IMAGE, reply("201 Created", b"not JSON")], "create", "the answer is no JSON"),
+    ([IMAGE, CREATED, STARTED, reply(body=b"{}"), STARTED], "wait", UNREPORTED),
+    ([IMAGE, CREATED, STARTED, reply(body=b'{"StatusCode": null}'), STARTED], "wait", UNREPORTED),
+    ([IMAGE, CREATED, STARTED, ENDED, reply("500 Oops", b'{"message": "nope, token=x"}'), STARTED], "logs", "nope"),
     ([IMAGE, reply("400 Bad Request", b'{"message": "no such thing at https://u:pw@h"}')], "create", "no such thing"),
     ([IMAGE, CREATED, reply("500 Oops", b'{"message": "password=x"}'), STARTED], "start", "status 500"),
     ([IMAGE, CREATED, STARTED, reply("500 Oops", b"not JSON"), STARTED], "wait", "status 500"),

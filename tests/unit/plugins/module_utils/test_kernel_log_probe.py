@@ -90,12 +90,24 @@ def test_what_is_not_the_kernels_log_is_not_read(written, tmp_path):
     os.mkfifo(str(tmp_path / "fifo"))
     cases = {
         str(tmp_path / "none"): "cannot be read: No such file or directory",
-        str(tmp_path / "link"): "cannot be read: Too many levels of symbolic links",
+        str(tmp_path / "link"): "is not the kernel's log",
         str(tmp_path / "fifo"): "is not the kernel's log",
         "/dev/null": "is not the kernel's log",
         written(LOG, mode=0o666): "is not the kernel's log",
     }
     assert {path: probe(path)["why"] for path in cases} == {path: "%s %s" % (path, why) for path, why in cases.items()}
+
+
+def test_what_is_not_the_kernels_log_is_not_opened(monkeypatch):
+    """Opening is enough for some devices to act: a watchdog begins to count, for example."""
+
+    def act(path, *_words):
+        raise AssertionError("%s was opened" % path)
+
+    monkeypatch.setattr(kernel_log.os, "open", act)
+    for path in ("/dev/null", "/dev"):
+        with pytest.raises(kernel_log.Unknown):
+            kernel_log.opened(path)
 
 
 def test_records_that_are_written_over_while_they_are_read_make_it_incomplete(monkeypatch):

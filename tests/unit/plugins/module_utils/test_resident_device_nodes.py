@@ -3,13 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The program that stays on hosts and makes device nodes: what it makes, mends, leaves alone and says. Python 3.6."""
 
+import errno
 import json
 import os
+import socket
 import stat
 import time
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import device_nodes, programs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import cdi_guard, device_nodes, modes, programs
 
 from .conftest import script
 
@@ -105,13 +107,105 @@ def test_one_node_for_each_file_with_its_own_mode(host):
     (host / "other").write_text("Minor: 9\nHidden: Yes\n")
     (host / "odd").write_text("Minor: many\n")
     with open(rules(host, [dict(each, unless=["Hidden", "Yes"])])[0]) as stream:
-        found = device_nodes.desired_nodes(json.load(stream))
+        found, unread = device_nodes.desired_nodes(json.load(stream))
     assert [(node["path"], node["numbers"], node["mode"]) for node in found] == [("/dev/cap3", (7, 3), 0o444)]
+    assert unread == []
 
 
 def test_a_driver_that_is_not_there_gets_no_node(host):
     assert device_nodes.main(rules(host, [fixed(host, drivers=["gone"])])) == 0
     assert os.listdir(str(host / "dev")) == []
+
+
+def unreadable(monkeypatch, name):
+    """Have each file of that name fail as one on a device that is lost."""
+
+    def fail(path, *words, **more):
+        if os.path.basename(str(path)) == name:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return open(path, *words, **more)
+
+    monkeypatch.setattr(device_nodes, "open", fail, raising=False)
+
+
+def test_a_list_of_drivers_that_cannot_be_read_is_not_one_without_drivers(host, monkeypatch, capsys):
+    unreadable(monkeypatch, "devices")
+    modules = [{"name": "new", "device": "gone"}]
+    assert device_nodes.main(rules(host, [fixed(host)], modules=modules)) == 1
+    assert str(host / "devices") in capsys.readouterr().out
+    assert not (host / "loaded").exists(), "a module is loaded only if its driver is known to lack"
+
+
+@as_root
+def test_a_device_whose_file_cannot_be_read_keeps_no_other_from_its_node(host, monkeypatch, capsys):
+    each = {"path": str(host / "dev" / "cap{minor}"), "drivers": ["second"], "each": str(host / "o*"), "minor": "Minor"}
+    (host / "other").write_text("Minor: 9\n")
+    unreadable(monkeypatch, "one")
+    assert device_nodes.main(rules(host, [each, fixed(host)])) == 1
+    assert str(host / "one") in capsys.readouterr().out
+    assert sorted(os.listdir(str(host / "dev"))) == ["cap9", "null"]
+
+
+def test_modes_that_cannot_be_read_are_not_the_usual_ones(host, monkeypatch, capsys):
+    unreadable(monkeypatch, "params")
+    assert device_nodes.main(rules(host, [fixed(host)])) == 1
+    assert str(host / "params") in capsys.readouterr().out
+    assert os.listdir(str(host / "dev")) == []
+
+
+@as_root
+def test_a_driver_without_a_file_of_modes_has_the_usual_ones(host):
+    (host / "params").unlink()
+    assert device_nodes.main(rules(host, [fixed(host)])) == 0
+    assert numbers(host / "dev" / "null") == (True, 1, 3, "0o666")
+
+
+LOCKS = {
+    "a link": lambda lock: lock.symlink_to("/nowhere/at/all"),
+    "a socket": lambda lock: socket.socket(socket.AF_UNIX).bind(str(lock)),
+}
+
+
+@pytest.mark.parametrize("make", sorted(LOCKS))
+@pytest.mark.parametrize("program", [device_nodes, modes, cdi_guard], ids=["device nodes", "modes", "guard"])
+def test_a_lock_that_cannot_be_opened_is_not_one_that_nobody_holds(host, monkeypatch, capsys, program, make):
+    lock = host / "lock"
+    monkeypatch.setattr(programs, "LOCK", str(lock))
+    wanted = rules(host, [fixed(host)], settings=[], files=[], aside=str(host / "aside"))
+    assert program.main(wanted) == 0
+    (host / "dev" / "null").unlink() if program is device_nodes and os.geteuid() == 0 else None
+    lock.unlink()
+    LOCKS[make](lock)
+    capsys.readouterr()
+    assert program.main(wanted) == 1
+    assert str(lock) in capsys.readouterr().out
+    assert os.listdir(str(host / "dev")) == []
+
+
+@as_root
+def test_a_lock_on_a_file_system_that_is_read_only_is_taken_all_the_same(host, monkeypatch):
+    lock, opened = host / "lock", os.open
+    lock.write_text("")
+    monkeypatch.setattr(programs, "LOCK", str(lock))
+
+    def read_only(path, flags, *words, **more):
+        if path == str(lock) and flags & os.O_ACCMODE != os.O_RDONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return opened(path, flags, *words, **more)
+
+    monkeypatch.setattr(os, "open", read_only)
+    assert device_nodes.main(rules(host, [fixed(host)])) == 0
+    assert numbers(host / "dev" / "null") == RIGHT
+    assert programs.stamp() is not None
+
+
+@pytest.mark.parametrize("number, there", [(errno.ENODATA, False), (errno.EOPNOTSUPP, False), (errno.EIO, True), (errno.EACCES, True)])
+def test_an_acl_that_cannot_be_read_is_not_absent(host, monkeypatch, number, there):
+    def fail(*_words, **_more):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(programs.os, "getxattr", fail)
+    assert programs.has_acl(str(host)) is there
 
 
 def test_modules_are_loaded_where_their_devices_are_not_there(host, capsys):
