@@ -26,6 +26,8 @@ WITHOUT_CODES = (
     "plugin_utils/_planner/",
     "action",
 )
+# Packages below these that are done.
+WITH_CODES = ("plugin_utils/_planner/engines/podman/",)
 
 FULL = Sentence("demo.full", "{title} has its CRI plugin disabled", why="`disabled_plugins` lists it", next="remove it from {place}.")
 
@@ -170,11 +172,15 @@ def find_uncoded(tree: ast.Module) -> Iterator[ast.Call]:
                 yield node
 
 
+def has_codes(path: str) -> bool:
+    return path.startswith(WITH_CODES) or not path.startswith(WITHOUT_CODES)
+
+
 def test_sentences_stand_in_tables() -> None:
     found = [
         f"{path.relative_to(PLUGINS)}:{call.lineno}"
         for path, tree in SOURCES.items()
-        if not str(path.relative_to(PLUGINS)).startswith(WITHOUT_CODES)
+        if has_codes(str(path.relative_to(PLUGINS)))
         for call in find_uncoded(tree)
     ]
     assert found == []

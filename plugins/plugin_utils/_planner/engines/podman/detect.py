@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, queries, refusals, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import directories
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import directories, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
@@ -54,11 +54,8 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
 
 def refuse_old(version: str) -> Refusal:
     """Refuse a Podman that reads no CDI specs."""
-    return Refusal(
-        f"Podman {version} reads no CDI specs, and gets GPUs in no other way from this collection",
-        f"Upgrade it to Podman {traits.of(NAME).first_cdi} or newer, and run again",
-        "unfit",
-    )
+    needed = traits.of(NAME).first_cdi
+    return Refusal(messages.NO_CDI.fill(version=version, needed=needed), kind="unfit")
 
 
 def looks_into(obs: Observation, version: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import hook_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
@@ -102,8 +103,9 @@ def advice(obs: Observation, version: str, used: Sequence[str]) -> tuple[str, ..
     found = configured(obs, version)
     if found is None or set(used) & set(host_paths.clean_directories(found.names)):
         return ()
-    why = f"Podman looks for CDI specs in {', '.join(found.names)} only ({found.where}), and this host's are in {' and '.join(used)}"
-    return (f"{why}: remove {KEY[1]} there, or set gpufleet_cdi_spec_dirs to these directories",)
+    names = ", ".join(found.names)
+    row = messages.OTHER_DIRECTORIES
+    return (row.fill(directories=names, place=found.where, used=" and ".join(used)),)
 
 
 def hooked(obs: Observation) -> tuple[str, ...]:
@@ -114,11 +116,7 @@ def hooked(obs: Observation) -> tuple[str, ...]:
     wanted = [queries.file(path, content=False) for path in paths]
     if unasked := [question for question in wanted if not obs.asked(question)]:
         raise NeedMore(unasked)
-    return tuple(
-        f"Podman runs {path} as well (hooks_dir, {found.where}), and a hook in addition to CDI injects GPUs twice: remove that file"
-        for path in paths
-        if found and obs.exists(path)
-    )
+    return tuple(messages.HOOK_BESIDE_CDI.fill(path=path, place=found.where) for path in paths if found and obs.exists(path))
 
 
 def find_undefined_runtime(obs: Observation) -> tuple[str, ...]:
@@ -136,5 +134,4 @@ def find_undefined_runtime(obs: Observation) -> tuple[str, ...]:
             name, where = value, f"{file.path}:{toml.line_of(doc, RUNTIME)}"
     if not name or name.startswith("/") or name in defined or file_places.hidden(name):
         return ()
-    why = f"Podman starts no container: its default runtime is {name} ({where}), and no containers.conf of this host defines that"
-    return (f"{why}. Remove runtime there: containers get GPUs by CDI with every runtime",)
+    return (messages.RUNTIME_UNDEFINED.fill(name=name, place=where),)

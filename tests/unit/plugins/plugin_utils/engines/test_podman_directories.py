@@ -10,6 +10,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.p
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Policy
 
 from tests.unit.builders import obs
+from tests.unit.coded import get_coded, get_codes
 
 USUAL, OWN = directories.FILES
 DROP_IN, LATER = "/etc/containers/containers.conf.d/10-site.conf", "/etc/containers/containers.conf.d/20-site.conf"
@@ -36,16 +37,13 @@ CASES = {
 @pytest.mark.parametrize(("files", "version", "used", "where"), CASES.values(), ids=CASES)
 def test_a_podman_that_looks_elsewhere_is_named(files: dict[str, str], version: str, used: tuple[str, ...], where: str) -> None:
     found = directories.advice(obs(files=files), version, used or CDI_DIRS)
-    assert [where] == ([f"{text.partition(' only (')[2].partition(')')[0]}" for text in found] or [""])
+    said = {"podman.other-directories": {"directories": NAMED, "place": where, "used": "/etc/cdi and /var/run/cdi"}}
+    assert get_coded(found) == (said if where else {})
 
 
-def test_the_sentence_names_both_ways_out_and_the_option_ends_it() -> None:
+def test_the_option_for_directories_ends_the_advice() -> None:
     seen = obs(files={OWN: ELSEWHERE}, packages={"podman": "5.5.2-1"})
-    why = (
-        "Podman looks for CDI specs in /srv/cdi only (/etc/containers/containers.conf:3), and this host's are in /etc/cdi and /var/run/cdi"
-    )
-    way = "remove cdi_spec_dirs there, or set gpufleet_cdi_spec_dirs to these directories"
-    assert detect.advice(Policy(), seen) == (f"{why}: {way}",)
+    assert get_codes(detect.advice(Policy(), seen)) == ["podman.other-directories"]
     assert detect.advice(Policy(cdi_spec_dirs=(NAMED,)), seen) == ()
 
 
@@ -74,8 +72,8 @@ HOOKS = {
 @pytest.mark.parametrize(("files", "there", "where"), HOOKS.values(), ids=HOOKS)
 def test_a_hook_that_podmans_own_setting_names_is_named(files: dict[str, str], there: bool, where: str) -> None:
     seen = obs(files={**files, **({HOOK: "{}"} if there else {})}, packages={"podman": "5.4.2-1"})
-    said = f"Podman runs {HOOK} as well (hooks_dir, {where}), and a hook in addition to CDI injects GPUs twice: remove that file"
-    assert detect.advice(Policy(), seen) == ((said,) if where else ())
+    said = {"podman.hook-beside-cdi": {"path": HOOK, "place": where}}
+    assert get_coded(detect.advice(Policy(), seen)) == (said if where else {})
     assert detect.advice(Policy(cdi="disabled"), seen) == (), "CRI-O beside it may get GPUs by that file"
 
 
@@ -99,4 +97,5 @@ DEFAULTS = {
 @pytest.mark.parametrize(("files", "where"), DEFAULTS.values(), ids=DEFAULTS)
 def test_a_default_runtime_that_nothing_defines_is_named(files: dict[str, str], where: str) -> None:
     found = detect.advice(Policy(), obs(files=files, packages={"podman": "5.4.2-1"}))
-    assert [where] == ([text.partition("runtime is nvidia (")[2].partition(")")[0] for text in found] or [""])
+    said = {"podman.runtime-undefined": {"name": "nvidia", "place": where}}
+    assert get_coded(found) == (said if where else {})
