@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible import constants
+from ansible import constants, context
 from ansible.plugins.action import ActionBase
+from ansible.utils.color import stringc
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, unread
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
@@ -21,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
     columns,
     escape,
     fleet_hosts,
+    next_command,
     outcomes,
     proof,
     registered,
@@ -57,12 +60,28 @@ class ActionModule(ActionBase):
         results = gathered(task_vars or {}, args)
         laid_out, count = VIEWS[args["view"]]
         lines, counts = laid_out(results, view(args, check)), count(results, check)
+        following = find_following(args["playbook"], counts, check)
+        lines += ["", following] if lines and following else []
         show(["", *lines, ""] if lines else [])
         lost = waves.amount("gpufleet_max_lost", args["max_lost"]).of(len(results), up=True)
         problem = outcomes.problem(counts, args["fail_on_drift"], lost)
         report = {"changed": False, "lines": lines, "totals": counts, "problem": problem}
         # What set_stats returns, so AWX can branch on it and other callbacks can show it.
         return {**report, "ansible_stats": {"data": {"gpufleet_totals": counts}, "per_host": False, "aggregate": False}}
+
+
+def find_following(playbook: str, counts: Mapping[str, Any], check: bool) -> str:
+    """Return the line with the next command, '' for none. AWX starts jobs by templates, so nothing is typed there."""
+    if "needs_person" not in counts or "would_change" not in counts or os.environ.get("JOB_ID"):
+        return ""
+    return next_command.write_command(next_command.choose_next(playbook, counts, check), read_invocation())
+
+
+def read_invocation() -> next_command.Invocation:
+    """Return what this run was given on its command line."""
+    given = context.CLIARGS
+    texts = [tuple(map(str, given.get(name) or ())) for name in ("inventory", "extra_vars")]
+    return next_command.Invocation(*texts, str(given.get("subset") or ""))
 
 
 def gathered(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.Results:
@@ -135,7 +154,26 @@ def show(lines: Sequence[str]) -> None:
     A line may contain a host's own words, which results of other collections' tasks do not escape.
     """
     if lines and for_people():
-        Display().display("\n".join(escape.line(bounds.shortened(line, bounds.TEXT)) for line in lines))
+        Display().display("\n".join(paint(escape.line(bounds.shortened(line, bounds.TEXT))) for line in lines))
+
+
+# A word of the column CHANGED between two columns, or a count of the first line.
+WORDS = re.compile(
+    rf"(?<=  )({'|'.join(outcomes.OUTCOMES)})(?=  |$)|\b[1-9]\d* ({'|'.join(o.total for o in outcomes.OUTCOMES.values())})(?=,)"
+)
+COLORS = {True: "COLOR_ERROR", False: "COLOR_CHANGED"}
+PLAIN = ("no", "unchanged")
+
+
+def paint(line: str) -> str:
+    """Return a line with its outcomes in Ansible's colors, where Ansible has colors."""
+
+    def painted(found: re.Match[str]) -> str:
+        one = next(o for o in outcomes.OUTCOMES.values() if found[1] == o.word or found[2] == o.total)
+        color = "COLOR_OK" if one.word in PLAIN else COLORS[one.person]
+        return str(stringc(found[0], getattr(constants, color)))
+
+    return WORDS.sub(painted, line)
 
 
 def for_people() -> bool:

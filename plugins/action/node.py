@@ -63,4 +63,4 @@ class ActionModule(ActionBase):
         of_run = functools.partial(planner, done=not self._task.check_mode)
         result = base.run(self, task_vars, module="node", spec=SPEC, questions=node.questions, planner=of_run, single=False)
         in_rollout = registered.ROLLOUT_STEP in variables
-        return {**result, "seconds": round(time.monotonic() - began, 1)} if in_rollout else result
+        return {**result, "seconds": round(time.monotonic() - began, 1)} if in_rollout and not self._task.check_mode else result

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     room,
     settings,
     sink,
+    steps_of_batch,
     window,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
@@ -101,12 +102,25 @@ def begin(gate: Gate, found: progress.Progress, batch: Collection[str]) -> dict[
         return shaped(gate.args, found, {})
     plan, wanted, number, check = gate.plan, gate.wanted, gate.number, gate.check
     found = found if check else before_first(found, wanted, number)
+    found = found if check or found.began else dc.replace(found, began=time.time())
     fleet_table.show([*(predicted(wanted, number) if check else ()), begun(plan, number, found)])
     found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
     found = stopped(gate.writer, gate.earlier, found) if found.ended else gate.writer.write(found, events.BATCH, events.place(plan, number))
     soaks, clusters = wanted.soak > 0 and not check, bool(plan.get("clusters"))
     looks = {"soaks": soaks, "clusters": clusters, "looks": soaks or (clusters and not check)}
-    return {**shaped(gate.args, found, progress.held(found, gate.classes)), **looks, **gate.writer.result}
+    held = progress.held(found, gate.classes)
+    files = steps_of_batch.choose_files(
+        find_needs(gate, held, bool(found.ended), soaks, clusters), gate.args["settings"].get("tasks") or {}
+    )
+    return {**shaped(gate.args, found, held), **looks, "files": files, **gate.writer.result}
+
+
+def find_needs(gate: Gate, held: Collection[str], ends: bool, soaks: bool, clusters: bool) -> steps_of_batch.Needs:
+    """Return what the hosts of a batch need besides their change."""
+    known = [gate.hostvars[host] for host in gate.classes if host not in held]
+    drains = any(registered.DRAIN_CHECK in variables for variables in known)
+    verifies = not gate.check and any(str(variables.get("gpufleet_verify_image") or "") for variables in known)
+    return steps_of_batch.Needs(ends, drains, soaks, clusters, verifies, gate.check)
 
 
 def admitted(gate: Gate, found: progress.Progress, batch: Collection[str]) -> progress.Progress:
@@ -136,7 +150,10 @@ def end(gate: Gate, found: progress.Progress) -> dict[str, Any]:
     warnings = [] if check else noted(lambda: claims.ended([host for host in came if host not in sick]))
     found = found if check or found.ended else asked(found, gate.wanted)
     by_host = {host: about(host, words[host], sick.get(host, ""), plan, known[host]) for host in events.ordered(words)}
-    fleet_table.show([*(events.of_host(host, one) for host, one in by_host.items()), events.of_batch(gate.number, plan, words, found)])
+    seconds = max(time.time() - found.began, 1.0) if found.began else 0.0
+    limit = gate.wanted.max_failed.of(total)
+    line = events.summarize_batch(gate.number, plan, words, found, limit=limit, seconds=seconds)
+    fleet_table.show([*events.list_hosts(by_host), line])
     found = gate.writer.write(found, events.GATE, {**events.place(plan, gate.number), **events.gate(words, found, total)})
     found = stopped(gate.writer, gate.earlier, found)
     return {**shaped(gate.args, found, {}), "warnings": [*warnings, *gate.writer.result.get("warnings", ())]}

@@ -44,7 +44,8 @@ class ActionModule(ActionBase):
         lines += [f"the rollout is {status}: {why}"] if why else []
         about = base.reference(self, task_vars or {})
         lines += [f"change: {about.text}"] if about.text else []
-        fleet_table.show(["", *lines, ""])
+        following = fleet_table.find_following("rollout", totals, check)
+        fleet_table.show(["", *lines, *(["", following] if following else []), ""])
         sink = settings.of(args["settings"]).events if args["settings"] and not check else ()
         writer = rollout_batch.EventWriter(self, task_vars or {}, sink)
         stats = {"gpufleet_totals": totals, "gpufleet_rollout_result": status, "gpufleet_rollout_totals": totals}

@@ -14,8 +14,8 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Prints one line for every host of the play from results that M(gpufleet.nvidia.node) or M(gpufleet.nvidia.node_info) left in a variable.
-    Host, engine and version, GPUs and driver, injection, changed, restarted, why. What needs a person comes first.
-  - With more than 24 hosts, those with the same line share it.
+    Host, engine and version, GPUs and driver, injection, changed, restarted, why. The totals come first, then hosts that need a person.
+  - Three or more hosts with the same line share it. A column with one value on all hosts is a line below the table.
   - With O(details) the differences follow, once for each group of hosts with equal differences. Then follows what people should know or do,
     the C(advice) of the results, each sentence once with its hosts.
   - Reports totals as C(set_stats) does, under the name C(gpufleet_totals), so that AWX and callbacks can use them.
@@ -78,6 +78,10 @@ options:
       - A large fleet always has some hosts that do not answer.
     type: raw
     default: 0
+  playbook:
+    description: The playbook that ends with this table. The last line then has the command that comes next.
+    type: str
+    default: ""
   width:
     description: Columns of text; V(0) takes E(COLUMNS), else the terminal's width, else 120.
     type: int

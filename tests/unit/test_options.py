@@ -111,7 +111,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("approval_timeout", "credentials", "drift_schedule", "forks", "image", "inventory", "organization", "playbooks"), ("awx",)),
     (("prefix", "project_branch", "project_credential", "project_url", "settings", "slices"), ("awx",)),
     (("file", "versions", "architectures", "formats", "url", "key", "key_fingerprint"), ("bundle",)),
-    (("also", "columns", "details", "fail_on_drift", "max_lost", "view", "width"), ("fleet_table",)),
+    (("also", "columns", "details", "fail_on_drift", "max_lost", "playbook", "view", "width"), ("fleet_table",)),
     (
         ("also", "change_ref", "directory", "files", "plan", "playbook", "publish", "results", "sources", "status"),
         ("fleet_report",),

@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.progress import Progress
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import layout, names, outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import layout, names, outcomes, sentences
 
 SCHEMA = 1
 START, BATCH, GATE, STOP, END = "start", "batch", "gate", "stop", "end"
@@ -55,20 +55,55 @@ def gate(words: Mapping[str, str], found: Progress, total: int) -> dict[str, Any
     return {"results": dict(counts), "bad": dict(found.bad), "done": found.done, "total": total, "ended": found.ended}
 
 
-def of_host(host: str, about: Mapping[str, Any]) -> str:
-    """Build the line of one host: its class, its name, its outcome, the time of its change, the reason."""
-    took = f", {about['seconds']:.0f} s" if isinstance(about.get("seconds"), int | float) else ""
-    why = f": {layout.flat(about['why'])}" if about.get("why") else ""
-    return f"  {about['class']}  {host}  {outcomes.OUTCOMES[about['word']].total}{took}{why}"
+FOLDED_FROM = 3  # so many hosts of one class with the same outcome share a line
 
 
-def of_batch(number: int, plan: Mapping[str, Any], words: Mapping[str, str], found: Progress) -> str:
+def list_hosts(by_host: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Build the lines of a batch's hosts. Equal outcomes of a class share a line from three hosts on.
+
+    by_host: the parts of each host's line, the most urgent first.
+    """
+    found: dict[tuple[str, ...], list[str]] = {}
+    for host, about in by_host.items():
+        found.setdefault((about["class"], about["word"], sentences.key(str(about.get("why") or ""), host)), []).append(host)
+    lines = []
+    for hosts in found.values():
+        parts = [[host] for host in hosts] if len(hosts) < FOLDED_FROM else [hosts]
+        lines += [describe_hosts(part, by_host) for part in parts]
+    return lines
+
+
+def describe_hosts(hosts: Sequence[str], by_host: Mapping[str, Mapping[str, Any]]) -> str:
+    """Build the line of hosts with one outcome: their class, their names, the outcome, the seconds of their change, the reason."""
+    first = by_host[hosts[0]]
+    seconds = sorted(round(by_host[h]["seconds"]) for h in hosts if isinstance(by_host[h].get("seconds"), int | float))
+    span = "" if not seconds else f", {seconds[0]} s" if seconds[0] == seconds[-1] else f", {seconds[0]} to {seconds[-1]} s"
+    said = sentences.common(layout.flat(by_host[h].get("why") or "") for h in hosts)
+    named = f"{names.some(hosts)} ({len(hosts)})" if len(hosts) > 1 else hosts[0]
+    return f"  {first['class']}  {named}  {outcomes.OUTCOMES[first['word']].total}{span}{f': {said}' if said else ''}"
+
+
+def summarize_batch(number: int, plan: Mapping[str, Any], words: Mapping[str, str], found: Progress, *, limit: int, seconds: float) -> str:
+    """Build the line that ends a batch.
+
+    limit: the number of hosts that may fail. seconds: the time since the first batch began, 0 if that is not measured.
+    """
     # If the second look did not let a changed host pass, the host has failed. It is counted once.
     counts = Counter("failed" if host in found.unhealthy else word for host, word in words.items())
     here = ", ".join(f"{counts[word]} {one.total}" for word, one in outcomes.OUTCOMES.items() if counts[word]) or "no host started"
     total = sum(len(batch["hosts"]) for batch in plan["batches"])
-    bad = f", of which {len(found.bad)} failed, rolled back or lost: {names.some(found.bad)}" if found.bad else ""
-    return f"batch {number + 1} of {len(plan['batches'])} ended: {here}; {found.done} of {total} hosts so far{bad}"
+    bad = f"{len(found.bad)} of at most {limit} failed, rolled back or lost{f': {names.some(found.bad)}' if found.bad else ''}"
+    left = seconds / found.done * (total - found.done) if found.done else 0
+    clock = f"; {write_clock(seconds)} so far" if seconds else ""
+    clock += f", about {write_clock(left)} left" if clock and left else ""
+    return f"batch {number + 1} of {len(plan['batches'])} ended: {here}; {found.done} of {total} hosts so far, {bad}{clock}"
+
+
+def write_clock(seconds: float) -> str:
+    """Return a duration as 0:07, 12:30 or 3:12:30."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def ordered(words: Mapping[str, str]) -> Sequence[str]:

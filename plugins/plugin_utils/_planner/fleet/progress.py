@@ -44,6 +44,7 @@ class Progress:
     ended: str = ""
     paused: bool = False
     unheard: bool = False  # events did not reach their sink, which is said once
+    began: float = 0.0  # seconds since the epoch at which the first batch began; 0 in check mode
 
 
 def of(data: Mapping[str, Any]) -> Progress:

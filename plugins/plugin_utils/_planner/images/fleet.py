@@ -26,7 +26,7 @@ def lines(results: outcomes.Results, width: int) -> list[str]:
     found = {host: row(result) for host, result in results.items()}
     order = sorted(found, key=lambda host: (found[host][3] != NONE and not outcomes.trouble(results[host]), names.natural(host)))
     rows = [(host, found[host]) for host in order]
-    shown = [(host, *cells) for host, cells in rows] if len(rows) <= fleet_hosts.ONE_BY_ONE else fleet_hosts.shared(rows)
+    shown = fleet_hosts.fold_equal_rows(rows)
     counted = [
         f"{len(results)} host{'s' if len(results) != 1 else ''}",
         *(f"{number} {word}" for word, number in counts(results).items() if number),

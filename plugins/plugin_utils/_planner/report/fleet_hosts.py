@@ -9,11 +9,19 @@ import dataclasses as dc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import groups, layout, leftovers, names, outcomes, sentences
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
+    fleet_diffs,
+    groups,
+    layout,
+    leftovers,
+    names,
+    outcomes,
+    sentences,
+)
 
 WIDTH = 120
 ADVICE_SHOWN = 40  # sentences of one host
-ONE_BY_ONE = 24  # more hosts than this, and those with equal lines share one
+FOLDED_FROM = 3  # so many hosts with equal lines share one
 
 Cells = Callable[[str, outcomes.Result], Sequence[str]]
 
@@ -33,34 +41,55 @@ class View:
 
 
 def lines(results: outcomes.Results, view: View) -> list[str]:
+    """Lay out a fleet: the result first, then hosts that need a person, the hosts, their differences, and notes."""
     counts = outcomes.totals(results, view.check)
     bad = counts["needs_person"]
-    named = names.some(bad, groups.HOSTS_SHOWN)
-    person = layout.hang(f"{outcomes.plural(len(bad))} need{'s' if len(bad) == 1 else ''} your attention: {named}", view.width, 0)
+    person = layout.hang(f"to be looked at: {names.some(bad, groups.HOSTS_SHOWN)}", view.width, 0) if bad else []
     below = [
         *(groups.lines(results, view.width, view.check) if view.details else ()),
+        *fleet_diffs.list_changes(results, view.width),
         *leftovers.lines(results, view.width, view.check, view.details),
         *notes(results, view.width),
     ]
-    return [*hosts(results, view), "", outcomes.summary(counts), *(person if bad else ()), *below]
+    return [outcomes.summary(counts), *person, "", *hosts(results, view), *below]
 
 
 def hosts(results: outcomes.Results, view: View) -> list[str]:
-    """Build one line for each host, or for each group of hosts with the same line; the most urgent first, then by name."""
+    """Build one line for each host, or for each group of hosts with the same line; the most urgent first, then by name.
+
+    A column of the table's own with one value on all hosts leaves the table. A line below it has the value.
+    """
     cells = view.cells or (lambda host, result: list(columns(host, result, view.check).values())[1:])
     titles = view.titles or tuple(columns("", {}, view.check))[1:]
     order = sorted(results, key=lambda h: (outcomes.URGENCY[outcomes.outcome(results[h], view.check).word], names.natural(h)))
-    rows = [(host, tuple(cells(host, results[host]))) for host in order]
-    found = [(host, *row) for host, row in rows] if len(rows) <= ONE_BY_ONE else shared(rows)
-    return layout.table(["HOST", *(t.upper() for t in titles)], found, view.width)
+    rows = fold_equal_rows([(host, tuple(cells(host, results[host]))) for host in order])
+    constant = {} if view.cells else find_constant_cells(rows)
+    shown = [row[:1] + tuple(cell for at, cell in enumerate(row[1:]) if at not in constant) for row in rows]
+    kept = [title.upper() for at, title in enumerate(titles) if at not in constant]
+    same = ", ".join(f"{titles[at]} {cell}" for at, cell in constant.items() if cell != "-")
+    below = layout.hang(f"on all hosts: {same}", view.width, 0) if same else []
+    return [*layout.table(["HOST", *kept], shown, view.width), *below]
 
 
-def shared(rows: Sequence[tuple[str, tuple[str, ...]]]) -> list[tuple[str, ...]]:
-    """Merge the lines of hosts with equal cells. The last cell, a sentence, may differ in a host's own words."""
+def find_constant_cells(rows: Sequence[tuple[str, ...]]) -> dict[int, str]:
+    """Return the cells that all rows share, by the number of their column without the host's. The last one, a sentence, stays."""
+    if len(rows) < 2:
+        return {}
+    return {at: rows[0][at + 1] for at in range(len(rows[0]) - 2) if len({row[at + 1] for row in rows}) == 1}
+
+
+def fold_equal_rows(rows: Sequence[tuple[str, tuple[str, ...]]]) -> list[tuple[str, ...]]:
+    """Merge the lines of hosts with equal cells, from three hosts on. The last cell, a sentence, may differ in a host's own words."""
     found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for host, row in rows:
         found.setdefault((*row[:-1], sentences.key(row[-1], host)), []).append((host, row[-1]))
-    return [(called([h for h, _s in same]), *key[:-1], sentences.common(s for _h, s in same)) for key, same in found.items()]
+    folded: list[tuple[str, ...]] = []
+    for key, same in found.items():
+        if len(same) < FOLDED_FROM:
+            folded += [(host, *key[:-1], sentence) for host, sentence in same]
+        else:
+            folded.append((called([h for h, _s in same]), *key[:-1], sentences.common(s for _h, s in same)))
+    return folded
 
 
 def called(hosts: Sequence[str]) -> str:

@@ -93,9 +93,10 @@ def totals(results: Results, check: bool = False) -> dict[str, Any]:
 
 
 def summary(counts: Mapping[str, Any]) -> str:
-    """Return the counts as a line: `8 hosts: 1 failed, 5 changed, 2 unchanged`."""
+    """Return the counts as a line: `8 hosts: 1 failed, 5 changed, 2 unchanged, 1 needs attention`."""
     counted = ", ".join(f"{counts[o.key]} {o.total}" for o in OUTCOMES.values() if counts[o.key]) or "nothing to report"
-    return f"{plural(counts['hosts'])}: {counted}"
+    bad = len(counts["needs_person"])
+    return f"{plural(counts['hosts'])}: {counted}, {bad} need{'s' if bad == 1 else ''} attention"
 
 
 def plural(number: int) -> str:

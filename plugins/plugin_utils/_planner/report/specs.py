@@ -22,7 +22,7 @@ def lines(results: outcomes.Results, view: fleet_hosts.View) -> list[str]:
     found = {host: of_host(result, view.check) for host, result in results.items()}
     order = sorted(found, key=lambda h: (ORDER.index(found[h][0]), names.natural(h)))
     rows = [(host, found[host]) for host in order]
-    shown = [(host, *row) for host, row in rows] if len(rows) <= fleet_hosts.ONE_BY_ONE else fleet_hosts.shared(rows)
+    shown = fleet_hosts.fold_equal_rows(rows)
     counts = {word: sum(row[0] == word for row in found.values()) for word in ORDER}
     counted = ", ".join(f"{number} {SUMMED.get(word, word)}" for word, number in counts.items() if number) or "nothing to report"
     return [*layout.table(HEAD, shown, view.width), "", f"{outcomes.plural(len(results))}: {counted}"]

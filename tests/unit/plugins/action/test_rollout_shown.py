@@ -34,7 +34,7 @@ SAYS = [
 @pytest.mark.parametrize("variables", SAYS)
 def test_the_line_of_a_host_is_escaped(variables: dict[str, Any], shown: list[str]) -> None:
     sick = health.why(rollout_batch.second_look("gpu1", PLAN, {**LOOK, **variables})) if registered.SOAK_COMMAND in variables else ""
-    fleet_table.show([events.of_host("gpu1", rollout_batch.about("gpu1", "failed", sick, PLAN, variables))])
+    fleet_table.show(events.list_hosts({"gpu1": rollout_batch.about("gpu1", "failed", sick, PLAN, variables)}))
     assert "\\x1b[2J\\u202e" in shown[0]
     assert shown[0].isprintable()
 

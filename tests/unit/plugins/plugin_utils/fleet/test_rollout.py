@@ -300,15 +300,48 @@ def test_a_pause_is_no_failure_and_hides_none() -> None:
 
 
 ENDED = [
-    # what became of hosts, what the second look found, the line
-    ({"a": "yes"}, {}, "batch 1 of 2 ended: 1 changed; 1 of 2 hosts so far"),
-    ({"a": "yes"}, {"a": "no engine runs"}, "batch 1 of 2 ended: 1 failed; 1 of 2 hosts so far, of which 1 failed, rolled back or lost: a"),
-    ({"a": "rolled back"}, {}, "batch 1 of 2 ended: 1 rolled back; 1 of 2 hosts so far, of which 1 failed, rolled back or lost: a"),
+    # what became of hosts, what the second look found, how many may fail, seconds so far, the line
+    ({"a": "yes"}, {}, 0, 0, "batch 1 of 2 ended: 1 changed; 1 of 2 hosts so far, 0 of at most 0 failed, rolled back or lost"),
+    (
+        {"a": "yes"},
+        {"a": "no engine runs"},
+        1,
+        0,
+        "batch 1 of 2 ended: 1 failed; 1 of 2 hosts so far, 1 of at most 1 failed, rolled back or lost: a",
+    ),
+    (
+        {"a": "rolled back"},
+        {},
+        0,
+        75,
+        "batch 1 of 2 ended: 1 rolled back; 1 of 2 hosts so far, 1 of at most 0 failed, rolled back or lost: a; 1:15 so far, about 1:15 left",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("words", "unhealthy", "line"), ENDED)
-def test_the_end_of_a_batch_counts_each_host_once(words: dict[str, str], unhealthy: dict[str, str], line: str) -> None:
+@pytest.mark.parametrize(("words", "unhealthy", "limit", "seconds", "line"), ENDED)
+def test_the_end_of_a_batch_counts_each_host_once(
+    words: dict[str, str], unhealthy: dict[str, str], limit: int, seconds: int, line: str
+) -> None:
     batch = progress.Ended(words, dict.fromkeys(words, "L4"), False, unhealthy)
     plan = {"batches": [{"hosts": ["a"]}, {"hosts": ["b"]}]}
-    assert events.of_batch(0, plan, words, progress.after(START, batch, 2, waves.Amount(0, False))) == line
+    found = progress.after(START, batch, 2, waves.Amount(0, False))
+    assert events.summarize_batch(0, plan, words, found, limit=limit, seconds=seconds) == line
+
+
+FOLDED = [
+    # outcomes with seconds by host, the lines
+    ({"a": ("yes", 3.2), "b": ("yes", 4.4)}, ["  L4  a  changed, 3 s", "  L4  b  changed, 4 s"]),
+    ({"a1": ("yes", 3.2), "a2": ("yes", 4.4), "a3": ("yes", 9.0)}, ["  L4  a[1-3] (3)  changed, 3 to 9 s"]),
+    ({"a1": ("would", None), "a2": ("would", None), "a3": ("would", None)}, ["  L4  a[1-3] (3)  would change"]),
+]
+
+
+@pytest.mark.parametrize(("hosts", "lines"), FOLDED)
+def test_equal_hosts_of_a_batch_share_a_line_from_three_on(hosts: dict[str, tuple[str, float | None]], lines: list[str]) -> None:
+    assert events.list_hosts({h: {"class": "L4", "word": word, "seconds": took, "why": ""} for h, (word, took) in hosts.items()}) == lines
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(7, "0:07"), (750, "12:30"), (11550, "3:12:30"), (59.7, "1:00")])
+def test_durations_are_clocks(seconds: float, text: str) -> None:
+    assert events.write_clock(seconds) == text

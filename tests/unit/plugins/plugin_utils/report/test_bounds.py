@@ -170,4 +170,4 @@ def test_why_a_rollout_leaves_a_host_out_is_bounded(result: dict[str, Any]) -> N
 
 
 def test_the_line_of_a_host_in_a_batch_is_bounded() -> None:
-    assert len(events.of_host("gpu1", {"class": "a", "word": "failed", "why": words(HUGE)})) < 2 * layout.SENTENCE
+    assert len(events.describe_hosts(["gpu1"], {"gpu1": {"class": "a", "word": "failed", "why": words(HUGE)}})) < 2 * layout.SENTENCE
