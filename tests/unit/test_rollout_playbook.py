@@ -11,17 +11,31 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import steps_of_batch
 
-PLAYS = yaml.safe_load((Path(__file__).resolve().parents[2] / "playbooks/rollout.yml").read_text())
+PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
+PLAYS = yaml.safe_load((PLAYBOOKS / "rollout.yml").read_text())
 LIMIT = "{{ gpufleet_rollout_host_timeout | default(0) | int }}"
+# Everything that a batch may need. What it does not need is left out in the same order.
+FILES = steps_of_batch.choose_files(
+    steps_of_batch.Needs(ends=False, drains=True, soaks=True, clusters=True, verifies=True, check=False),
+    {"before": "/x", "change": "/y", "after": "/z"},
+)
+LISTS = {"change": "Prepare, converge and verify the host", "last": "Look once more and tell the clusters"}
 
 
 def tasks(entries: list[Mapping[str, Any]], limit: str = "") -> Iterator[tuple[str, str]]:
-    """Each task with the limit that counts for it, its own or that of what it is in."""
+    """Yield each task with the limit that counts for it, its own or that of what it is in; files of a list in place of the include."""
     for entry in entries:
         own = str(entry.get("timeout") or (entry.get("ansible.builtin.include_role") or {}).get("apply", {}).get("timeout") or limit)
+        point = next((point for point, name in LISTS.items() if name == entry["name"]), "")
         if "block" in entry:
             yield from tasks(entry["block"], own)
+        elif point:
+            for file in FILES[point]:
+                yield from tasks(yaml.safe_load((PLAYBOOKS / file).read_text()), own)
+        elif "gpufleet_rollout_file" in str(entry.get("ansible.builtin.include_tasks")):
+            yield from tasks(yaml.safe_load((PLAYBOOKS / "tasks/rollout/ask.yml").read_text()), own)
         else:
             yield entry["name"], own
 
@@ -30,21 +44,23 @@ FOUND = [found for play in PLAYS for found in tasks(play["tasks"], str(play.get(
 ORDER = [name for name, _limit in FOUND]
 EARLIER = [
     # a person may answer when the window has closed
-    ("See whether there is a batch to ask for", "Ask before the batch"),
+    ("Check whether the batch may begin", "Ask before the batch"),
     ("Ask before the batch", "Begin the batch"),
     # nothing is applied to a cluster for a batch that does not begin, and no host is changed before
-    ("End here when the gate says so", "Apply to the clusters what has to be there before the change"),
-    ("Change no host where that could not be applied", "Wait until the device plugin has its new configuration"),
-    ("Wait until the device plugin has its new configuration", "Take it out of service where the change would end work"),
-    ("Look for errors of its GPUs", "Apply to the clusters what follows from the change"),
-    ("Apply to the clusters what follows from the change", "End the batch"),
+    ("Begin the batch", "Apply to the clusters the objects that the change needs"),
+    ("Change no host, since the objects could not be applied", "Wait until the device plugin has its new configuration"),
+    ("Wait until the device plugin has its new configuration", "Drain the host, if the change would end work"),
+    ("Look for errors of the GPUs", "Apply to the clusters the objects that follow from the change"),
+    ("Apply to the clusters the objects that follow from the change", "End the batch"),
     # an error of a GPU that the user's files cause is one "since the change"
-    ("Take it out of service where the change would end work", "Note the errors that its GPUs have had by now"),
-    ("Note the errors that its GPUs have had by now", "Do what comes before the change"),
-    ("Do what comes before the change", "Change what else is to be changed"),
-    ("Change what else is to be changed", "Prove it"),
-    ("Diagnose its GPUs while no work is on them", "Put it back into service"),
-    ("Put it back into service", "Look for errors of its GPUs"),
+    ("Drain the host, if the change would end work", "Note the errors that the GPUs have had by now"),
+    ("Note the errors that the GPUs have had by now", "Run your tasks before the change"),
+    ("Run your tasks before the change", "Run your tasks that change the host"),
+    ("Run your tasks that change the host", "Converge the host"),
+    ("Converge the host", "Verify that containers get their GPUs"),
+    ("Verify that containers get their GPUs", "Run your tasks after the change"),
+    ("Diagnose the GPUs while no work is on them", "Put the host back into service"),
+    ("Put the host back into service", "Look for errors of the GPUs"),
 ]
 
 
@@ -54,11 +70,34 @@ def test_one_step_comes_before_another(first: str, then: str) -> None:
 
 
 LIMITED = [
-    "Look", "Ask", "Note the errors that its GPUs have had by now", "Converge", "Prove it", "Diagnose its GPUs while no work is on them",
-    "Look for errors of its GPUs",
+    "Look at the host", "Ask whether the host can be drained", "Note the errors that the GPUs have had by now", "Converge the host",
+    "Verify that containers get their GPUs", "Diagnose the GPUs while no work is on them", "Look for errors of the GPUs",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LIMITED)
 def test_each_task_on_a_host_has_the_limit_of_the_user(name: str) -> None:
     assert {limit for found, limit in FOUND if found == name} == {LIMIT}
+
+
+NEEDS = [
+    # what a batch needs, its files for a host, its files at the end
+    ({}, ["converge"], []),
+    ({"drains": True}, ["drain", "converge", "undrain"], []),
+    ({"soaks": True}, ["gpu_errors_before", "converge"], ["soak", "look_again"]),
+    ({"clusters": True}, ["cluster_before", "converge"], ["look_again", "cluster_after"]),
+    ({"clusters": True, "check": True}, ["cluster_before", "converge"], []),
+    ({"verifies": True}, ["converge", "verify"], []),
+    ({"ends": True, "drains": True, "soaks": True}, ["end"], []),
+]
+
+
+@pytest.mark.parametrize(("needs", "change", "last"), NEEDS)
+def test_a_batch_includes_only_the_files_that_it_needs(needs: dict[str, bool], change: list[str], last: list[str]) -> None:
+    none = dict.fromkeys(("ends", "drains", "soaks", "clusters", "verifies", "check"), False)
+    found = steps_of_batch.choose_files(steps_of_batch.Needs(**{**none, **needs}), {})
+    assert {point: [Path(file).stem for file in files] for point, files in found.items() if point != "held"} == {
+        "change": change,
+        "last": last,
+    }
+    assert all((PLAYBOOKS / file).is_file() for files in found.values() for file in files)

@@ -23,8 +23,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import end_with_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal as past
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_diffs, leftovers
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal as past
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results as differences_
 
 SCHEMA = 1
@@ -242,11 +242,11 @@ def converge(
         return task.carry_out(transaction(plan, wanted, one.seen, check=False, reason=f"{task.reason}: {past.AFTER_ROLLBACK}", pending=[]))
 
     noted = after_rollback(one.answer, one.outcome.rolled_back, send_alone) if not task.check else ()
-    own, in_table = bool(getattr(action._task, "diff", False)), shows_diffs_in_table(action, task_vars)
-    shaped = result(one.outcome, one.answer, check=task.check, diff=own or in_table, restart=wanted.restart)
+    in_table = shows_diffs_in_table(action, task_vars)
+    shaped = result(one.outcome, one.answer, check=task.check, diff=in_table or bool(action._task.diff), restart=wanted.restart)
     shaped = stages.with_earlier(shaped, one.whole, one.done, wanted.restart)
     if in_table:
-        shaped[fleet_diffs.KEY] = [entry["prepared"].splitlines() for entry in shaped.pop("diff") if entry.get("prepared")]
+        fleet_diffs.move_to_table(shaped)
     earlier = [*ended, *past.advice(one.seen)]
     if earlier:  # only this run reports it, and advice is seen only by those who look for it
         shaped["warnings"] = [f"{task_vars.get('inventory_hostname') or 'this host'}: {sentence}" for sentence in earlier]
@@ -256,14 +256,13 @@ def converge(
 
 
 def shows_diffs_in_table(action: ActionBase, task_vars: Mapping[str, Any]) -> bool:
-    """Tell whether the run has --diff, but the task leaves it to the table of the fleet, as the playbooks of this collection do."""
+    """Tell whether the run has --diff, and a role's task leaves it to the table of the fleet, as in the playbooks of this collection."""
     role = getattr(action._task, "_role", None)
     ours = role is not None and str(role.get_name()).startswith(arguments.ROLES)
-    return ours and bool(task_vars.get("ansible_diff_mode")) and not getattr(action._task, "diff", False) and Display().verbosity == 0
+    return ours and bool(task_vars.get("ansible_diff_mode")) and not action._task.diff
 
 
-# The parts of a failed host's plan. Ansible prints the whole result of a task that fails, and the
-# message would be hard to find in it.
+# The parts of a failed host's plan. Ansible prints a failed task's whole result, which would hide the message.
 BULK = ("decision", "differences", "known_bad", "planned", "proof")
 
 

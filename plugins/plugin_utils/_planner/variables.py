@@ -79,7 +79,7 @@ RESULTS = frozenset(
         *("hand_over", "hand_over_look", "hand_over_failure", "hand_over_state", "hand_over_there", "hand_over_back"),
         *("awx_result", "bundle_result", "kubernetes_result"),
         *("drain_check", "drain_result", "undrain_result", "keep_result"),
-        *("rollout", "rollout_settings", "rollout_plan", "rollout_step", "rollout_failure", "rollout_end"),
+        *("rollout", "rollout_settings", "rollout_plan", "rollout_step", "rollout_failure", "rollout_end", "rollout_file"),
         *("rollout_asked", "rollout_ready", "rollout_answer"),
         *("rollout_applied_before", "rollout_applied_after", "rollout_applied_end"),
         *("rollout_health_before", "rollout_health", "rollout_diagnosis", "rollout_soak_result"),

@@ -9,8 +9,9 @@ With --diff, Ansible prints a change once per host. The playbooks of this collec
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import layout, names, outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import diff, layout, names, outcomes
 
 KEY = "diffs"  # of a result: the lines of each changed file
 HOSTS_SHOWN = 20  # runs of names above a change
@@ -31,6 +32,13 @@ def list_changes(results: outcomes.Results, width: int) -> list[str]:
         lines += ["", *layout.hang(f"{outcomes.plural(len(same))}: {names.some(same, HOSTS_SHOWN)}", width, 0)]
         lines += [line for text in texts for line in text]
     return lines
+
+
+def move_to_table(shaped: dict[str, Any]) -> None:
+    """Move the texts that Ansible would print from `diff` of a result to a key of their own."""
+    entries = shaped.pop("diff", None) or ()
+    texts = [e.get("prepared") or diff.changed_lines(e["after_header"], e.get("before", ""), e.get("after", "")) for e in entries]
+    shaped[KEY] = [text.splitlines() for text in texts if text]
 
 
 def read_texts(result: Mapping[str, object]) -> list[Text]:

@@ -47,7 +47,7 @@ TOLD: list[tuple[Exception, dict[str, Any]]] = [
         {
             **FAILED,
             "msg": f"{SHOWN}:3: broken ({TEMPLATE}). Correct it",
-            "error": {"what": "broken", "where": SHOWN, "line": 3, "why": TEMPLATE, "next": "Correct it"},
+            "error": {"code": "", "what": "broken", "where": SHOWN, "line": 3, "why": TEMPLATE, "next": "Correct it"},
         },
     ),
     (AnsibleActionFail(FORGED), {**FAILED, "msg": SHOWN}),

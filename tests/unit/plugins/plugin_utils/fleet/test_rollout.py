@@ -314,7 +314,10 @@ ENDED = [
         {},
         0,
         75,
-        "batch 1 of 2 ended: 1 rolled back; 1 of 2 hosts so far, 1 of at most 0 failed, rolled back or lost: a; 1:15 so far, about 1:15 left",
+        (
+            "batch 1 of 2 ended: 1 rolled back; 1 of 2 hosts so far, 1 of at most 0 failed, rolled back or lost: a; "
+            "1:15 so far, about 1:15 left"
+        ),
     ),
 ]
 

@@ -60,6 +60,9 @@ def test_what_needs_a_person_comes_first_and_what_is_converged_last() -> None:
         "gpu8": result(failed=True, msg="no Python"),
     }
     assert fleet_hosts.lines(results, View(width=200)) == [
+        "8 hosts: 1 failed, 1 rolled back, 1 lost, 1 refused, 1 not reached, 1 not managed, 1 changed, 1 unchanged, 5 need attention",
+        "to be looked at: gpu[3-6,8]",
+        "",
         "HOST  ENGINE             GPUS             INJECTION   CHANGED      RESTARTED  WHY",
         "gpu8  containerd 1.7.24  2 x L4, 550.163  native-cdi  failed       -          no Python",
         "gpu4  containerd 1.7.24  2 x L4, 550.163  native-cdi  rolled back  -          health: the engine does not serve CRI",
@@ -69,22 +72,34 @@ def test_what_needs_a_person_comes_first_and_what_is_converged_last() -> None:
         "gpu7  k3s                2 x L4, 550.163  -           not managed  -          k3s configures itself",
         "gpu2  CRI-O 1.34.2       2 x L4, 550.163  native-cdi  yes          crio       it resolves CDI devices itself",
         "gpu1  containerd 1.7.24  2 x L4, 550.163  native-cdi  no           -          it resolves CDI devices itself",
-        "",
-        "8 hosts: 1 failed, 1 rolled back, 1 lost, 1 refused, 1 not reached, 1 not managed, 1 changed, 1 unchanged",
-        "5 hosts need your attention: gpu[3-6,8]",
     ]
+
+
+ALIKE = [
+    # hosts with CRI-O, hosts with containerd, the lines below the totals
+    (1, 1, ["HOST  ENGINE             WHY", "a0    CRI-O 1.34.2       {why}", "b0    containerd 1.7.24  {why}"]),
+    (3, 2, ["HOST        ENGINE             WHY", "a[0-2] (3)  CRI-O 1.34.2       {why}", "b0          containerd 1.7.24  {why}",
+            "b1          containerd 1.7.24  {why}"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("crio", "containerd", "lines"), ALIKE)
+def test_equal_lines_fold_from_three_on_and_constant_columns_leave_the_table(crio: int, containerd: int, lines: list[str]) -> None:
+    results = {f"a{n}": result("CRI-O 1.34.2") for n in range(crio)} | {f"b{n}": result() for n in range(containerd)}
+    found = fleet_hosts.lines(results, View())[2:]
+    assert found[:-1] == [line.format(why="it resolves CDI devices itself") for line in lines]
+    assert found[-1] == "on all hosts: gpus 2 x L4, 550.163, injection native-cdi, changed no"
 
 
 def test_on_eighty_columns_the_reason_stands_below_its_row_and_nothing_is_cut() -> None:
     long = "containerd 1.7.24 resolves CDI devices itself; its switch is off and is turned on by this run, once"
     results = {"gpu1": {**planned(), "row": {**planned()["row"], "gpus": "8 x H100 80GB HBM3, 550.163.01", "why": long}}}
-    assert fleet_hosts.lines(results, View(width=80))[:6] == [
+    assert fleet_hosts.lines(results, View(width=80))[2:] == [
         "HOST  ENGINE             GPUS                    INJECTION   CHANGED  RESTARTED",
         "gpu1  containerd 1.7.24  8 x H100 80GB HBM3,     native-cdi  would    containerd",
         "                         550.163.01",
         "    containerd 1.7.24 resolves CDI devices itself; its switch is off and is",
         "    turned on by this run, once",
-        "",
     ]
 
 
@@ -100,16 +115,16 @@ def test_every_line_fits_the_terminal_and_every_word_is_there(number: int, width
     assert not [line for line in found if line != line.rstrip()]
     if number:
         assert all(f"word{n}" in "".join(found) for n in range(40))
-        assert found[0].startswith("HOST")
+        assert found[found.index("") + 1].startswith("HOST")
 
 
 def test_sixty_alike_hosts_are_one_line_and_one_group() -> None:
     results = {f"gpu{n:03d}": planned() for n in range(1, 61)}
     assert fleet_hosts.lines(results, View(width=160, details=True)) == [
+        "60 hosts: 60 would change, 0 need attention",
+        "",
         "HOST               ENGINE             GPUS             INJECTION   CHANGED  RESTARTED   WHY",
         "gpu[001-060] (60)  containerd 1.7.24  2 x L4, 550.163  native-cdi  would    containerd  it resolves CDI devices itself",
-        "",
-        "60 hosts: 60 would change",
         "",
         "60 hosts: gpu[001-060]",
         "  /etc/containerd/config.toml",
@@ -161,14 +176,13 @@ def test_what_is_still_to_come_is_told_so(foreseen: dict[str, Any]) -> None:
     found = result(differences=[{"what": "file", "path": "/etc/x"}], **foreseen)
     results = {"gpu1": found, "gpu2": result()}
     assert [outcomes.outcome(r, check=not foreseen).word for r in results.values()] == ["would", "no"]
-    assert "2 hosts: 1 would change, 1 unchanged" in fleet_hosts.lines(results, View(check=not foreseen))
+    assert "2 hosts: 1 would change, 1 unchanged, 0 need attention" in fleet_hosts.lines(results, View(check=not foreseen))
 
 
 def test_advice_stands_below_the_table_once_with_its_hosts() -> None:
     told = "the transaction of noon was rolled back\nby the host itself"
     results = {f"gpu{n}": result(advice=[told] if n > 1 else ["it resolves CDI devices itself"]) for n in range(1, 9)}
-    assert fleet_hosts.lines(results, View())[-3:] == [
-        "8 hosts: 8 unchanged",
+    assert fleet_hosts.lines(results, View())[-2:] == [
         "",
         "gpu[2-8]: the transaction of noon was rolled back by the host itself",
     ], "and what the table says already is not said again"
@@ -185,7 +199,7 @@ def test_advice_that_differs_in_a_hosts_own_words_is_one_sentence() -> None:
 def test_what_comes_from_a_host_moves_no_cursor_and_forges_no_line() -> None:
     forged = result(failed=True, msg="bad\x1b[2Jnews\r\ngpu2  fine\u202e")
     found = fleet_hosts.lines({"gpu1": forged}, View(width=200))
-    assert found[1].endswith("bad\\x1b[2Jnews gpu2 fine\\u202e")
+    assert found[-1].endswith("bad\\x1b[2Jnews gpu2 fine\\u202e")
 
 
 def test_a_host_whose_proof_failed_is_a_failed_host() -> None:
