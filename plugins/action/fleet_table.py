@@ -60,12 +60,13 @@ class ActionModule(ActionBase):
         results = gathered(task_vars or {}, args)
         laid_out, count = VIEWS[args["view"]]
         lines, counts = laid_out(results, view(args, check)), count(results, check)
+        lost = waves.amount("gpufleet_max_lost", args["max_lost"]).of(len(results), up=True)
+        problem = outcomes.problem(counts, args["fail_on_drift"], lost)
         following = find_following(args["playbook"], counts, check)
         lines += ["", following] if lines and following else []
         show(["", *lines, ""] if lines else [])
-        lost = waves.amount("gpufleet_max_lost", args["max_lost"]).of(len(results), up=True)
-        problem = outcomes.problem(counts, args["fail_on_drift"], lost)
-        report = {"changed": False, "lines": lines, "totals": counts, "problem": problem}
+        failures = outcomes.list_failures(results, check, args["fail_on_drift"]) if problem else {}
+        report = {"changed": False, "lines": lines, "totals": counts, "problem": problem, "failures": failures}
         # What set_stats returns, so AWX can branch on it and other callbacks can show it.
         return {**report, "ansible_stats": {"data": {"gpufleet_totals": counts}, "per_host": False, "aggregate": False}}
 

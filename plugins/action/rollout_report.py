@@ -48,8 +48,17 @@ class ActionModule(ActionBase):
         fleet_table.show(["", *lines, *(["", following] if following else []), ""])
         sink = settings.of(args["settings"]).events if args["settings"] and not check else ()
         writer = rollout_batch.EventWriter(self, task_vars or {}, sink)
+        failures = outcomes.list_failures(results, check, False) if wrong else {}
         stats = {"gpufleet_totals": totals, "gpufleet_rollout_result": status, "gpufleet_rollout_totals": totals}
-        shaped = {"changed": False, "lines": lines, "status": status, "totals": totals, "problem": wrong, **dc.asdict(about)}
+        shaped = {
+            "changed": False,
+            "lines": lines,
+            "status": status,
+            "totals": totals,
+            "problem": wrong,
+            "failures": failures,
+            **dc.asdict(about),
+        }
         counts = {key: value for key, value in totals.items() if isinstance(value, int)}
         heard = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
         writer.write(heard, events.END, {"status": status, "totals": counts, "why": why or wrong})

@@ -156,4 +156,10 @@ problem:
   returned: always
   type: str
   sample: "of 3 hosts: 1 lost: gpu3"
+failures:
+  description: The hosts that need attention, each with its outcome and the cause. Empty if RV(problem) is.
+  returned: always
+  type: dict
+  sample:
+    gpu3: "lost: Failed to connect to the host"
 """

@@ -79,4 +79,10 @@ problem:
   returned: always
   type: str
   sample: ''
+failures:
+  description: The hosts that need attention, each with its outcome and the cause. Empty if RV(problem) is.
+  returned: always
+  type: dict
+  sample:
+    gpu3: "lost: Failed to connect to the host"
 """

@@ -74,7 +74,18 @@ OF_HAND_OVER = frozenset(f"{PREFIX}hand_over_{name}" for name in ("to", "timeout
 RESULTS = frozenset(
     f"{PREFIX}{name}"
     for name in (
-        *("node_info", "node_result", "verify_result", "cdi_result", "repository_result", "toolkit_result", "fleet", "shown", "totals"),
+        *(
+            "node_info",
+            "node_result",
+            "verify_result",
+            "cdi_result",
+            "repository_result",
+            "toolkit_result",
+            "fleet",
+            "shown",
+            "end",
+            "totals",
+        ),
         *("image", "image_fleet"),
         *("hand_over", "hand_over_look", "hand_over_failure", "hand_over_state", "hand_over_there", "hand_over_back"),
         *("awx_result", "bundle_result", "kubernetes_result"),

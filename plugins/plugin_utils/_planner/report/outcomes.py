@@ -120,6 +120,14 @@ def problem(counts: Mapping[str, Any], fail_on_drift: bool = False, max_lost: in
     return f"of {plural(counts['hosts'])}: {', '.join([*wrong, *drifted])}{why}{named}" if wrong or drifted else ""
 
 
+def list_failures(results: Results, check: bool, fail_on_drift: bool) -> dict[str, str]:
+    """Return the hosts of a run that is not a success, each with its outcome and the cause, for Ansible to show them as failed."""
+    found = {host: outcome(result, check) for host, result in results.items()}
+    wanted = [host for host, o in found.items() if o.person or (fail_on_drift and o.key in DRIFT)]
+    causes = {host: str(results[host].get("msg") or results[host].get("problem") or "") for host in wanted}
+    return {host: f"{found[host].total}{f': {causes[host]}' if causes[host] else ''}" for host in sorted(wanted, key=names.natural)}
+
+
 def refused(results: Results) -> dict[str, int]:
     return {"refused": sum(trouble(result) == "refused" for result in results.values())}
 
