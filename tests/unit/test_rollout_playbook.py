@@ -40,7 +40,7 @@ def tasks(entries: list[Mapping[str, Any]], limit: str = "") -> Iterator[tuple[s
             yield entry["name"], own
 
 
-FOUND = [found for play in PLAYS for found in tasks(play["tasks"], str(play.get("timeout") or ""))]
+FOUND = [found for play in PLAYS if "tasks" in play for found in tasks(play["tasks"], str(play.get("timeout") or ""))]
 ORDER = [name for name, _limit in FOUND]
 EARLIER = [
     # a person may answer when the window has closed
