@@ -25,7 +25,7 @@ demo: venv ## Show the main job on a small fleet of real hosts: plan, site, a cu
 test: venv ## 20 minutes on two cores, after the build: the newest ansible-core and what tells most of the oldest, molecule, and the lab's real engines
 	@$(RUN) python tests/tools/everything.py
 
-nightly: venv ## Hours: all of `make test` with everything that is drawn, older releases of ansible-core and Python, mutants (GPUFLEET_DRAW=anew draws others)
+nightly: venv ## Hours: all of `make test` with everything that is drawn, older releases of ansible-core and Python, mutants (GPUFLEET_DRAW=new draws others)
 	@$(RUN) python tests/tools/everything.py --nightly
 
 mutants: venv ## Change the planner in 200 places, one at a time, and name each change that no test notices (COUNT=20, SEED=3)
@@ -38,7 +38,7 @@ check: venv ## The fast tier, 5 minutes on two cores: lint, types, sanity and un
 	@$(RUN) python tests/tools/everything.py --fast
 
 newest: ## The fast tier on the newest releases of everything, past the lock files and the upper bounds in pyproject.toml
-	@GPUFLEET_NEWEST=1 GPUFLEET_DRAW=anew $(MAKE) --no-print-directory check
+	@GPUFLEET_NEWEST=1 GPUFLEET_DRAW=new $(MAKE) --no-print-directory check
 
 matrix: venv ## All that needs no root and no lab: `make check`, played playbooks, each ansible-core and Python at hand, the archive
 	@$(RUN) python tests/tools/everything.py --matrix
@@ -97,7 +97,7 @@ docs: venv ## Write what follows from the code (tables in docs/, the roles' opti
 	@$(RUN) python tests/tools/docsite.py
 
 soak: venv ## Strike transactions at every system call on every engine, and judge 10 000 configurations each; hours (MINUTES=30: for so long)
-	$(RUN) GPUFLEET_DRAW=anew GPUFLEET_EXAMPLES=$(or $(EXAMPLES),10000) python -m pytest -q tests/integration/test_properties.py tests/integration/test_nothing_lowered.py tests/integration/test_docker_judge.py
+	$(RUN) GPUFLEET_DRAW=new GPUFLEET_EXAMPLES=$(or $(EXAMPLES),10000) python -m pytest -q tests/integration/test_properties.py tests/integration/test_nothing_lowered.py tests/integration/test_docker_judge.py
 	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.faults$(if $(MINUTES), --minutes $(MINUTES))
 
 lab-up: venv ## Boot the lab's hosts (FLEET=file chooses others than those of the demo) and say how to reach them

@@ -39,7 +39,7 @@ from tests import draws  # noqa: E402  ROOT is on the path now
 settings.register_profile(
     "house",
     deadline=None,
-    derandomize=not draws.is_drawn_anew(),
+    derandomize=not draws.draws_new_examples(),
     max_examples=draws.count_examples(draws.USUAL),
     suppress_health_check=[HealthCheck.too_slow],
 )

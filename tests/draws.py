@@ -5,14 +5,14 @@
 
 GPUFLEET_DRAW    few: a tenth of the examples, the same in each run, so that a change that breaks nothing never fails (the default)
                  full: all examples, the same in each run (`make nightly`)
-                 anew: all examples, others in each run (`make newest`, `make soak`, the public nightly run); what these find becomes
+                 new: all examples, others in each run (`make newest`, `make soak`, the public nightly run); what these find becomes
                  an example of its test
 GPUFLEET_EXAMPLES=10000 draws so many everywhere.
 """
 
 import os
 
-WAYS = ("few", "full", "anew")
+WAYS = ("few", "full", "new")
 WAY = os.environ.get("GPUFLEET_DRAW") or "few"
 FEWEST = 5  # examples; fewer than these miss the strategies' own corner cases
 PART = 10
@@ -30,6 +30,6 @@ def count_examples(full):
     return full if WAY != "few" else min(full, max(FEWEST, full // PART))
 
 
-def is_drawn_anew():
+def draws_new_examples():
     """Tell whether each run draws other examples."""
-    return WAY == "anew"
+    return WAY == "new"

@@ -267,10 +267,7 @@ BULK = ("decision", "differences", "known_bad", "planned", "proof")
 
 
 def without_bulk(result: dict[str, Any]) -> dict[str, Any]:
-    """Leave the plan out of a failed result; return other results as they are.
-
-    Tables and reports show no plan of a failed host. With -v the result keeps it.
-    """
+    """Leave the plan out of a failed result, since tables and reports show none; -v keeps it. Return other results as they are."""
     return {key: value for key, value in result.items() if key not in BULK} if result.get("failed") else result
 
 
