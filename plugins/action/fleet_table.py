@@ -62,13 +62,18 @@ class ActionModule(ActionBase):
         lines, counts = laid_out(results, view(args, check)), count(results, check)
         lost = waves.amount("gpufleet_max_lost", args["max_lost"]).of(len(results), up=True)
         problem = outcomes.problem(counts, args["fail_on_drift"], lost)
-        following = find_following(args["playbook"], counts, check)
-        lines += ["", following] if lines and following else []
+        lines += write_end(problem, find_following(args["playbook"], counts, check) if lines else "")
         show(["", *lines, ""] if lines else [])
         failures = outcomes.list_failures(results, check, args["fail_on_drift"]) if problem else {}
         report = {"changed": False, "lines": lines, "totals": counts, "problem": problem, "failures": failures}
         # What set_stats returns, so AWX can branch on it and other callbacks can show it.
         return {**report, "ansible_stats": {"data": {"gpufleet_totals": counts}, "per_host": False, "aggregate": False}}
+
+
+def write_end(problem: str, following: str) -> list[str]:
+    """Return the last lines of a run: the reason why it is not a success, and the next command. '' leaves either out."""
+    told = [text for text in (f"not a success: {problem}" if problem else "", following) if text]
+    return ["", *told] if told else []
 
 
 def find_following(playbook: str, counts: Mapping[str, Any], check: bool) -> str:

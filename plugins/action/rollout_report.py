@@ -45,7 +45,7 @@ class ActionModule(ActionBase):
         about = base.reference(self, task_vars or {})
         lines += [f"change: {about.text}"] if about.text else []
         following = fleet_table.find_following("rollout", totals, check)
-        fleet_table.show(["", *lines, *(["", following] if following else []), ""])
+        fleet_table.show(["", *lines, *fleet_table.write_end(wrong, following), ""])
         sink = settings.of(args["settings"]).events if args["settings"] and not check else ()
         writer = rollout_batch.EventWriter(self, task_vars or {}, sink)
         failures = outcomes.list_failures(results, check, False) if wrong else {}
