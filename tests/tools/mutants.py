@@ -20,6 +20,7 @@ annotations that nothing evaluates, and judges every mutant by one command, whic
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -96,6 +97,26 @@ def run_judge(order: dict[str, object], limit: float | None) -> tuple[int, str]:
             return OUT_OF_TIME, ""
 
 
+def fingerprint() -> str:
+    """Hash the files that decide which test executes what."""
+    digest = hashlib.sha256(sys.version.encode())
+    for folder in ("plugins/plugin_utils", "plugins/module_utils", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(f"\0{path}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def read_executed() -> Executed:
+    """Return what each test executes, as it was noted before if no file has changed since."""
+    kept, key = PLACE / "executed.json", fingerprint()
+    noted = json.loads(kept.read_text()) if kept.exists() else {}
+    if noted.get("key") != key:
+        found = note_executed()
+        kept.write_text(json.dumps({"key": key, "tests": found.tests, "seconds": found.seconds}))
+        return found
+    return Executed(noted["tests"], noted["seconds"])
+
+
 def note_executed() -> Executed:
     """Run the planner's tests without a mutant and return what each executes. SystemExit if many of them fail."""
     _status, output = run_judge({"note": True, "files": [str(TESTS.relative_to(ROOT))]}, None)
@@ -149,7 +170,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen = [site for site in every if options.key in site.key] if options.key else sample(every, options.count, options.seed)
     print(f"{len(chosen)} of {len(every)} mutants, seed {options.seed}", flush=True)
     PLACE.mkdir(parents=True, exist_ok=True)
-    results = list(judge_all(chosen, note_executed()))
+    results = list(judge_all(chosen, read_executed()))
     survivors = [site for site, noticed in results if not noticed and site.key not in EQUIVALENT]
     stale = sorted(set(EQUIVALENT) - {site.key for site in find_sites(PLANNER)})
     known = sum(not noticed for _site, noticed in results) - len(survivors)
