@@ -105,11 +105,11 @@ OTHERS = "lab: others"
 # more often than others.
 PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
 ROLLOUTS = f"{PLAYBOOKS}/test_rollout"
-# Rollouts that are played again and again: on the controller alone these files take as long as all others.
-LONG_ROLLOUTS = tuple(f"{ROLLOUTS}_{name}.py" for name in ("approved", "cluster", "stats", "told")) + (f"{PLAYBOOKS}/test_two_rollouts.py",)
+# What a rollout says and binds, asked again and again of a controller alone.
+LONG_ROLLOUTS = tuple(f"{ROLLOUTS}_{name}.py" for name in ("approved", "stats", "told"))
 # What `make test` leaves to `make nightly` -> the reason. docs/testing.md has this table.
 NIGHTLY = {
-    "playbooks: long": "the planner's tests judge the rules, the lab's parts roll out on real hosts; five files play 30 rollouts",
+    "playbooks: long": "the planner's tests judge the rules, the lab's parts roll out on real hosts; three files play 30 rollouts",
     "unit-2.16": "`oldest core` runs those of them that Ansible's own code decides; the rest is Python that 2.21 runs as well",
     "unit-2.16: planner": "the planner imports nothing of Ansible, so only its Python, 3.11, is another one",
     "playbooks-2.16": "`oldest core` plays the file that leans on the core most; seven files take five minutes",
@@ -193,7 +193,7 @@ def played() -> list[Part]:
     """Return the other parts of `make test` that need no hosts, the longest first."""
     return [
         pytest_part("playbooks: rollout", BUSY, *rollouts()),
-        pytest_part("playbooks", BUSY, PLAYBOOKS, f"--ignore-glob={ROLLOUTS}*", f"--ignore={LONG_ROLLOUTS[-1]}"),
+        pytest_part("playbooks", BUSY, PLAYBOOKS, f"--ignore-glob={ROLLOUTS}*"),
         matrix_part("oldest core", "core-2-16-oldest"),
         target("archive"),
     ]
