@@ -20,10 +20,12 @@ annotations that nothing evaluates, and judges every mutant by one command, whic
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -42,7 +44,7 @@ PLACE = CACHE / "mutants"
 # An account that may read whatever this one may, a Python in its home too, and write temporary files alone.
 CAPABILITIES = "-all,+dac_read_search"
 UNPRIVILEGED = (
-    "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", f"--bounding-set={CAPABILITIES}",
+    "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--pdeathsig=KILL", f"--bounding-set={CAPABILITIES}",
     f"--inh-caps={CAPABILITIES}", "--ambient-caps=+dac_read_search", "--",
 )  # fmt: skip
 GRACE = 30.0  # seconds that a judge gets on top of thrice the time its tests took before
@@ -92,9 +94,11 @@ def run_judge(order: dict[str, object], limit: float | None) -> tuple[int, str]:
             output, _none = process.communicate(timeout=limit)
             return process.returncode, output
         except subprocess.TimeoutExpired:
-            subprocess.run(["kill", "-KILL", "--", f"-{process.pid}"], check=False)
-            process.communicate()
             return OUT_OF_TIME, ""
+        finally:  # also if this run is interrupted
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def fingerprint() -> str:
@@ -120,8 +124,8 @@ def read_executed() -> Executed:
 def note_executed() -> Executed:
     """Run the planner's tests without a mutant and return what each executes. SystemExit if many of them fail."""
     _status, output = run_judge({"note": True, "files": [str(TESTS.relative_to(ROOT))]}, None)
-    words, _mark, notes = output.rpartition(NOTED)
-    noted = json.loads(notes) if words else {"failed": [], "seconds": {}}
+    words, mark, notes = output.partition(NOTED)
+    noted = json.loads(notes) if mark else {"failed": [], "seconds": {}}
     if len(noted["failed"]) > FEW * len(noted["seconds"]) or not noted["seconds"]:
         raise SystemExit(f"mutants.py: the planner's tests fail without a mutant:\n{words[-3000:]}")
     print(f"{len(noted['seconds'])} tests, of which {len(noted['failed'])} judge nothing: {', '.join(noted['failed'][:5])}", flush=True)
