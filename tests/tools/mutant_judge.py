@@ -24,6 +24,7 @@ import pytest
 from mutations import PLANNER, mutate
 
 NAMESPACE = "ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner."
+MONITORING: Any = getattr(sys, "monitoring", None)  # from Python 3.12 on
 MEMORY = 6 << 30  # bytes; a mutant may ask for more and more
 
 
@@ -64,7 +65,7 @@ class Notes:
         self.seconds: dict[str, float] = defaultdict(float)
         self.failed: set[str] = set()
         self.current = ""
-        monitoring = sys.monitoring
+        monitoring = MONITORING
         monitoring.use_tool_id(self.TOOL, "mutants")
         monitoring.register_callback(self.TOOL, monitoring.events.PY_START, self.note)
         monitoring.set_events(self.TOOL, monitoring.events.PY_START)
@@ -74,12 +75,12 @@ class Notes:
         _before, found, path = code.co_filename.rpartition("plugins/plugin_utils/_planner/")
         if found and self.current:
             self.tests[f"{path}:{code.co_qualname.replace('.<locals>', '')}"].add(self.current)
-        return sys.monitoring.DISABLE
+        return MONITORING.DISABLE
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.current = item.nodeid
-        sys.monitoring.restart_events()
+        MONITORING.restart_events()
         result = yield
         self.current = ""
         return result  # noqa: B901  a wrapper hands the result on

@@ -64,8 +64,8 @@ class Finder(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
-        for one in defaults:
-            self.visit(one)
+        for default in defaults:
+            self.visit(default)
         self.names.append(node.name)
         for one in node.body:
             self.visit(one)
@@ -128,7 +128,8 @@ def mutate(source: str, index: int) -> ast.Module:
     """Return the tree of a source with its mutation of that number."""
     tree = ast.parse(source)
     list_mutations(tree)[index].change()
-    return ast.fix_missing_locations(Positive().visit(tree))
+    Positive().visit(tree)
+    return ast.fix_missing_locations(tree)
 
 
 def find_sites(planner: Path) -> Iterator[Site]:
