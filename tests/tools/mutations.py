@@ -4,7 +4,7 @@
 """The places of the planner's code that mutants.py changes, and the changed code.
 
 A mutant compares another way, takes `and` for `or`, leaves `not` out, adds instead of subtracting, has another number or truth value,
-or returns nothing. Texts stay: the golden files of sentences judge them. So do annotations, which nothing evaluates.
+or returns nothing. Texts stay: the golden files of sentences judge them. So do annotations, which nothing evaluates, and tables of numbers.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class Finder(ast.NodeVisitor):
     def __init__(self) -> None:
         self.found: list[Mutation] = []
         self.names: list[str] = []
+        self.depth = 0  # of the tuples around
 
     def add(self, node: ast.AST, change: Change) -> None:
         self.found.append(Mutation(node, ".".join(self.names) or "<module>", change))
@@ -97,7 +98,14 @@ class Finder(ast.NodeVisitor):
             self.add(node, lambda: setattr(node, "op", ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()))
         self.generic_visit(node)
 
+    def visit_Tuple(self, node: ast.Tuple) -> None:
+        self.depth += 1
+        self.generic_visit(node)
+        self.depth -= 1
+
     def visit_Constant(self, node: ast.Constant) -> None:
+        if self.depth > 1 and not self.names:
+            return  # of a row of a table, which repeats what upstream says: a test could only repeat it once more
         if isinstance(node.value, bool):
             self.add(node, lambda: setattr(node, "value", not node.value))
         elif isinstance(node.value, int):

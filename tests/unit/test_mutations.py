@@ -37,6 +37,8 @@ CHANGED = {
     "f'{a}' + b": [],
     "x = True": ["x = False"],
     "x: int = 3": ["x: int = 4"],
+    "X = ((1, 2), (3, 4))": [],
+    "X = (1, 2)": ["X = (2, 2)", "X = (1, 3)"],
     "x: int | None": [],
     "def f(a: int=0) -> bool:\n    return a": ["def f(a: int=1) -> bool:\n    return a", "def f(a: int=0) -> bool:\n    return None"],
     "def f():\n    return None": [],

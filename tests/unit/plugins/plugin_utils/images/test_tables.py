@@ -110,6 +110,21 @@ def test_blocks_of_device_ids_are_in_order_and_apart() -> None:
     assert chips.overlapping() == []
 
 
+# blocks -> the chips that are out of order, or share ids with the block before
+BLOCKS = {
+    "apart": (((1, 2, "A", ""), (3, 3, "B", "")), []),
+    "a shared id": (((1, 2, "A", ""), (2, 4, "B", "")), ["B"]),
+    "the end before the beginning": (((1, 2, "A", ""), (5, 4, "B", "")), ["B"]),
+    "out of order": (((5, 6, "A", ""), (1, 2, "B", ""), (7, 8, "C", "")), ["B"]),
+}
+
+
+@pytest.mark.parametrize("case", BLOCKS)
+def test_blocks_that_are_not_apart_are_named(case: str) -> None:
+    blocks, named = BLOCKS[case]
+    assert chips.overlapping(blocks) == named
+
+
 MODELS = [
     # name, first brand, whether another libcuda may be used, memory in MiB
     ("Tesla V100-SXM2-16GB", "Tesla", True, 15258),
