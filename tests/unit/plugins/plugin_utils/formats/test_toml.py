@@ -137,6 +137,18 @@ def test_tomlkit_reads_the_same_where_the_standard_library_has_no_parser(monkeyp
         toml.parse("a = 1\nb = = 2\n", "f.toml")
 
 
+def test_a_value_that_tomlkit_lets_through_and_then_rejects_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reject(_text: str) -> None:
+        raise ValueError("month must be in 1..12")
+
+    monkeypatch.setitem(sys.modules, "tomllib", None)
+    monkeypatch.setattr("tomlkit.parse", reject)
+    toml.parse.cache_clear()
+    with pytest.raises(toml.TomlError) as caught:
+        toml.parse("a = 1\nb = 2\n", "f.toml")
+    assert (caught.value.where, caught.value.line) == ("f.toml", 1)
+
+
 # ---------------------------------------------------------------- for all texts
 
 

@@ -171,3 +171,11 @@ def test_what_was_taken_over_comes_back_when_the_repository_goes() -> None:
     kept = {LIST: {"existed": True, "sha256_after": None}, "/etc/other": {"existed": True, "sha256_after": None}}
     here = Observation({}, {"originals": {"originals": kept}, f"file:{LIST}": {"exists": False}})
     assert [(c["op"], c["path"]) for c in apt_sources.given_back(here).changes] == [("restore", LIST)]
+
+
+def test_what_others_put_in_the_place_of_a_source_that_was_taken_over_stays() -> None:
+    kept = {LIST: {"existed": True, "sha256_after": None}}
+    file = {"exists": True, "kind": "file", "content": "# ours\n", "sha256": "f" * 64}
+    plan = apt_sources.given_back(Observation({}, {"originals": {"originals": kept, "known": True}, f"file:{LIST}": file}))
+    assert (plan.changes, plan.released) == ((), (LIST,))
+    assert len(plan.advice) == 1
