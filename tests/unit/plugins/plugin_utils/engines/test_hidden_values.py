@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Decision, Evidence, Instance, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, crio_places
 from hypothesis import HealthCheck, assume, given, settings
@@ -158,3 +159,10 @@ def test_the_type_of_what_stands_under_a_hidden_name_is_not_judged(line: str, sa
     with pytest.raises(PlanError) as found:
         plan("1.7.20", text)
     assert said in str(found.value)
+
+
+def test_a_value_that_a_host_withholds_of_what_an_engine_prints_is_hidden() -> None:
+    text = 'a = "shown"\nb = "xxxxxx"\n'
+    entry = {"path": ["b"], "kind": "string", "line": 2, "span": [16, 24], "tag": "0f" * 8}
+    data = toml_file.printed(text, {"withheld": [entry]}, "containerd config dump")
+    assert (data["a"], data["b"].tag) == ("shown", entry["tag"])
