@@ -87,7 +87,7 @@ class Engine:
 
     def until_it_serves(self, seconds: int = 60) -> str:
         asked = f"{CRICTL} info" if self.client == CRICTL else f"{self.client} info"
-        return f"timeout {seconds} sh -c 'until {asked} >/dev/null 2>&1; do :; done'"
+        return f"timeout {seconds} sh -c 'until {asked} >/dev/null 2>&1; do sleep 0.05; done'"
 
 
 # By the beginning of a kind's name.

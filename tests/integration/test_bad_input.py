@@ -31,7 +31,7 @@ CONF_D = "/etc/containerd/conf.d"
 UNIT = "/usr/lib/systemd/system/containerd.service"
 UNREADABLE = f"{TOML}: this file cannot be read"
 V2 = 'plugins."io.containerd.grpc.v1.cri"'
-RESTART = "systemctl restart containerd; until /opt/lab/bin/crictl version >/dev/null 2>&1; do :; done"
+RESTART = "systemctl restart containerd; until /opt/lab/bin/crictl version >/dev/null 2>&1; do sleep 0.05; done"
 PLACES = (*WATCHED, "/srv", "/var/lib/gpufleet", "/var/lib/rancher")
 
 

@@ -79,7 +79,7 @@ def trap(host: str, cause: str) -> str:
     return (
         f"mkdir -p {folder}; cat >{folder}/trap.conf <<'EOF'\n[Service]\n{text}\nRestart=no\nEOF\n"
         f"systemctl daemon-reload; systemctl restart {name}.service; "
-        f"timeout 30 sh -c 'until {story.CRICTL} info >/dev/null 2>&1; do :; done'"
+        f"timeout 30 sh -c 'until {story.CRICTL} info >/dev/null 2>&1; do sleep 0.05; done'"
     )
 
 

@@ -21,7 +21,7 @@ SETUP = f"""
 {RUNTIME}
 ctr oci spec >/etc/containerd/cri-base.json
 systemctl restart containerd
-timeout 60 sh -c 'until {CRICTL} info >/dev/null 2>&1; do :; done'
+timeout 60 sh -c 'until {CRICTL} info >/dev/null 2>&1; do sleep 0.05; done'
 """
 
 

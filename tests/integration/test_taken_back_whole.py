@@ -21,7 +21,7 @@ HOSTS = {"whole17": "containerd-1.7", "whole23": "containerd-2.3", "wholedock": 
 CONTAINERD = ["whole17", "whole23"]
 ROOT = "/etc/containerd/config.toml"
 KEPT = "/var/lib/gpufleet/originals/%2Fetc%2Fcontainerd%2Fconfig.toml"
-SERVES = f"timeout 60 sh -c 'until {CRICTL} info >/dev/null 2>&1; do :; done'"
+SERVES = f"timeout 60 sh -c 'until {CRICTL} info >/dev/null 2>&1; do sleep 0.05; done'"
 # Another place for a program and its unit, as after its package has been removed, and back.
 REMOVE = "systemctl stop containerd; mkdir -p /root/gone; mv /usr/bin/containerd /usr/lib/systemd/system/containerd.service /root/gone/"
 BRING = "mv /root/gone/containerd /usr/bin/; mv /root/gone/containerd.service /usr/lib/systemd/system/"

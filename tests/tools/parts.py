@@ -133,6 +133,7 @@ NIGHTLY = {
     "lab: night: packages": "`lab: packages` has dnf and zypper up and down, `lab: story` has apt",
     "lab: night: documents": "what they play is played elsewhere; pages and examples change seldom",
     "lab: night: sharing": "`lab: sharing` has the other ways to share; MPS waits for its daemons",
+    "molecule: rollout": "`lab: rollout` has more hosts, more classes and what goes wrong",
     "lab: night: lab": "it changes only with tests/lab, and boots a host of each kind",
 }
 
@@ -227,7 +228,9 @@ def hosts() -> list[Part]:
     """Return the parts on the lab's hosts, the longest first."""
     lab = [pytest_part(f"lab: {name}", WAITING, *files(names)) for name, names in LAB.items()]
     others = [pytest_part(OTHERS, WAITING, *files(unnamed()))] if unnamed() else []
-    return [*lab[:2], *others, *lab[2:], on_lab("molecule", "--lab", "molecule", "molecule", "test", "--all")]
+    scenarios = {"molecule": "default", "molecule: rollout": "rollout"}
+    molecule = [on_lab(name, "--lab", "molecule", "molecule", "test", "-s", it) for name, it in scenarios.items()]
+    return [*lab[:2], *others, *lab[2:], *molecule]
 
 
 def judges() -> list[Part]:
