@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from tests.integration import kubernetes_api as api
+from tests.integration.night import leave_rest
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import written
 from tests.unit.tool_modules import imported
@@ -30,6 +31,7 @@ SETTINGS = {
     "gpufleet_drain_timeout": 120,
     "gpufleet_rollout_id": "r7",
 }
+BY_NIGHT = pytest.mark.nightly("other tests of this file ask the same API by day; what follows from an answer is a table of unit tests")
 MARKS = {"gpufleet.nvidia/rollout": "r7", "gpufleet.nvidia/hold": "cordon", "gpufleet.nvidia/why": "gpufleet_drain is always"}
 
 
@@ -111,8 +113,8 @@ OWNERS = [
 ]
 
 
-@pytest.mark.parametrize(("marks", "owner"), OWNERS)
-@pytest.mark.parametrize("policy", ["always", "auto"])
+@pytest.mark.parametrize(("marks", "owner"), leave_rest(BY_NIGHT, OWNERS, by_day=2))
+@pytest.mark.parametrize("policy", ["always", pytest.param("auto", marks=BY_NIGHT)])
 def test_a_node_in_other_hands_is_left_out_also_where_no_drain_is_needed(marks: dict[str, Any], owner: str, policy: str, lab: Lab) -> None:
     lab.cluster.nodes["gpu1"]["metadata"]["labels"] = marks.get("labels") or {}
     if "lock" in marks:
@@ -128,6 +130,7 @@ def test_a_node_in_other_hands_is_left_out_also_where_no_drain_is_needed(marks: 
     assert len(lab.cluster.changes()) == (outcomes == ["drained"])
 
 
+@BY_NIGHT
 def test_an_account_that_may_not_see_the_lock_of_kured_goes_on_and_says_so(lab: Lab) -> None:
     lab.cluster.forbidden = ("LIST daemonsets",)
     lab.cluster.pods.pop("train")
@@ -193,7 +196,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "pods", "sentence"), REFUSED)
+@pytest.mark.parametrize(("settings", "pods", "sentence"), leave_rest(BY_NIGHT, REFUSED))
 def test_a_refused_drain_leaves_the_node_as_found(settings: api.JSON, pods: dict[str, api.JSON], sentence: str, lab: Lab) -> None:
     before = lab.node
     lab.cluster.pods.update(pods)
@@ -218,7 +221,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("node", "sentence"), OTHERS)
+@pytest.mark.parametrize(("node", "sentence"), leave_rest(BY_NIGHT, OTHERS))
 def test_what_somebody_else_holds_or_what_is_broken_is_left_out_and_untouched(node: api.JSON, sentence: str, lab: Lab) -> None:
     lab.cluster.nodes["gpu1"] = node
     for entry in ("check", "drain"):
@@ -240,7 +243,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "sentence", "setting"), WRONG)
+@pytest.mark.parametrize(("wrong", "sentence", "setting"), leave_rest(BY_NIGHT, WRONG))
 def test_wrong_settings_are_named_by_the_check_and_touch_nothing(wrong: dict[str, Any], sentence: str, setting: str, lab: Lab) -> None:
     lab.cluster.nodes["gpu1"] = api.node("gpu1", boot_id="this")
     lab.cluster.forbidden = wrong.pop("forbidden", ())
@@ -265,6 +268,7 @@ NO_LISTS: dict[str, tuple[int, api.JSON]] = {
 }
 
 
+@BY_NIGHT
 @pytest.mark.parametrize("answer", NO_LISTS.values(), ids=NO_LISTS)
 def test_an_answer_that_lists_no_pods_is_no_node_without_pods(
     answer: tuple[int, api.JSON], lab: Lab, monkeypatch: pytest.MonkeyPatch
@@ -278,6 +282,7 @@ def test_an_answer_that_lists_no_pods_is_no_node_without_pods(
     assert lab.node == before
 
 
+@BY_NIGHT
 def test_a_kubelet_that_reports_all_the_time_is_no_obstacle(lab: Lab) -> None:
     del lab.cluster.pods["train"]
     lab.cluster.reports = 1000
@@ -323,6 +328,7 @@ def test_check_mode_asks_the_api_to_judge_and_changes_nothing(lab: Lab) -> None:
     assert lab.cluster.changes() == []
 
 
+@BY_NIGHT
 def test_access_by_the_environment(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(lab.place / "kubeconfig"))
     status, words, outcomes = lab.play("check", gpufleet_kubernetes_kubeconfig=None)
