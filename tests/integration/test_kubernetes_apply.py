@@ -124,6 +124,7 @@ def kept(kube: Kube, *what: str) -> list[dict[str, Any]]:
     return [{"ansible.builtin.command": {"argv": kubectl}, "register": "found", **here}, {"ansible.builtin.copy": copy, **here}]
 
 
+@pytest.mark.nightly("its six plays take as long as all others of this part; unit tests have the plugin's settings between two changes")
 def test_a_rollout_tells_the_cluster_before_and_after_the_change_of_a_host(kube: Kube) -> None:
     """From CDI to the legacy runtime no order alone keeps the GPUs, so the plugin uses both ways until the host is changed."""
     kube.apply(nodes=[NODE])
