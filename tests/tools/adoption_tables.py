@@ -67,7 +67,7 @@ def handler_of(name: str, entry: Mapping[str, Any], row: public.Public) -> str:
 def done(row: public.Public) -> str:
     manager = known.of_name(row.home.manager)
     if manager.place is None:
-        return f"left alone. {manager.instead}"
+        return f"left alone. {manager.refusal.next}"
     if not manager.place.main_edited and set(row.releases) == {"1.7"}:
         return f"left alone, since containerd 1.7 would replace all of it by a drop-in. {manager.place.not_imported}"
     driver = [] if row.engine == "crio" else [f"{'systemd' if row.systemd else 'cgroupfs'} driver"]

@@ -28,15 +28,19 @@ PREFIX = "ansible_collections.gpufleet.nvidia.plugins.plugin_utils."
 
 
 def find_tables() -> Mapping[str, Path]:
-    """Return the module of each package's table by the package's name, such as `engines.containerd`."""
-    paths = sorted(UTILS.rglob("messages.py"))
+    """Return the file of each package's table by the package's name, such as `engines.containerd`.
+
+    A long table is a directory, `messages/`, with one file for each subject.
+    """
+    paths = sorted([*UTILS.rglob("messages.py"), *(path for path in UTILS.rglob("messages") if path.is_dir())])
     return {".".join(path.parent.relative_to(UTILS).parts).removeprefix("_planner."): path for path in paths}
 
 
 def read_rows(path: Path) -> dict[str, Sentence]:
     """Return the rows of a table by the names of their constants, in the order of the file."""
-    module = importlib.import_module(PREFIX + ".".join(path.relative_to(UTILS).with_suffix("").parts))
-    return {name: value for name, value in vars(module).items() if isinstance(value, Sentence)}
+    files = sorted(path.glob("*.py")) if path.is_dir() else [path]
+    modules = [importlib.import_module(PREFIX + ".".join(file.relative_to(UTILS).with_suffix("").parts)) for file in files]
+    return {name: value for module in modules for name, value in vars(module).items() if isinstance(value, Sentence)}
 
 
 def write_golden(path: Path) -> str:

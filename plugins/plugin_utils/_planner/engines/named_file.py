@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -21,8 +22,4 @@ def require(policy: Policy, obs: Observation, usual: str, keep: Keep) -> None:
     if policy.root == "/" or policy.state == "absent" or named in ("", usual):
         return
     if not obs.file(named, keep).exists and obs.file(usual, keep).exists:
-        raise PlanError(
-            f"gpufleet_config_path is {named}, which does not exist in {policy.root}",
-            why=f"{usual}, which the engine reads where it is started without another path, exists there",
-            next="Correct the path, leave it empty, or create the file if it is meant",
-        )
+        raise PlanError(messages.CONFIG_PATH_MISSING.fill(path=named, root=policy.root, usual=usual))

@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple, cast
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds, yaml_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation, failed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
@@ -88,14 +89,13 @@ def in_use(obs: Observation) -> InUse:
     systemd, cgroupfs = (next((p for p in paths if f"/{top}/" in p), "") for top in ("kubepods.slice", "kubepods"))
     if systemd and cgroupfs:
         raise PlanError(
-            "pods of this node use both cgroup drivers",
+            messages.PODS_OF_BOTH_DRIVERS.fill(path=cgroupfs),
             where=systemd,
-            why=f"{cgroupfs} exists as well, so the kubelet's driver was changed while pods were running",
-            next="Drain the node and restart its kubelet, then run again",
         )
-    if systemd:
-        return InUse("systemd", f"the kubelet uses the systemd cgroup driver now ({systemd})")
-    return InUse("cgroupfs", f"the kubelet uses the cgroupfs cgroup driver now ({cgroupfs})") if cgroupfs else UNKNOWN
+    if not (systemd or cgroupfs):
+        return UNKNOWN
+    driver: Driver = "systemd" if systemd else "cgroupfs"
+    return InUse(driver, messages.PODS_USE_DRIVER.fill(driver=driver, path=systemd or cgroupfs))
 
 
 # ---------------------------------------------------------------- its settings
@@ -136,24 +136,22 @@ def _started_with(obs: Observation, instance: Instance) -> InUse:
     if _asks(obs, argv, release):
         driver = _answer(obs, instance)
         if driver:
-            return InUse(driver, f"the kubelet asks {instance.engine} for the cgroup driver (RuntimeConfig), which answers {driver}")
+            return InUse(driver, messages.ENGINE_TELLS_DRIVER.fill(engine=instance.engine, driver=driver))
     flag = processes.flag(argv, "--cgroup-driver")
     if flag:
         return _stated(flag, "its flag --cgroup-driver")
     for path, value in _said(obs, argv, "cgroupDriver"):
         return _stated(str(value), path)
-    return InUse("cgroupfs", "the kubelet uses the cgroupfs cgroup driver, its built-in default: neither its flags nor its files set one")
+    return InUse("cgroupfs", messages.DRIVER_IS_BUILT_IN.fill())
 
 
 def _stated(value: str, where: str) -> InUse:
     if value not in ("systemd", "cgroupfs"):
         raise PlanError(
-            "the kubelet's cgroup driver is not known",
+            messages.DRIVER_UNKNOWN.fill(value=value),
             where=where,
-            why=f"{value} is not a driver that this collection knows",
-            next="Write systemd or cgroupfs there",
         )
-    return InUse(cast(Driver, value), f"the kubelet is set to the {value} cgroup driver ({where})")
+    return InUse(cast(Driver, value), messages.DRIVER_IS_SET.fill(driver=value, where=where))
 
 
 def _asks(obs: Observation, argv: list[str], release: str) -> bool:
@@ -218,16 +216,13 @@ def _setting(file: File, key: str) -> Any:
     """
     if file.content is None:
         raise PlanError(
-            "the kubelet's configuration cannot be read",
+            messages.KUBELET_CONFIG_UNREADABLE.fill(trouble=file.trouble),
             where=file.path,
-            why=file.trouble,
-            next="Make it readable, or set the cgroup driver in gpufleet_handlers (options: SystemdCgroup)",
         )
     file_places.require_shown(file.path, [entry for entry in file.withheld if entry["path"][0] == key])
     try:
         data = json_bounds.loads(file.content) if file.content.lstrip().startswith("{") else yaml_text.read(file.content)
     except ValueError as broken:
         line, why = getattr(broken, "line", None), getattr(broken, "problem", "")
-        step = "Repair it and run again"
-        raise PlanError("the kubelet's configuration is not valid YAML", where=file.path, line=line, why=why, next=step) from None
+        raise PlanError(messages.KUBELET_CONFIG_NOT_YAML.fill(problem=why), where=file.path, line=line) from None
     return data.get(key) if isinstance(data, Mapping) else None

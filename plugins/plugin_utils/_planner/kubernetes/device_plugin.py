@@ -17,6 +17,7 @@ from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries, traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Decision,
     HostDecision,
@@ -42,7 +43,7 @@ SOCKETS = "/var/lib/kubelet/device-plugins/nvidia-*.sock"
 SAME_START = 120.0  # seconds from the spec to the last socket of one start, with room for a busy host
 BY_CDI = ("cdi-cri", "cdi-annotations")
 OPTION = "device_plugin_strategy"
-DECLARED = f"declared by gpufleet_{OPTION}"
+DECLARED = messages.STRATEGY_DECLARED.fill()
 
 
 @dc.dataclass(frozen=True)
@@ -81,8 +82,7 @@ def strategies(policy: Policy, obs: Observation, kubelet: Kubelet) -> Strategies
         return Strategies(policy.device_plugin_strategy, "declared", DECLARED)
     if not kubelet.expected:
         return Strategies()
-    where = "runs here" if kubelet.present else "is installed here"
-    default = f"a kubelet {where}, and gpufleet_{OPTION} is not set"
+    default = (messages.STRATEGY_DEFAULT_RUNNING if kubelet.present else messages.STRATEGY_DEFAULT_INSTALLED).fill()
     return by_process(obs) or by_spec(obs, default) or Strategies(DEFAULT, "default", default)
 
 
@@ -97,7 +97,7 @@ def by_process(obs: Observation) -> Strategies | None:
         said = processes.flag(process.get("argv") or (), FLAG) or str((process.get("environment") or {}).get(VARIABLE) or "")
         names = tuple(name for name in said.split(",") if name in KNOWN)
         if names:
-            return Strategies(names, "seen", f"the process {process.get('pid')} of {PROGRAM} is set like that")
+            return Strategies(names, "seen", messages.STRATEGY_OF_PROCESS.fill(pid=process.get("pid"), program=PROGRAM))
     return None
 
 
@@ -112,13 +112,11 @@ def by_spec(obs: Observation, default: str) -> Strategies | None:
     if not seen.get("exists") or seen.get("uid") != 0 or int(seen.get("mode") or 0) & 0o022:
         return None
     served = last_start(obs)
-    written = f"{SPEC} exists, which the plugin writes only with a CDI strategy"
     if served is None:
-        return Strategies(BY_CDI, "seen", f"{written}. None serves at the moment, so that its next start may show another one")
+        return Strategies(BY_CDI, "seen", messages.STRATEGY_OF_SPEC_UNSERVED.fill(path=SPEC))
     if served > float(seen.get("mtime") or 0.0) + SAME_START:
-        left = f"{SPEC} is of an earlier start of the plugin, which has not written it at its last one"
-        return Strategies(DEFAULT, "default", f"{default}. {left}")
-    return Strategies(BY_CDI, "seen", written)
+        return Strategies(DEFAULT, "default", messages.STRATEGY_SPEC_OUTDATED.fill(default=default, path=SPEC))
+    return Strategies(BY_CDI, "seen", messages.STRATEGY_OF_SPEC.fill(path=SPEC))
 
 
 def last_start(obs: Observation) -> float | None:
@@ -134,11 +132,7 @@ def require_heard(obs: Observation, record: HostDecision, before: str) -> None:
     before: the source of the strategies in the last run.
     """
     if record.plugin_source == "default" and before == "seen" and last_start(obs) is None:
-        raise PlanError(
-            "NVIDIA's device plugin does not serve on this host at the moment",
-            why="its strategies are those of the last run until it shows others, and this run would take away what they need",
-            next=f"Start the plugin's pod, or set gpufleet_{OPTION}, and run again",
-        )
+        raise PlanError(messages.PLUGIN_SILENT.fill())
 
 
 # ---------------------------------------------------------------- what a host answers
@@ -169,13 +163,15 @@ def require_answered(policy: Policy, instance: Instance, injection: str, kubelet
     if not (kubelet.expected or instance.used_by_kubelet) or set(known) & set(policy.device_plugin_strategy):
         return
     name = f"{traits.of(instance.engine).title} {instance.version}".strip()
-    version = f" and kubelet {kubelet.version}" if kubelet.version else ""
-    raise PlanError(
-        f"gpufleet_{OPTION}: [{', '.join(policy.device_plugin_strategy)}] gives no pod a GPU on this host",
-        where=instance.config_path,
-        why=f"with injection {injection}, {name}{version} answer {', '.join(known)} only",
-        next=f"Set gpufleet_{OPTION} for this host to what its device plugin is set to, which has to be one of these, or leave it empty",
+    declared, answers = ", ".join(policy.device_plugin_strategy), ", ".join(known)
+    message = (
+        messages.STRATEGY_UNANSWERED_BY_KUBELET.fill(
+            declared=declared, injection=injection, engine=name, kubelet=kubelet.version, answered=answers
+        )
+        if kubelet.version
+        else messages.STRATEGY_UNANSWERED.fill(declared=declared, injection=injection, engine=name, answered=answers)
     )
+    raise PlanError(message, where=instance.config_path)
 
 
 # ---------------------------------------------------------------- what follows
@@ -189,12 +185,10 @@ def isolation(found: Strategies, decisions: Iterable[Decision]) -> Reason | None
     if found.source in ("", "declared") or not any(d.runtime_class for d in decisions):
         return None
     if found.by_cdi:
-        why = "the device plugin requests devices by CDI, so the variable works for privileged containers only"
-        return Reason("isolation", "strict", why, found.why)
+        return Reason("isolation", "strict", messages.PLUGIN_USES_CDI.fill(), found.why)
     if not found.by_variable:
         return None
-    why = "NVIDIA's device plugin uses NVIDIA_VISIBLE_DEVICES unless it is configured otherwise, so the variable has to work for pods"
-    return Reason("isolation", "compatible", why, found.why)
+    return Reason("isolation", "compatible", messages.PLUGIN_MAY_USE_VARIABLE.fill(), found.why)
 
 
 def advise(policy: Policy, record: HostDecision) -> Plan:
@@ -204,19 +198,14 @@ def advise(policy: Policy, record: HostDecision) -> Plan:
         return Plan()
     first = pods[0]
     if record.plugin_source == "declared" and not by_cdi(record.plugin_strategies):
-        asked = f"gpufleet_{OPTION} is [{', '.join(record.plugin_strategies)}], which only the NVIDIA runtime answers"
-        return Plan(
-            advice=(f"{asked}, and that is not the default handler here: pods get a GPU with runtimeClassName: {first.runtime_class} only",)
-        )
+        names = ", ".join(record.plugin_strategies)
+        return Plan(advice=(messages.PODS_NEED_RUNTIME_CLASS.fill(strategies=names, runtime_class=first.runtime_class),))
     if record.plugin_source != "default":
         return Plan()
     wanted = ",".join(first.device_list_strategy)
-    setting = f"deviceListStrategy: {wanted} in the plugin's chart ({VARIABLE}={wanted})"
     if policy.isolation == "strict":
-        said = "isolation is strict, so a device plugin with its default strategy envvar gives no pod a GPU"
-        return Plan(advice=(f"{said}. Set {setting}, and gpufleet_{OPTION}: [{wanted}] here",))
+        return Plan(advice=(messages.STRICT_WITHOUT_STRATEGY.fill(strategy=wanted, variable=VARIABLE),))
     if record.isolation == "strict" or "envvar" in first.device_list_strategy:
         return Plan()
-    said = "isolation is compatible, since NVIDIA's device plugin uses NVIDIA_VISIBLE_DEVICES unless it is configured otherwise"
-    needs = f"its pods need runtimeClassName: {first.runtime_class} then"
-    return Plan(advice=(f"{said}, and {needs}. With {setting} and gpufleet_{OPTION}: [{wanted}] here, it would be strict",))
+    message = messages.COMPATIBLE_FOR_PLUGIN.fill(runtime_class=first.runtime_class, strategy=wanted, variable=VARIABLE)
+    return Plan(advice=(message,))

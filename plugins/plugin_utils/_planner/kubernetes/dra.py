@@ -18,7 +18,8 @@ from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, queries, traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, Sentence
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Decision,
     Driver,
@@ -52,6 +53,11 @@ class Need:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.why}. {self.next}" if self.next else f"{self.what}: {self.why}"
+
+
+def build_need(what: str, met: bool | None, why: Message) -> Need:
+    """Return a need with the reason of a table. The reason's next step becomes that of the need."""
+    return Need(what, met, why.without_step(), why.next)
 
 
 @dc.dataclass(frozen=True)
@@ -96,34 +102,40 @@ def of(
 
 def wanted(policy: Policy, obs: Observation) -> str:
     if policy.dra:
-        return f"{OPTION} is true"
+        return messages.CLAIMS_DECLARED.fill()
     found = obs.raw(REGISTERED).get("files") or () if policy.root == "/" else ()
     names = sorted({posixpath.basename(str(entry["path"])).split("-reg.sock")[0] for entry in found})
-    return f"the kubelet has the plugin {names[0]}" if names else ""
+    return messages.CLAIMS_BY_PLUGIN.fill(name=names[0]) if names else ""
 
 
 def of_kubelet(obs: Observation, kubelet: Kubelet) -> Need:
     what = "a kubelet with dynamic resource allocation"
-    update = "Update Kubernetes to 1.34.2 or later"
     if not kubelet.expected:
-        return Need(what, False, "no kubelet is here", f"Leave {OPTION} out for this host")
+        return build_need(what, False, messages.CLAIMS_NO_KUBELET.fill())
     release = versions.parse(kubelet.version)
     if release is None:
-        return Need(what, None, "the kubelet's release is not known", update)
+        return build_need(what, None, messages.CLAIMS_KUBELET_UNKNOWN.fill())
     if release.series < GATE_SINCE:
-        return Need(what, False, f"kubelet {kubelet.version} has no API that NVIDIA's driver uses", update)
+        return build_need(what, False, messages.CLAIMS_KUBELET_TOO_OLD.fill(version=kubelet.version))
     if release.series >= GATE_LOCKED:
-        return Need(what, True, f"kubelet {kubelet.version} always has it")
+        return build_need(what, True, messages.CLAIMS_KUBELET_ALWAYS.fill(version=kubelet.version))
     argv = [str(word) for word in (cgroup_driver.process(obs) or {}).get("argv") or ()]
     try:
         said = cgroup_driver.gate(obs, argv, GATE)
     except PlanError as error:  # an unreadable file may contain any setting
-        return Need(what, None, str(error), "")
-    on = release.series >= GATE_ON if said is None else said
-    default = "" if said is not None else " by default"
-    why = f"the feature gate {GATE} of kubelet {kubelet.version} is {'on' if on else 'off'}{default}"
-    step = f"Set featureGates.{GATE}: true in the kubelet's configuration" + ("" if release.series >= GATE_ON else f", or u{update[1:]}")
-    return Need(what, on, why, "" if on else step)
+        return build_need(what, None, messages.CLAIMS_KUBELET_UNREADABLE.fill(error=str(error)))
+    late = release.series >= GATE_ON
+    on = late if said is None else said
+    return build_need(what, on, judge_gate(said, late).fill(gate=GATE, version=kubelet.version))
+
+
+def judge_gate(said: bool | None, late: bool) -> Sentence:
+    """Return the sentence about the feature gate. said: its setting. late: whether it is on if nothing sets it."""
+    if said is None:
+        return messages.CLAIMS_GATE_ON_BY_DEFAULT if late else messages.CLAIMS_GATE_OFF_BY_DEFAULT
+    if said:
+        return messages.CLAIMS_GATE_ON
+    return messages.CLAIMS_GATE_SET_OFF if late else messages.CLAIMS_GATE_SET_OFF_BETA
 
 
 def of_engine(policy: Policy, record: HostDecision, instances: tuple[Instance, ...], *, after: bool) -> tuple[Need, ...]:
@@ -131,8 +143,8 @@ def of_engine(policy: Policy, record: HostDecision, instances: tuple[Instance, .
     found = [i for i in serving if i.used_by_kubelet] or serving
     what = "an engine that resolves CDI devices"
     if len(found) != 1:
-        why = "several engines could run the pods" if found else "no engine is here that a kubelet can use"
-        return (Need(what, None if found else False, why, "See instances in the result of gpufleet.nvidia.node_info"),)
+        why = messages.CLAIMS_SEVERAL_ENGINES if found else messages.CLAIMS_NO_ENGINE
+        return (build_need(what, None if found else False, why.fill()),)
     instance = found[0]
     decision = next((d for d in record.decisions if d.instance == instance.key), None) if after else None
     return (
@@ -149,33 +161,33 @@ def title(instance: Instance) -> str:
 
 def of_cdi(instance: Instance, decision: Decision | None, what: str) -> Need:
     if not instance.cdi.able:
-        return Need(what, False, f"{title(instance)} cannot", f"Update it: {traits.field_releases()} do, for pods")
+        return build_need(what, False, messages.CLAIMS_ENGINE_WITHOUT_CDI.fill(engine=title(instance), releases=traits.field_releases()))
+    evidence = instance.cdi.evidence.text
     if instance.cdi.enabled:
-        return Need(what, True, f"{title(instance)} does ({instance.cdi.evidence.text})")
+        return build_need(what, True, messages.CLAIMS_CDI_ON.fill(engine=title(instance), evidence=evidence))
     if decision and decision.enable_cdi:
-        return Need(what, True, f"this plan switches it on in {title(instance)}")
-    step = "Run gpufleet.nvidia.site with gpufleet_injection: native-cdi, or switch CDI on in its configuration"
-    return Need(what, False, f"it is switched off in {title(instance)} ({instance.cdi.evidence.text})", step)
+        return build_need(what, True, messages.CLAIMS_CDI_PLANNED.fill(engine=title(instance)))
+    return build_need(what, False, messages.CLAIMS_CDI_OFF.fill(engine=title(instance), evidence=evidence))
 
 
 def of_field(instance: Instance) -> Need:
     what = "an engine that takes CDI devices from the kubelet"
     if instance.cdi.able and instance.cdi.cri_field:
-        return Need(what, True, f"{title(instance)} knows the CRI field CDIDevices")
-    return Need(what, False, f"{title(instance)} does not know the CRI field CDIDevices", f"Update it: {traits.field_releases()} do")
+        return build_need(what, True, messages.CLAIMS_FIELD_KNOWN.fill(engine=title(instance)))
+    message = messages.CLAIMS_FIELD_UNKNOWN.fill(engine=title(instance), releases=traits.field_releases())
+    return build_need(what, False, message)
 
 
 def of_directories(policy: Policy, instance: Instance, *, after: bool) -> Need:
     what = f"CDI specs of the DRA driver in /var{SPECS}"
     dirs = (policy.cdi_spec_dirs if after else ()) or instance.cdi.dirs
     read = SPECS in (host_paths.clean(d).replace("/var/run/", "/run/", 1) for d in dirs)
-    said = ", ".join(dirs) or "no directory"
-    return Need(
-        what,
-        read,
-        f"{title(instance)} reads {said}",
-        "" if read else f"Add /var{SPECS} to gpufleet_cdi_spec_dirs and run gpufleet.nvidia.site",
-    )
+    said, name = ", ".join(dirs), title(instance)
+    if read:
+        return build_need(what, read, messages.CLAIMS_SPECS_READ.fill(engine=name, directories=said))
+    if not said:
+        return build_need(what, read, messages.CLAIMS_SPECS_NONE.fill(engine=name, wanted=f"/var{SPECS}"))
+    return build_need(what, read, messages.CLAIMS_SPECS_UNREAD.fill(engine=name, directories=said, wanted=f"/var{SPECS}"))
 
 
 def of_default(record: HostDecision, instance: Instance, decision: Decision | None) -> Need:
@@ -186,26 +198,26 @@ def of_default(record: HostDecision, instance: Instance, decision: Decision | No
     what = "containers without a claim get no GPU"
     default = decision.default if decision else instance.default_handler.startswith("nvidia")
     if not default or (decision and record.isolation == "strict"):
-        why = "the NVIDIA runtime is not the default handler" if not default else "isolation is strict"
-        return Need(what, True, why)
-    step = "Set gpufleet_device_plugin_strategy: [cdi-cri] or gpufleet_isolation: strict, so that NVIDIA_VISIBLE_DEVICES alone gives no GPU"
-    return Need(what, False, f"{instance.default_handler or 'nvidia'} is the default handler, and NVIDIA_VISIBLE_DEVICES counts", step)
+        why = messages.CLAIMS_RUNC_IS_DEFAULT if not default else messages.CLAIMS_ISOLATED
+        return build_need(what, True, why.fill())
+    return build_need(what, False, messages.CLAIMS_BYPASSED.fill(handler=instance.default_handler or "nvidia"))
 
 
 def of_driver(driver: Driver) -> Need:
     what = f"NVIDIA's driver {DRIVER} or later"
     branch = read_whole(driver.version.partition(".")[0])
     if branch is None:
-        return Need(what, None, "the driver's version is not known", "")
+        return build_need(what, None, messages.CLAIMS_DRIVER_UNKNOWN.fill())
     late = branch >= DRIVER
-    return Need(what, late, f"it is {driver.version}", "" if late else "Update the driver")
+    row = messages.CLAIMS_DRIVER_READY if late else messages.CLAIMS_DRIVER_TOO_OLD
+    return build_need(what, late, row.fill(version=driver.version))
 
 
 def advice(found: Dra) -> tuple[str, ...]:
     if not found.unmet:
         return ()
     listed = "; ".join(str(need) for need in found.unmet)
-    return (f"Pods get no GPU by a claim here, and {found.why}. Missing is {listed}",)
+    return (messages.CLAIMS_UNSERVED.fill(wanted=found.why, missing=listed),)
 
 
 def refusal(found: Dra) -> str:

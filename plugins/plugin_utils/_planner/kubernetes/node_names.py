@@ -13,11 +13,11 @@ import re
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import messages
 
 # A node's name is a DNS subdomain. The name of a handler and of its RuntimeClass is a DNS label (apimachinery, util/validation).
 LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 NODE_NAME = re.compile(rf"(?=.{{1,253}}$){LABEL}(\.{LABEL})*")
-SETTING = "gpufleet_kubernetes_node"
 
 
 def of_host(host: str) -> str:
@@ -33,9 +33,11 @@ def require(host: str, given: str) -> str:
     name = given or host
     if NODE_NAME.fullmatch(name):
         return name
-    step = f"Set {SETTING}{of_host(host)} to the name that `kubectl get nodes` shows"
-    what = f"{SETTING} is {name!r}{of_host(host)}" if given else f"the node of {host} has no known name"
-    raise PlanError(what, why=f"{name!r} is no name that a node can have", next=step)
+    if not given:
+        raise PlanError(messages.NODE_NAME_UNKNOWN.fill(host=host, name=name))
+    if not host:
+        raise PlanError(messages.NODE_NAME_INVALID.fill(name=name))
+    raise PlanError(messages.NODE_NAME_INVALID_FOR_HOST.fill(name=name, host=host))
 
 
 def possible(names: Iterable[str], host: str, given: str) -> tuple[str, ...]:

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 
 BOTTLEROCKET = Manager(
     "bottlerocket",
     "Bottlerocket",
-    "Use its NVIDIA variant and the settings of its API; its files are read-only.",
+    messages.BOTTLEROCKET.fill(),
     os_ids=("bottlerocket",),
     own_engine=False,
-    link="https://bottlerocket.dev/en/os/1.34.x/api/settings/kubelet-device-plugins",
 )

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 
 COS = Manager(
     "cos",
     "Container-Optimized OS",
-    "Use the provider's GPU driver installer; its files are read-only.",
+    messages.COS.fill(),
     os_ids=("cos",),
     own_engine=False,
-    sentence="Container-Optimized OS makes the files below /etc again at each boot",
-    link="https://cloud.google.com/container-optimized-os/docs/how-to/run-gpus",
 )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -14,20 +15,15 @@ PACKAGES = ("docker.io", "docker-ce", "moby-engine", "containerd.io")
 DOCKER = Manager(
     "docker",
     "Docker",
-    "Configure Docker instead.",
+    messages.DOCKER.fill(),
     homes=("/var/run/docker/containerd/", "/run/docker/containerd/"),
     own_engine=False,
     kubernetes=False,
     cri=False,
     separable=True,
-    sentence="Docker started this containerd for itself and writes its configuration",
 )
 
 # Of the package's containerd. The file stays the package's, so our part of it is taken back as there.
-SERVES_DOCKER_ONLY = (
-    "This containerd serves Docker only: {where} switches CRI off. It is left alone, since Docker has a configuration of its own",
-    'For Kubernetes, remove "{entry}" from disabled_plugins, restart containerd and run again',
-)
 
 
 def here(obs: Observation) -> bool:

@@ -11,6 +11,7 @@ there does not decode, nodeadm-run ends and the node does not join. A field that
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Boot, Manager
 
 # nodeadm/internal/api/types.go, July 2026
@@ -26,7 +27,7 @@ FIELDS = {
 EKS = Manager(
     "eks",
     "EKS nodeadm",
-    "Put the handler into the NodeConfig (spec.containerd.config) or /etc/eks/nodeadm.d and boot the node again.",
+    messages.EKS.fill(),
     units=("nodeadm-config.service", "nodeadm-run.service"),
     own_engine=False,
     boot=Boot(

@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 
 FLATCAR = Manager(
     "flatcar",
     "Flatcar",
-    "Copy /usr/share/containerd/config.toml to /etc/containerd/config.toml, have the unit start it by a drop-in "
-    "(ExecStart=/usr/bin/containerd), and run again; /usr is read-only there.",
+    messages.FLATCAR.fill(),
     homes=("/usr/share/containerd/",),
     own_engine=False,
-    link="https://www.flatcar.org/docs/latest/setup/customization/using-nvidia/",
     kubernetes=False,
 )

@@ -14,6 +14,7 @@ and writes the sum to containerd-cri.toml in its run directory, which the main f
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, OperatorToolkit, Place
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import K0S_MANAGED
 
@@ -22,7 +23,6 @@ UNITS = ("k0scontroller.service", "k0sworker.service")
 K0S = Manager(
     "k0s",
     "k0s",
-    "",
     config="/etc/k0s/containerd.toml",
     socket="/run/k0s/containerd.sock",
     homes=("/etc/k0s/", "/var/lib/k0s/", "/run/k0s/"),
@@ -33,10 +33,7 @@ K0S = Manager(
         drop_ins=("containerd.d",),
         main_edited=False,
         made_of="the files in /etc/k0s/containerd.d",
-        not_imported=(
-            "Update k0s to 1.36 or later, whose containerd reads /etc/k0s/containerd.d by its own imports, and run again; until then put "
-            "the handler there by hand, in a file of version 2 that you remove before that update"
-        ),
+        not_imported=messages.UPDATE_K0S.fill(),
         kubelet=True,
         takes_up=True,
         merges="containerd-cri.toml",
@@ -46,6 +43,6 @@ K0S = Manager(
     ),
     operator=OperatorToolkit(  # as in nvidia-container-toolkit pull request 1016
         config="/etc/k0s/containerd.d/nvidia.toml",
-        why="k0s writes its main file again at each start, and reads the files of /etc/k0s/containerd.d",
+        why=messages.OPERATOR_K0S.fill(),
     ),
 )

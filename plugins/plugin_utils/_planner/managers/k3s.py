@@ -10,7 +10,7 @@ file (k3s-io/k3s#13680).
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import rancher
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import messages, rancher
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
 
 DROP_INS = ("config-v3.toml.d", "config.toml.d")
@@ -19,19 +19,9 @@ SOCKET = "/run/k3s/containerd/containerd.sock"
 LOG = "../../containerd/containerd.log"  # nodeConfig.Containerd.Log in k3s, pkg/agent/config/config.go; RKE2 has the same agent
 
 
-def not_imported(title: str, units: str) -> str:
-    """Return the next step for a release that reads no drop-ins."""
-    return (
-        f"Update {title} to a release whose generated file imports such a directory (from spring 2026 on) and run again. Without that, "
-        f"install the toolkit's packages and restart {units}: {title} finds the NVIDIA runtime at its start and adds the handler nvidia by "
-        "itself; put further settings into a template in the directory of the generated file"
-    )
-
-
 K3S = Manager(
     "k3s",
     "k3s",
-    "",
     config=f"/var/lib/rancher/k3s/{GENERATED}",
     socket=SOCKET,
     homes=("/var/lib/rancher/k3s/",),
@@ -42,7 +32,7 @@ K3S = Manager(
         units=("k3s.service", "k3s-agent.service"),
         drop_ins=DROP_INS,
         main_edited=False,
-        not_imported=not_imported("k3s", "k3s (k3s-agent on agents)"),
+        not_imported=messages.UPDATE_RANCHER.fill(title="k3s", units="k3s (k3s-agent on agents)"),
         executable="k3s",  # one file of all its programs, to which `containerd` is a link
         kubelet=True,
         detection=rancher.detection("k3s", "/etc/default/{}", "/etc/sysconfig/{}", "/etc/systemd/system/{}.service.env"),

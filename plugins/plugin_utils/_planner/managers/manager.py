@@ -12,6 +12,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 
 
 @dc.dataclass(frozen=True)
@@ -98,12 +99,12 @@ class OperatorToolkit:
 class Manager:
     """A system that renders a configuration. Its files, its units or the operating system's id identify it.
 
-    place: None if the manager is recognised and left alone. `instead` then is the next step.
+    place: None if the manager is recognised and left alone. `left_alone` then says why.
     """
 
     name: str
     title: str
-    instead: str
+    left_alone: Message | None = None  # why it is left alone, and what to do instead
     config: str = ""
     socket: str = ""
     homes: tuple[str, ...] = ()  # a configuration or a program below one of these is its own
@@ -115,19 +116,14 @@ class Manager:
     kubernetes: bool = True  # comes with Kubernetes
     cri: bool = True  # its containerd serves CRI
     separable: bool = False  # left alone, and still our part of the configuration can be separated from the rest, so it is taken back
-    sentence: str = ""  # why it is left alone, if that differs from the usual
-    link: str = ""  # the owner's own page about GPUs
     place: Place | None = None
     boot: Boot | None = None
     operator: OperatorToolkit = OperatorToolkit()
 
     @property
     def refusal(self) -> Refusal:
-        return Refusal(self.sentence or f"{self.title} writes this containerd's configuration", self.step)
-
-    @property
-    def step(self) -> str:
-        return f"{self.instead} See {self.link}" if self.link else self.instead
+        """The refusal of its engines. It is empty for a manager that is served."""
+        return Refusal(self.left_alone or "")
 
     @property
     def taken_back(self) -> bool:

@@ -16,6 +16,7 @@ A strictly confined MicroK8s (its channels with -strict) has the root of its bas
 from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Confinement, Manager, OperatorToolkit, Place
 
 UNIT, KUBELET = "snap.microk8s.daemon-containerd.service", "snap.microk8s.daemon-kubelite.service"
@@ -23,7 +24,6 @@ UNIT, KUBELET = "snap.microk8s.daemon-containerd.service", "snap.microk8s.daemon
 MICROK8S = Manager(
     "microk8s",
     "MicroK8s",
-    "",
     config="/var/snap/microk8s/current/args/containerd-template.toml",
     socket="/var/snap/microk8s/common/run/containerd.sock",
     homes=("/var/snap/microk8s/", "/snap/microk8s/"),
@@ -35,11 +35,7 @@ MICROK8S = Manager(
         confined=Confinement(
             "/snap/microk8s/current/meta/snap.yaml",
             "confinement: strict",
-            Refusal(
-                "this MicroK8s is a strictly confined snap, whose containerd sees neither this host's NVIDIA runtime nor its driver",
-                "Install it from a channel in classic confinement (snap install microk8s --classic), or leave this host out",
-                "unfit",
-            ),
+            Refusal(messages.MICROK8S_STRICT.fill(), kind="unfit"),
         ),
         kubelet=True,
         kubelet_units=(KUBELET,),
@@ -47,6 +43,6 @@ MICROK8S = Manager(
     ),
     operator=OperatorToolkit(
         source="/var/snap/microk8s/current/args/containerd.toml",
-        why="MicroK8s makes its configuration from a template, which is no TOML before it is filled in",
+        why=messages.OPERATOR_MICROK8S.fill(),
     ),
 )

@@ -8,4 +8,4 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
 
 PLACE = Place(units=("containerd.service",))
-PACKAGE = Manager("package", "the distribution's package", "", own_engine=False, kubernetes=False, place=PLACE)
+PACKAGE = Manager("package", "the distribution's package", own_engine=False, kubernetes=False, place=PLACE)

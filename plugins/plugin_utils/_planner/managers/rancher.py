@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Detection, OperatorToolkit
 
 # runtimes.go (nvidia.go until 2023): these names since v1.22, and nvidia-cdi from 2025 on (k3s pull request 11065).
@@ -18,7 +19,7 @@ PROGRAMS: Mapping[str, str] = {
 # Until October 2024 these and /usr/bin alone were looked at; then the first of them goes before the PATH of the service (k3s issue 10761).
 FIRST = ("/usr/local/nvidia/toolkit",)
 # It finds the operator's programs in the directory above; its own file it writes again at each start.
-OPERATOR = OperatorToolkit(writes=False, why="k3s and RKE2 find the toolkit's programs at their start, so it needs their socket alone")
+OPERATOR = OperatorToolkit(writes=False, why=messages.OPERATOR_RANCHER.fill())
 TEMPLATES: Mapping[int, str] = {2: "config.toml.tmpl", 3: "config-v3.toml.tmpl"}
 
 

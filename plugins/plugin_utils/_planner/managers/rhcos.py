@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 
 RHCOS = Manager(
     "rhcos",
     "OpenShift's Machine Config Operator",
-    "Use NVIDIA's GPU Operator there, or a MachineConfig with the drop-in for CRI-O.",
+    messages.RHCOS.fill(),
     os_ids=("rhcos", "scos"),
     own_engine=False,
-    sentence="OpenShift's Machine Config Operator writes this host's files",
-    link="https://docs.nvidia.com/datacenter/cloud-native/openshift/latest/",
 )

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import k3s, rancher
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import k3s, messages, rancher
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
 
 RKE2 = Manager(
     "rke2",
     "RKE2",
-    "",
     config=f"/var/lib/rancher/rke2/{k3s.GENERATED}",
     socket=k3s.SOCKET,
     homes=("/var/lib/rancher/rke2/",),
@@ -22,7 +21,7 @@ RKE2 = Manager(
         units=("rke2-server.service", "rke2-agent.service"),
         drop_ins=k3s.DROP_INS,
         main_edited=False,
-        not_imported=k3s.not_imported("RKE2", "rke2-server or rke2-agent"),
+        not_imported=messages.UPDATE_RANCHER.fill(title="RKE2", units="rke2-server or rke2-agent"),
         kubelet=True,
         detection=rancher.detection("rke2", "/etc/default/{}", "/etc/sysconfig/{}", "/usr/local/lib/systemd/system/{}.env"),
         load_image=f"/var/lib/rancher/rke2/bin/ctr --address {k3s.SOCKET} -n k8s.io images import FILE.tar",

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 
 TALOS = Manager(
     "talos",
     "Talos Linux",
-    "Use its NVIDIA system extensions and a machine config patch; its files are read-only.",
+    messages.TALOS.fill(),
     os_ids=("talos",),
     own_engine=False,
-    link="https://github.com/siderolabs/extensions/tree/main/nvidia-gpu",
 )

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_daemons
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -357,7 +358,7 @@ def remnant(policy: Policy, obs: Observation) -> Instance | None:
     config = next(there, None)
     if config is None:
         return None
-    nothing = Cdi(False, False, (), "", Evidence("files", "containerd is not installed here"))
+    nothing = Cdi(False, False, (), "", Evidence("files", about_daemons.NOT_INSTALLED.fill()))
     manager = known.of_config(config) or PACKAGE
     return Instance("containerd", "", "", policy.socket or releases.SOCKET, config, "", manager.name, False, nothing)
 

@@ -34,10 +34,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import plan as containerd_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.daemons import Daemon
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_daemons
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import docker, known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import docker, known, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Cdi, Evidence, Instance, Policy
@@ -56,11 +57,6 @@ claims = absent.claims
 
 PACKAGES = [*dict.fromkeys((*releases.PACKAGES, *docker.PACKAGES))]
 OTHER_PROGRAMS = ("dockerd", "crio")  # of engines that a version may stand for in another root directory
-RELATIVE = "containerd was started with a relative configuration path ({config}), so the file cannot be determined"
-CRI_OFF = (
-    "CRI is switched off in this containerd: {where} lists it in disabled_plugins, so settings for CRI would have no effect",
-    'Remove "{entry}" from disabled_plugins, restart {whose} and run again',
-)
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -109,8 +105,7 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     if alone:
         return _refused(daemon, alone)
     if not daemon.config.startswith("/"):
-        way = "Start it with an absolute path and run again"
-        return _refused(daemon, Refusal(RELATIVE.format(config=daemon.config), way, "silent"))
+        return _refused(daemon, Refusal(about_daemons.RELATIVE_PATH.fill(config=daemon.config), kind="silent"))
     guess = versions.parse(policy.engine_version) or Version(2, 0)
     files = _files(policy, obs, daemon.config, guess)
     socket = policy.socket or daemon.socket or (containerd_files.socket(files) if files else "") or releases.SOCKET
@@ -175,18 +170,12 @@ def _silence(obs: Observation, daemon: Daemon, socket: str, files: FileSet | Non
     """
     for one in engine_rules.broken(files, version)[:1] if files else ():
         place, why = f"{one.spot.file.path}:{one.spot.line}", one.says(one.rule.why)
-        return Refusal(
-            f"containerd runs, but its CRI does not answer at {socket}: containerd {version} does not load it with {place} ({why})",
-            f"{one.says(one.rule.next)}. Then restart containerd and run again",
-            "silent",
-        )
+        message = about_daemons.CRI_NOT_LOADED.fill(socket=socket, version=version, place=place, cause=why, step=one.says(one.rule.next))
+        return Refusal(message, kind="silent")
     asked = (obs.said_by(queries.cri(socket, method), daemon.pid) for method in ("Status", "Version"))
-    why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
-    return Refusal(
-        f"containerd runs, but its CRI does not answer at {socket} ({why})",
-        f'See {_words(daemon)} for "failed to load plugin", correct that and run again',
-        "silent",
-    )
+    errors = (str(a["error"].get("message") or about_daemons.NO_REASON_GIVEN.fill()) for a in asked if "error" in a)
+    cause = next(errors, about_daemons.SAYS_NOTHING.fill())
+    return Refusal(about_daemons.CRI_SILENT.fill(socket=socket, cause=cause, log=_words(daemon)), kind="silent")
 
 
 def _words(daemon: Daemon) -> str:
@@ -198,7 +187,7 @@ def _words(daemon: Daemon) -> str:
 
 
 def _refused(daemon: Daemon, refusal: Refusal) -> Instance:
-    nothing = Cdi(False, False, (), "", Evidence("files", "not inspected: another system owns the configuration"))
+    nothing = Cdi(False, False, (), "", Evidence("files", about_daemons.NOT_INSPECTED.fill()))
     return Instance(
         engine="containerd",
         version="",
@@ -253,12 +242,12 @@ def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None], mana
     source = sources.of(obs, manager, path, version) if path == files.root_path else None
     entries = [e for e in (file.doc.data.get("disabled_plugins", []) if file else []) if e in releases.CRI_PLUGINS]
     dockers = manager is PACKAGE and docker.here(obs)
-    what, way = docker.SERVES_DOCKER_ONLY if dockers else CRI_OFF
     where = source.place(line) if source else f"{path}:{line}" if line else path
     entry = entries[0] if entries else "cri"
     whose = manager.title if manager.own_engine else "containerd"
-    refusal = Refusal(what.format(where=where), way.format(entry=entry, whose=whose), "writer" if dockers else "unfit")
-    return docker.DOCKER if dockers else manager, refusal
+    if dockers:
+        return docker.DOCKER, Refusal(messages.SERVES_DOCKER_ONLY.fill(where=where, entry=entry))
+    return manager, Refusal(about_daemons.CRI_DISABLED.fill(where=where, entry=entry, daemon=whose), kind="unfit")
 
 
 def _cdi(obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: FileSet | None, version: Version, *, ask_dump: bool) -> Cdi:
@@ -266,7 +255,7 @@ def _cdi(obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: Fil
     newest = cdi_versions.max_cdi(traits.CONTAINERD, str(version))
     field = releases.cri_field(version)
     if daemon.manager.own_engine and not daemon.running:  # only its process would show the path of its program
-        return Cdi(False, False, (), "", Evidence("version", "it does not run, so its version is not known"))
+        return Cdi(False, False, (), "", Evidence("version", about_daemons.NOT_RUNNING_NO_VERSION.fill()))
     if status:
         return _switch(status, "enableCDI", "cdiSpecDirs", newest, field, "cri-status")
     if ask_dump and daemon.binary and files and files.root:
@@ -286,25 +275,37 @@ def _switch(found: Mapping[str, Any], switch: str, dirs: str, newest: str, field
     """Read the CDI support from a table. Switch and directories both absent: no CDI (1.6). Directories alone: always on (2.4)."""
     where = host_paths.clean_directories(str(d) for d in found.get(dirs, CDI_DIRS) or ())
     if switch not in found and dirs not in found:
-        return Cdi(False, False, (), "", Evidence(source, f"neither {switch} nor {dirs}: this containerd does not support CDI"), False)
+        return Cdi(
+            False, False, (), "", Evidence(source, about_daemons.CDI_UNSUPPORTED_BY_KEYS.fill(switch=switch, directories=dirs)), False
+        )
     if switch not in found:
-        return Cdi(True, True, where, newest, Evidence(source, f"{dirs} and no {switch}: CDI is always on"), field)
+        return Cdi(
+            True, True, where, newest, Evidence(source, about_daemons.CDI_ALWAYS_BY_KEYS.fill(directories=dirs, switch=switch)), field
+        )
     on = found[switch] is True
-    return Cdi(True, on, where, newest, Evidence(source, f"{switch} = {toml.dumps(on)}"), field)
+    return Cdi(True, on, where, newest, Evidence(source, about_daemons.CDI_SWITCH.fill(switch=switch, value=toml.dumps(on))), field)
 
 
 def _cdi_of_files(files: FileSet | None, version: Version, newest: str, field: bool) -> Cdi:
     facts = releases.facts(version)
     if facts.cdi == "none":
-        return Cdi(False, False, (), "", Evidence("version", f"containerd {version} does not support CDI"), False)
+        return Cdi(False, False, (), "", Evidence("version", about_daemons.CDI_UNSUPPORTED.fill(version=version)), False)
     cri = containerd_files.effective(files, version) if files else {}
     dirs = host_paths.clean_directories(str(d) for d in cri.get("cdi_spec_dirs", CDI_DIRS))
     if facts.cdi == "always":
-        return Cdi(True, True, dirs, newest, Evidence("version", f"CDI is always on in containerd {version}"), field)
+        return Cdi(True, True, dirs, newest, Evidence("version", about_daemons.CDI_ALWAYS.fill(version=version)), field)
     if isinstance(cri.get("enable_cdi"), bool):
-        return Cdi(True, cri["enable_cdi"], dirs, newest, Evidence("files", f"enable_cdi = {toml.dumps(cri['enable_cdi'])}"), field)
+        return Cdi(
+            True,
+            cri["enable_cdi"],
+            dirs,
+            newest,
+            Evidence("files", about_daemons.CDI_SWITCH.fill(switch="enable_cdi", value=toml.dumps(cri["enable_cdi"]))),
+            field,
+        )
     on = facts.cdi == "on"
-    return Cdi(True, on, dirs, newest, Evidence("version", f"CDI is {'on' if on else 'off'} by default in containerd {version}"), field)
+    row = about_daemons.CDI_ON_BY_DEFAULT if on else about_daemons.CDI_OFF_BY_DEFAULT
+    return Cdi(True, on, dirs, newest, Evidence("version", row.fill(version=version)), field)
 
 
 def _next_cdi_dirs(manager: Manager, files: FileSet | None, version: Version) -> tuple[str, ...] | None:
@@ -373,12 +374,8 @@ def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager, ad
     text = policy.engine_version or _packaged(obs, manager)
     version = versions.parse(text)
     if version is None:
-        raise PlanError(
-            f"the version of containerd {'is not readable: ' + text if text else 'is not known'}",
-            where=policy.root,
-            why="engines do not run in another root directory, and its package database has no version",
-            next='Set gpufleet_engine_version, for example to "1.7.24"',
-        )
+        unreadable, unknown = about_daemons.TREE_VERSION_UNREADABLE, about_daemons.TREE_VERSION_UNKNOWN
+        raise PlanError(unreadable.fill(text=text) if text else unknown.fill(), where=policy.root)
     files = _files(policy, obs, config, version)
     off = containerd_files.cri_disabled(files) if files else None
     shown_manager, refusal = _cri_off(obs, files, off, manager, version) if files and off else (manager, Refusal())

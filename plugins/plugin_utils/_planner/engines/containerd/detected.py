@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import lo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import edit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_daemons
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Detection, Manager
@@ -90,7 +91,7 @@ def cdi(found: Cdi, why: str) -> Cdi:
     """
     if not why or found.enabled or not found.able:
         return found
-    said = f"{found.evidence.text}, and the manager that renders the configuration has no setting for it"
+    said = about_daemons.CDI_NO_SETTING.fill(evidence=found.evidence.text)
     return dc.replace(found, able=False, max_version="", evidence=Evidence(found.evidence.source, said), cri_field=False)
 
 

@@ -14,12 +14,13 @@ import re
 from collections.abc import Iterator
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_daemons
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Boot, Manager
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 
-UNDECODED = "so it is not decoded and the node does not join its cluster"
 READ = (".yaml", ".yml")  # JSON is read there as well, and is not judged
 KEY = re.compile(r"( *)([A-Za-z][A-Za-z0-9]{0,40}):")  # the rest of its line is not shown
 
@@ -50,9 +51,8 @@ def refusal(obs: Observation, manager: Manager) -> Refusal:
     unasked = [question for question in wanted if not obs.asked(question)]
     if unasked:
         raise NeedMore(unasked)
-    what = f"{manager.refusal.what} at each boot, and {brings(obs, boot)}"
-    wrong = next(faults(boot, obs.glob(pattern(boot))), "") if reads(obs, boot) else ""
-    return Refusal(what, f"{wrong}. Correct it, and replace the node" if wrong else way(obs, boot))
+    wrong = next(faults(boot, obs.glob(pattern(boot))), None) if reads(obs, boot) else None
+    return Refusal(brings(obs, manager.title, boot, wrong or way(obs, boot)))
 
 
 def reads(obs: Observation, boot: Boot) -> bool:
@@ -60,41 +60,41 @@ def reads(obs: Observation, boot: Boot) -> bool:
     return boot.reads in obs.file(boot.unit).text
 
 
-def brings(obs: Observation, boot: Boot) -> str:
+def brings(obs: Observation, title: str, boot: Boot, step: Message) -> Message:
     if obs.exists(boot.program):
-        return f"the next one has {boot.handler} as the only handler, since {boot.program} is there"
-    return f"the next one has runc as the only handler, since {boot.program} is not there"
+        return about_daemons.NEXT_BOOT_NVIDIA.fill(title=title, handler=boot.handler, program=boot.program, step=step)
+    return about_daemons.NEXT_BOOT_RUNC.fill(title=title, program=boot.program, step=step)
 
 
-def way(obs: Observation, boot: Boot) -> str:
+def way(obs: Observation, boot: Boot) -> Message:
     if reads(obs, boot):
-        return f"Put what has to differ (spec.containerd.config) into a file in {boot.directory}, best in the image, and replace the node"
-    where = f"{boot.elsewhere}, since {boot.unit} does not name {boot.directory}"
-    return f"Put what has to differ (spec.containerd.config) into {where}, and replace the node"
+        return about_daemons.BOOT_SETTINGS_IN_DIRECTORY.fill(directory=boot.directory)
+    return about_daemons.BOOT_SETTINGS_ELSEWHERE.fill(elsewhere=boot.elsewhere, unit=boot.unit, directory=boot.directory)
 
 
 # ---------------------------------------------------------------- files with a fault
 
 
-def faults(boot: Boot, files: tuple[File, ...]) -> Iterator[str]:
+def faults(boot: Boot, files: tuple[File, ...]) -> Iterator[Message]:
     """Yield each thing that the next boot stumbles on or passes over, one sentence each, in the order in which the files are read."""
     for file in files:
         if not file.path.lower().endswith(READ) or file.type == "dir":
             continue
         if file.error or file.content is None:
-            yield f"{file.path} could not be read here ({file.trouble}), so what it brings is not known"
+            yield about_daemons.BOOT_FILE_UNREADABLE.fill(path=file.path, trouble=file.trouble)
             continue
         yield from _headless(boot, file)
         yield from _odd_keys(boot, file)
 
 
-def _headless(boot: Boot, file: File) -> Iterator[str]:
+def _headless(boot: Boot, file: File) -> Iterator[Message]:
     for name, value in boot.head:
         found = next((found for found in _values(file.text, name)), None)
         if found is None:
-            yield f"{file.path} has no {name}: {value}, {UNDECODED}"
+            yield about_daemons.BOOT_FILE_LACKS_HEAD.fill(path=file.path, key=name, value=value)
         elif found[1] != value:
-            yield f"{file.path}:{found[0]} has {name}: {found[1]} and not {value}, {UNDECODED}"
+            line, said = found
+            yield about_daemons.BOOT_FILE_OTHER_HEAD.fill(path=file.path, line=line, key=name, found=said, value=value)
 
 
 def _values(text: str, name: str) -> Iterator[tuple[int, str]]:
@@ -103,7 +103,7 @@ def _values(text: str, name: str) -> Iterator[tuple[int, str]]:
             yield number, line.partition(":")[2].strip()
 
 
-def _odd_keys(boot: Boot, file: File) -> Iterator[str]:
+def _odd_keys(boot: Boot, file: File) -> Iterator[Message]:
     """Yield the keys that are like one that belongs there, or belong elsewhere. Any other may be one of a newer release."""
     for number, table, name in keys(file.text):
         fields = boot.fields.get(table)
@@ -112,9 +112,9 @@ def _odd_keys(boot: Boot, file: File) -> Iterator[str]:
         like = difflib.get_close_matches(name, sorted(fields), 1, 0.7)
         homes = [home or "the top" for home, names in boot.fields.items() if name in names]
         if like:
-            yield f"{file.path}:{number} has {name}, which is passed over without a word; {like[0]} is meant"
+            yield about_daemons.BOOT_FILE_MISSPELLED.fill(path=file.path, line=number, key=name, like=like[0])
         elif homes:
-            yield f"{file.path}:{number} has {name}, which is passed over without a word there; it belongs to {' or '.join(homes)}"
+            yield about_daemons.BOOT_FILE_MISPLACED.fill(path=file.path, line=number, key=name, tables=" or ".join(homes))
 
 
 def keys(text: str) -> Iterator[tuple[int, str, str]]:

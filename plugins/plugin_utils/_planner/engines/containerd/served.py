@@ -9,6 +9,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ve
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_daemons
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -37,13 +38,11 @@ def version_of(instance: Instance) -> Version:
     version = versions.parse(instance.version)
     if version is None:
         raise PlanError(
-            "the version of this containerd is not known",
+            about_daemons.VERSION_UNKNOWN.fill(),
             where=instance.config_path,
-            why="neither its socket nor its program reports one",
-            next="Start containerd, or repair its installation",
         )
     if version.series < releases.OLDEST:
-        raise PlanError(f"containerd {version} is too old", where=instance.config_path, next="Upgrade containerd to 1.6 or newer")
+        raise PlanError(about_daemons.TOO_OLD.fill(version=version), where=instance.config_path)
     return version
 
 

@@ -46,10 +46,8 @@ def test_a_name_that_leads_nowhere_is_refused_where_the_engine_has_its_file(engi
         return
     with pytest.raises(PlanError) as error:
         module.find(policy, obs(files=files))
-    assert str(error.value) == (
-        f"gpufleet_config_path is {typed}, which does not exist in {TREE} ({usual}, which the engine reads where it is "
-        "started without another path, exists there). Correct the path, leave it empty, or create the file if it is meant"
-    )
+    assert error.value.code == "engine.config-path-missing"
+    assert error.value.values == {"path": typed, "root": TREE, "usual": usual}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -63,12 +63,14 @@ def test_a_strategy_that_gives_no_pod_a_gpu_is_refused(
 def test_the_refusal_names_what_would_work() -> None:
     with pytest.raises(PlanError) as refused:
         decide.decide_one(Policy(device_plugin_strategy=("cdi-cri",)), OLD, K134)
-    assert str(refused.value) == (
-        "/etc/containerd/config.toml: gpufleet_device_plugin_strategy: [cdi-cri] gives no pod a GPU on this host "
-        "(with injection nvidia-runtime, "
-        "containerd 1.6.20 and kubelet v1.34.4 answer envvar, volume-mounts, cdi-annotations only). Set gpufleet_device_plugin_strategy "
-        "for this host to what its device plugin is set to, which has to be one of these, or leave it empty"
-    )
+    assert (refused.value.where, refused.value.code) == ("/etc/containerd/config.toml", "kubernetes.strategy-unanswered-with-kubelet")
+    assert refused.value.values == {
+        "declared": "cdi-cri",
+        "injection": "nvidia-runtime",
+        "engine": "containerd 1.6.20",
+        "kubelet": "v1.34.4",
+        "answered": "envvar, volume-mounts, cdi-annotations",
+    }
 
 
 # The kubelet passes CDI devices on from 1.29 on; in 1.28 only where its gate was switched on, which nothing says.

@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import de
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.device_plugin import SAME_START, SPEC
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Kubelet, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases
 
@@ -63,8 +64,7 @@ SOCKETS = "/var/lib/kubelet/device-plugins"
 WRITTEN = 1_000_000.0
 BY_CDI = (("cdi-cri", "cdi-annotations"), "seen", "strict")
 UNKNOWN = (("envvar",), "default", "compatible")
-DOUBT = "None serves at the moment, so that its next start may show another one"
-LEFT = f"{SPEC} is of an earlier start of the plugin, which has not written it at its last one"
+DOUBT, LEFT, WRITTEN_NOW = (f"kubernetes.strategy-{name}" for name in ("of-spec-unserved", "spec-outdated", "of-spec"))
 
 
 def socket(after: float, **more: Any) -> dict[str, Any]:
@@ -72,13 +72,13 @@ def socket(after: float, **more: Any) -> dict[str, Any]:
     return {"content": None, "type": "socket", "mode": 0o755, "mtime": WRITTEN + after, **more}
 
 
-# What is in the kubelet's directory beside a spec -> (what is known of the plugin, what the evidence says besides)
+# What is in the kubelet's directory beside a spec -> (what is known of the plugin, the code of the evidence)
 STARTS: dict[str, tuple[dict[str, Any], tuple[tuple[str, ...], str, str], str]] = {
-    "the start that wrote the spec": ({"nvidia-gpu.sock": socket(0.2)}, BY_CDI, ""),
-    "one whose GPUs took long to answer": ({"nvidia-gpu.sock": socket(SAME_START)}, BY_CDI, ""),
+    "the start that wrote the spec": ({"nvidia-gpu.sock": socket(0.2)}, BY_CDI, WRITTEN_NOW),
+    "one whose GPUs took long to answer": ({"nvidia-gpu.sock": socket(SAME_START)}, BY_CDI, WRITTEN_NOW),
     "a later start, which wrote none": ({"nvidia-gpu.sock": socket(SAME_START + 1)}, UNKNOWN, LEFT),
     "a day later": ({"nvidia-gpu.sock": socket(86_400)}, UNKNOWN, LEFT),
-    "a spec that is written again": ({"nvidia-gpu.sock": socket(-3_600)}, BY_CDI, ""),
+    "a spec that is written again": ({"nvidia-gpu.sock": socket(-3_600)}, BY_CDI, WRITTEN_NOW),
     "several resources, the last one counts": ({"nvidia-gpu.sock": socket(1), "nvidia-mig-1g.10gb.sock": socket(9_000)}, UNKNOWN, LEFT),
     "shared GPUs under another name": ({"nvidia-gpu.shared.sock": socket(9_000)}, UNKNOWN, LEFT),
     "no plugin at the moment, or a kubelet that has just started": ({}, BY_CDI, DOUBT),
@@ -89,15 +89,14 @@ STARTS: dict[str, tuple[dict[str, Any], tuple[tuple[str, ...], str, str], str]] 
 }
 
 
-@pytest.mark.parametrize(("there", "known", "says"), STARTS.values(), ids=STARTS)
+@pytest.mark.parametrize(("there", "known", "code"), STARTS.values(), ids=STARTS)
 def test_a_spec_counts_for_the_start_of_the_plugin_that_wrote_it(
-    there: dict[str, Any], known: tuple[tuple[str, ...], str, str], says: str
+    there: dict[str, Any], known: tuple[tuple[str, ...], str, str], code: str
 ) -> None:
     files = {SPEC: {"content": "", "mtime": WRITTEN}, **{f"{SOCKETS}/{name}": said for name, said in there.items()}}
     record = decided(KUBELET, obs(processes=[], files=files))
     assert (record.plugin_strategies, record.plugin_source, record.isolation) == known
-    evidence = next(r.evidence for r in record.reasons if r.what == "isolation")
-    assert [words for words in (DOUBT, LEFT) if words in evidence] == ([says] if says else [])
+    assert [get_code(r.evidence) for r in record.reasons if r.what == "isolation"] == [code]
 
 
 def test_a_directory_of_the_kubelet_that_cannot_be_listed_is_no_directory_without_a_plugin() -> None:
@@ -123,27 +122,35 @@ def test_what_pods_ask_by_decides_whether_the_variable_counts(
 
 def test_the_reason_names_its_evidence() -> None:
     found = next(r for r in decided(KUBELET, obs(processes=[])).reasons if r.what == "isolation")
-    assert "uses NVIDIA_VISIBLE_DEVICES unless it is configured otherwise" in found.why
-    assert found.evidence == "a kubelet runs here, and gpufleet_device_plugin_strategy is not set"
+    assert (get_code(found.why), get_code(found.evidence)) == (
+        "kubernetes.device-plugin-may-use-variable",
+        "kubernetes.strategy-default-kubelet-runs",
+    )
+
+
+COMPATIBLE, RUNTIME_CLASS = "kubernetes.compatible-isolation-for-plugin", "kubernetes.pods-need-runtime-class"
+OLDER_CRIO = instance("crio", "1.26.0", cdi=dc.replace(instance().cdi, cri_field=False))
 
 
 @pytest.mark.parametrize(
-    ("options", "engines", "says"),
+    ("options", "engines", "code", "values"),
     [
-        ({}, (instance(),), "deviceListStrategy: cdi-cri in the plugin's chart (DEVICE_LIST_STRATEGY=cdi-cri)"),
-        ({}, (instance(),), "and gpufleet_device_plugin_strategy: [cdi-cri] here, it would be strict"),
-        ({}, (instance("crio", "1.26.0", cdi=dc.replace(instance().cdi, cri_field=False)),), "deviceListStrategy: cdi-annotations"),
-        ({"isolation": "strict"}, (instance(),), "gives no pod a GPU. Set deviceListStrategy: cdi-cri"),
-        ({"device_plugin_strategy": ("envvar",)}, (instance(),), "pods get a GPU with runtimeClassName: nvidia only"),
-        ({"device_plugin_strategy": ("volume-mounts",)}, (instance(),), "device_plugin_strategy is [volume-mounts], which only the NVIDIA"),
-        ({"device_plugin_strategy": ("envvar", "cdi-cri")}, (instance(),), ""),
-        ({"device_plugin_strategy": ("envvar",)}, (instance(version="1.6.20"),), ""),
-        ({}, (instance(version="1.6.20"),), ""),  # the default handler: the plugin's default works with it as it is
+        ({}, (instance(),), COMPATIBLE, {"strategy": "cdi-cri", "variable": "DEVICE_LIST_STRATEGY", "runtime_class": "nvidia"}),
+        ({}, (OLDER_CRIO,), COMPATIBLE, {"strategy": "cdi-annotations"}),
+        ({"isolation": "strict"}, (instance(),), "kubernetes.strict-isolation-without-strategy", {"strategy": "cdi-cri"}),
+        ({"device_plugin_strategy": ("envvar",)}, (instance(),), RUNTIME_CLASS, {"strategies": "envvar", "runtime_class": "nvidia"}),
+        ({"device_plugin_strategy": ("volume-mounts",)}, (instance(),), RUNTIME_CLASS, {"strategies": "volume-mounts"}),
+        ({"device_plugin_strategy": ("envvar", "cdi-cri")}, (instance(),), "", {}),
+        ({"device_plugin_strategy": ("envvar",)}, (instance(version="1.6.20"),), "", {}),
+        ({}, (instance(version="1.6.20"),), "", {}),  # the default handler: the plugin's default works with it as it is
     ],
 )
-def test_the_advice_names_the_setting_of_the_plugin(options: dict[str, Any], engines: tuple[Any, ...], says: str) -> None:
+def test_the_advice_names_the_setting_of_the_plugin(
+    options: dict[str, Any], engines: tuple[Any, ...], code: str, values: dict[str, str]
+) -> None:
     advice = device_plugin.advise(Policy(**options), decided(KUBELET, obs(processes=[]), *engines, **options)).advice
-    assert [says in sentence for sentence in advice] == ([True] if says else [])
+    assert [get_code(sentence) for sentence in advice] == ([code] if code else [])
+    assert [dict(sentence.values) | values for sentence in advice] == [dict(sentence.values) for sentence in advice]
 
 
 PROOFS = {

@@ -10,6 +10,7 @@ import pathlib
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect, next_boot
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import eks
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
@@ -53,17 +54,21 @@ def found(seen: Observation, policy: Policy | None = None) -> Instance:
 
 def test_the_next_boot_is_told_and_where_a_person_says_something_else() -> None:
     one = found(host())
-    assert one.refusal.what == (
-        "EKS nodeadm writes this containerd's configuration at each boot, and the next one has nvidia as the only handler, since "
-        "/usr/bin/nvidia-container-runtime is there"
-    )
-    assert "into a file in /etc/eks/nodeadm.d" in one.refusal.next
-    assert "has runc as the only handler" in found(host(runtime=False)).refusal.what
+    message = one.refusal.message
+    assert message.code == "containerd.next-boot-nvidia-handler"
+    assert (message.values["handler"], message.values["program"]) == ("nvidia", "/usr/bin/nvidia-container-runtime")
+    assert step_of(one) == "containerd.boot-settings-in-directory"
+    assert found(host(runtime=False)).refusal.message.code == "containerd.next-boot-runc-handler"
+
+
+def step_of(one: Instance) -> str:
+    """Return the code of the refusal's next step."""
+    return get_code(one.refusal.message.values["step"])
 
 
 def test_a_release_that_reads_no_files_there_has_the_user_data_alone() -> None:
     one = found(host("kind: Nonsense\n", EARLIER))
-    assert "into the NodeConfig of the user data" in one.refusal.next
+    assert step_of(one) == "containerd.boot-settings-elsewhere"
     assert "Nonsense" not in str(one.refusal)
 
 
@@ -71,28 +76,27 @@ TYPO, FIELD = NODE.replace("  containerd:", "  contianerd:"), NODE.replace("    
 MOVED = NODE.replace("  containerd:", "containerd:").replace("    config:", "  config:")
 KIND, VERSION = NODE.replace("kind: NodeConfig", "kind: NodeConf"), NODE.replace("apiVersion: node.eks.aws/v1alpha1\n", "")
 FAULTS = {
-    "a field with a typo": (TYPO, f"{DROP_IN}:8 has contianerd, ", "containerd is meant"),
-    "a field of a field": (FIELD, f"{DROP_IN}:9 has confg, ", "config is meant"),
-    "a table in the wrong place": (MOVED, f"{DROP_IN}:8 has containerd, ", "belongs to spec"),
-    "another kind": (KIND, f"{DROP_IN}:3 has kind: NodeConf and not NodeConfig", "does not join"),
-    "no version": (VERSION, f"{DROP_IN} has no apiVersion: node.eks.aws/v1alpha1", "does not join"),
+    "a field with a typo": (TYPO, "misspelled-key", {"line": 8, "key": "contianerd", "like": "containerd"}),
+    "a field of a field": (FIELD, "misspelled-key", {"line": 9, "key": "confg", "like": "config"}),
+    "a table in the wrong place": (MOVED, "misplaced-key", {"line": 8, "key": "containerd", "tables": "spec"}),
+    "another kind": (KIND, "other-head", {"line": 3, "key": "kind", "found": "NodeConf", "value": "NodeConfig"}),
+    "no version": (VERSION, "without-head", {"key": "apiVersion", "value": "node.eks.aws/v1alpha1"}),
 }
 
 
-@pytest.mark.parametrize("node, where, what", FAULTS.values(), ids=FAULTS)
-def test_a_file_with_a_fault_is_named_by_its_line(node: str, where: str, what: str) -> None:
-    step = found(host(node)).refusal.next
-    assert step.startswith(where)
-    assert what in step
-    assert step.endswith("Correct it, and replace the node")
+@pytest.mark.parametrize("node, code, values", FAULTS.values(), ids=FAULTS)
+def test_a_file_with_a_fault_is_named_by_its_line(node: str, code: str, values: dict[str, object]) -> None:
+    one = found(host(node))
+    assert step_of(one) == f"containerd.boot-file-{code}"
+    assert dict(one.refusal.message.values["step"].values) == {"path": DROP_IN, **values}
 
 
 def test_what_may_be_a_field_of_a_newer_release_is_no_fault() -> None:
-    assert "passed over" not in str(found(host(NODE + "  bootstrapping:\n    speed: high\n")).refusal)
+    assert step_of(found(host(NODE + "  bootstrapping:\n    speed: high\n"))) == "containerd.boot-settings-in-directory"
 
 
 def test_files_that_it_does_not_read_are_no_fault() -> None:
-    assert "join" not in str(found(host("hello\n", path="/etc/eks/nodeadm.d/README")).refusal)
+    assert step_of(found(host("hello\n", path="/etc/eks/nodeadm.d/README"))) == "containerd.boot-settings-in-directory"
 
 
 def test_no_value_of_a_file_leaves_the_host_but_its_kind() -> None:
@@ -106,7 +110,7 @@ def test_an_image_that_is_built_gets_no_configuration_that_its_first_boot_would_
     policy = Policy(root="/mnt/image", engine_version="2.1.5", no_gpu="prepare")
     one = found(builders.obs(files={BOOT.unit: READS, BOOT.program: ""}), policy)
     assert one.manager == "eks"
-    assert "has nvidia as the only handler" in one.refusal.what
+    assert one.refusal.message.code == "containerd.next-boot-nvidia-handler"
 
 
 def test_a_tree_is_looked_at_and_not_changed(tmp_path: pathlib.Path) -> None:
@@ -117,5 +121,5 @@ def test_a_tree_is_looked_at_and_not_changed(tmp_path: pathlib.Path) -> None:
     before = home.state()
     answer = home.node(engine_version="2.1.5", no_gpu="prepare")
     assert answer["changed"] is False
-    assert f"{DROP_IN}:8 has contianerd, which is passed over without a word; containerd is meant" in str(answer)
+    assert f"{DROP_IN}:8 has contianerd" in str(answer)
     assert home.state() == before

@@ -54,7 +54,6 @@ BESIDE = "Update Edgeware to a release that reads drop-ins and run again"
 EDGEWARE = Manager(
     "edgeware",
     "Edgeware",
-    "",
     config=MAIN,
     socket=SOCKET,
     homes=("/opt/edgeware/",),

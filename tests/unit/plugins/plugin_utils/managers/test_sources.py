@@ -144,4 +144,5 @@ def test_every_manager_says_what_it_makes_its_main_file_of() -> None:
         if manager.place and not manager.place.main_edited:
             assert manager.place.detection or manager.place.made_of, manager.name
         elif manager.place is None:
-            assert manager.instead or manager.sentence, manager.name
+            assert manager.refusal.message.code, manager.name
+            assert manager.refusal.next, manager.name
