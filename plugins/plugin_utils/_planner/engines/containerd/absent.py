@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_daemons
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_adoption, about_daemons
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -58,7 +58,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     refusal, as advice.
     """
     if instance.refusal:
-        return Plan(advice=(str(instance.refusal),))
+        return Plan(advice=(instance.refusal.message,))
     version = served.version_of(instance) if instance.version else SOME
     with sources.named(obs, instance, version):
         files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
@@ -90,10 +90,7 @@ def unproven(policy: Policy, instance: Instance) -> Plan:
     if instance.cri or not instance.running or policy.root != "/":
         return Plan()
     unit = instance.unit or "containerd"
-    advice = (
-        f"{instance.config_path}: its CRI plugin is disabled, so nothing in this file was in use; {unit} reads the file at its next start"
-    )
-    return Plan(advice=(advice,))
+    return Plan(advice=(about_adoption.CRI_WAS_OFF.fill(path=instance.config_path, unit=unit),))
 
 
 def unread_drop_ins(policy: Policy, obs: Observation, files: FileSet) -> list[ConfigFile]:
@@ -165,9 +162,7 @@ def of_root(
     doc = without_imports(files, file, leaving, was)
     kept = {} if original else whose.others(policy, obs, files, file, version)
     named = [name for name in kept if without_keys(only(policy, [name]), doc, was).text != doc.text]
-    advice = tuple(
-        f"{file.path}: has a handler that looks like one of this collection ({name}), {kept[name]}; it is left alone" for name in named
-    )
+    advice = tuple(about_adoption.LOOKS_LIKE_OURS.fill(path=file.path, handler=name, cause=kept[name]) for name in named)
     doc = without_keys(only(policy, [h.name for h in policy.handlers if h.name not in kept]), doc, was)
     doc = without_headers(without_version(doc, was), file.doc, original)
     refuse_other_names(doc, was)
@@ -176,9 +171,7 @@ def of_root(
         return Part(advice=advice, released=released)
     change = FileChange(file.path, file.real, file.doc, file.sha256, doc, whole=False, forget=True)
     said = owned_file.keys_out(file.path)
-    kept_note = (
-        f"{file.path}: changed by others in the meantime, or without a copy in the journal; only the keys of this collection were removed."
-    )
+    kept_note = about_adoption.ONLY_KEYS_OUT.fill(path=file.path)
     return Part(edited=(change,), differences=(said,), advice=(*advice, kept_note), released=released)
 
 

@@ -24,9 +24,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FIRST_LINE, Setting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_adoption, about_handlers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.releases import DEFAULT, RUNTIMES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Instance, Leftover, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
@@ -35,9 +37,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions 
 
 SWITCH: Path = ("enable_cdi",)
 PROGRAM: Path = ("options", "BinaryName")
-CARRIED = f"the handler was created by {nvidia_ctk.COMMAND}, and pods may use it"
-COPIED = f"as in the file of {nvidia_ctk.COMMAND}, which copied it from another handler"
-CARRIED_DEFAULT = f"{nvidia_ctk.COMMAND} made it the default"
+CARRIED = about_adoption.CARRIED.fill(command=nvidia_ctk.COMMAND)
+COPIED = about_adoption.COPIED_BY_TOOL.fill(command=nvidia_ctk.COMMAND)
+CARRIED_DEFAULT = about_adoption.DEFAULT_OF_TOOL.fill(command=nvidia_ctk.COMMAND)
 
 
 @dc.dataclass(frozen=True)
@@ -56,6 +58,10 @@ class FoundDropIn:
     tool: str = nvidia_ctk.TOOL
     free: frozenset[str] = frozenset()
 
+    def block(self, obstacle: Message) -> FoundDropIn:
+        """Return a copy with an obstacle. Its next step is kept apart."""
+        return dc.replace(self, obstacle=obstacle.without_step(), next=obstacle.next)
+
     def stays(self, why: str, step: str, keys: tuple[str, ...] = (), *, exact: bool = False) -> Leftover:
         return Leftover(self.tool, self.file.path, keys, exact, "kept", why, step)
 
@@ -65,13 +71,9 @@ class FoundDropIn:
         return {name: found[name] for name in self.handlers}
 
     def goes(self, wanted: list[Setting]) -> Leftover:
-        whose = (
-            "nvidia-ctk's own rules"
-            if self.tool == nvidia_ctk.TOOL
-            else "the rules of the GPU Operator's toolkit, which no longer runs here,"
-        )
+        row = about_adoption.EXPLAINED_BY_CTK if self.tool == nvidia_ctk.TOOL else about_adoption.EXPLAINED_BY_OPERATOR
         after = {w.path[2]: w.value for w in wanted if w.path[:2] == RUNTIMES and w.path[3:] == PROGRAM}
-        why = f"every key in it is explained by {whose} and by the other files{nvidia_ctk.mode_note(self.programs, after)}"
+        why = row.fill(note=nvidia_ctk.mode_note(self.programs, after))
         return Leftover(self.tool, self.file.path, (), True, "adopted", why)
 
 
@@ -79,10 +81,8 @@ def find(policy: Policy, obs: Observation, files: FileSet, instance: Instance) -
     """Find the drop-ins that another tool made, by their form. If there are several, each of them gets an obstacle."""
     found = [f for f in (_drop_in(file) for file in files.files if file is not files.root) if f]
     if len(found) > 1:
-        names = " and ".join(f.file.path for f in found)
-        step = "Remove the one that is not wanted, restart containerd and run again"
-        both = f"{names} define NVIDIA handlers, so two tools configured this containerd"
-        return tuple(dc.replace(f, obstacle=both, next=step) for f in found)
+        both = about_adoption.TWO_TOOLS.fill(paths=" and ".join(f.file.path for f in found))
+        return tuple(f.block(both) for f in found)
     return tuple(_of_operator(policy, obs, instance, _judged(policy, obs, files, f, instance)) for f in found)
 
 
@@ -95,7 +95,7 @@ def _of_operator(policy: Policy, obs: Observation, instance: Instance, found: Fo
         return found
     state = gpu_operator.state(policy, obs, [instance], (found.file.path,))
     if state.fate != "dead":
-        return dc.replace(found, obstacle=f"nothing proves that its tool no longer runs: {state.why}", next=gpu_operator.HAND_OVER)
+        return dc.replace(found, obstacle=about_adoption.TOOL_MAY_RUN.fill(cause=state.why), next=gpu_operator.HAND_OVER)
     try:
         used = sandboxes.in_use(obs, instance, found.handlers)
     except QueryFailed:  # it does not say, so pods may use any of them
@@ -112,8 +112,8 @@ def unread(obs: Observation, files: FileSet) -> tuple[Leftover, ...]:
     paths += (
         [nvidia_ctk.MISPLACED] if obs.asked(queries.file(nvidia_ctk.MISPLACED, content=False)) and obs.exists(nvidia_ctk.MISPLACED) else []
     )
-    why = "no file imports it, so it has no effect"
-    return tuple(Leftover(nvidia_ctk.TOOL, p, (), False, "kept", why, f"Remove it: rm {p}") for p in paths if not files.get(p))
+    said = [(p, about_adoption.NOT_IMPORTED.fill(path=p)) for p in paths if not files.get(p)]
+    return tuple(Leftover(nvidia_ctk.TOOL, p, (), False, "kept", why.without_step(), why.next) for p, why in said)
 
 
 def _drop_in(file: ConfigFile) -> FoundDropIn | None:
@@ -126,8 +126,8 @@ def _drop_in(file: ConfigFile) -> FoundDropIn | None:
         tool = gpu_operator.TOOL if any(gpu_operator.is_its(programs[n]) for n in names) else nvidia_ctk.TOOL
         why = nvidia_ctk.wrote(file.doc.text, file.doc.data, table) if names else ""
         if names and (not why or file.path.endswith(nvidia_ctk.DROP_IN)):
-            step = f"Remove that from {file.path} and run again"
-            return FoundDropIn(file, names, f"{why}, which nvidia-ctk does not write" if why else "", step, tool)
+            found = FoundDropIn(file, names, tool=tool)
+            return found.block(about_adoption.NOT_BY_CTK.fill(key=why, path=file.path)) if why else found
     return None
 
 
@@ -137,23 +137,19 @@ def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn
     named = next((f for f in files.files for p in config.imports(f) if config.absolute(f, p) == file.path), None)
     known = owned_file.originals(obs).get(file.real) if obs.asked(owned_file.ORIGINALS) else None
     if policy.adopt == "never":
-        return dc.replace(found, obstacle="gpufleet_adopt: never leaves it in place", next="Set gpufleet_adopt: auto to have it taken over")
+        return found.block(about_adoption.ADOPT_NEVER.fill())
     if found.obstacle:
         return found
     if named:
-        step = f"Import its directory by {file.path.rpartition('/')[0]}/*.toml instead, and run again"
-        return dc.replace(found, obstacle=f"{named.path} imports it by name, and containerd does not start without it", next=step)
+        return found.block(about_adoption.IMPORTED_BY_NAME.fill(root=named.path, directory=file.path.rpartition("/")[0]))
     if file.real != file.path:
-        step = "Replace the link by the file itself, and run again"
-        return dc.replace(found, obstacle=f"it is a symbolic link to {file.real}", next=step)
+        return found.block(about_adoption.IS_LINK.fill(path=file.real))
     if known and owned_file.taken_away(known):
-        step = "Find out what writes it (a boot script, a configuration management, an operator), end that, remove the file and run again"
-        return dc.replace(found, obstacle="it was taken over before and exists again, so something writes it", next=step)
+        return found.block(about_adoption.CAME_BACK.fill())
     leaves.require(obs, files, other_roots.question(files))  # in one look
     needed = other_roots.reads(policy, obs, files, instance, file.path)
     if needed:
-        step = f"Give that containerd a file of its own instead of {file.path}, restart it and run again"
-        return dc.replace(found, obstacle=needed, next=step)
+        return dc.replace(found, obstacle=needed, next=about_adoption.USE_OWN_FILE.fill(path=file.path))
     return found
 
 
@@ -183,8 +179,7 @@ def default_going(
     before, after = toml.lookup(with_it, DEFAULT), toml.lookup(then, DEFAULT)
     if before == after or any(w.path == DEFAULT for w in wanted):
         return ()  # the edit of our own file shows a default that is wanted
-    keep = "gpufleet_set_as_default: enabled keeps it"
-    why = f"{before} should not be the default handler, since every container would go through it; {keep}"
+    why = about_handlers.NOT_DEFAULT_UNLESS_ASKED.fill(handler=before)
     return (Difference("file", found.file.path, toml.dotted((*names, *DEFAULT)), before, after, why),)
 
 

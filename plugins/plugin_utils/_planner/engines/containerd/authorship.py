@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import ANNOTATIONS, FIRST_LINE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_adoption
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Policy
@@ -39,7 +40,7 @@ def others(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, v
     if file.doc.text.startswith(FIRST_LINE):
         return {}
     if not take_back.may_be_own(policy, obs):
-        return {h.name: "which the journal of this host does not know" for h in policy.handlers}
+        return {h.name: about_adoption.JOURNAL_UNAWARE.fill() for h in policy.handlers}
     known = decision_file.was_here(obs) or any(f.doc.text.startswith(FIRST_LINE) for f in files.files)
     found = {}
     for handler in policy.handlers:
@@ -56,7 +57,7 @@ def _differs(policy: Policy, files: FileSet, handler: Handler, entry: Mapping[st
     copied = _copied(files, handler, version)
     strange = [path for path, value in said.items() if path not in (*WRITTEN, (ANNOTATIONS,)) and copied.get(path) != value]
     if strange:
-        return f"which this collection did not write: its {toml.dotted(strange[0])} would differ"
+        return about_adoption.WOULD_DIFFER.fill(key=toml.dotted(strange[0]))
     if known:
         return ""
     # Nothing else shows that this collection was ever here, so the entry alone has to.
@@ -65,7 +66,7 @@ def _differs(policy: Policy, files: FileSet, handler: Handler, entry: Mapping[st
     missing = [path for path in wanted if path not in said]
     if not missing and not {f"{prefix.rstrip('/')}/*" for prefix in prefixes} <= set(said[(ANNOTATIONS,)]):
         missing = [(ANNOTATIONS,)]
-    return f"which this collection did not write: its {toml.dotted(missing[0])} would differ" if missing else ""
+    return about_adoption.WOULD_DIFFER.fill(key=toml.dotted(missing[0])) if missing else ""
 
 
 def _leaves(entry: Mapping[str, Any], at: Path = ()) -> Iterator[tuple[Path, Any]]:

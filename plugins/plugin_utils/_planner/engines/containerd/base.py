@@ -19,6 +19,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_handlers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.cgroup_driver import InUse
@@ -59,7 +60,7 @@ class Base:
         """Return a copy with the cgroup driver that a better source than a handler reports, the base itself if none is known."""
         if not known.driver:
             return self
-        reason = f"{known.why}; {self.doubt}" if self.doubt else known.why
+        reason = about_handlers.DRIVER_IN_SPITE_OF_DOUBT.fill(reason=known.why, doubt=self.doubt) if self.doubt else known.why
         options = {**self.options, "SystemdCgroup": known.driver == "systemd"}
         return dc.replace(self, options=options, cgroup_why=reason, doubt="", unsaid=False)
 
@@ -92,9 +93,11 @@ def choose(
     _require_sent(origin, entry)
     says = {name: bool(o["SystemdCgroup"]) for name, e in found if "SystemdCgroup" in (o := options_of(cri, e))}
     first, systemd = next(iter(says.items()))  # the built-in one sets it
-    why = f"as {first} has it" if first == origin else f"as {first} has it; {origin} does not set it"
+    as_it, as_other = about_handlers.DRIVER_AS_HANDLER, about_handlers.DRIVER_AS_OTHER_HANDLER
+    why = as_it.fill(handler=first) if first == origin else as_other.fill(handler=first, copied=origin)
     others = [name for name, other in says.items() if other is not systemd and name != BUILTIN]
-    doubt = f"{first} sets SystemdCgroup = {str(systemd).lower()}, in contrast to {', '.join(others)}" if others else ""
+    differ = about_handlers.DRIVERS_DIFFER.fill(handler=first, value=str(systemd).lower(), others=", ".join(others))
+    doubt = differ if others else ""
     unsaid = first != origin or origin == BUILTIN
     declared = toml.lookup(cri, ("containerd", "runtimes", "runc")) is not None
     return Base(origin, entry, {**options_of(cri, entry), "SystemdCgroup": systemd}, why, doubt, unsaid, runc_declared=declared)
@@ -151,11 +154,7 @@ def _require_sent(origin: str, entry: Mapping[str, Any]) -> None:
     """Raise PlanError if a property to copy is not known here: the node sends none whose form is unusual."""
     for path in containerd_places.HANDLER:
         if file_places.hidden(toml.lookup(entry, path)):
-            raise PlanError(
-                f"the handler {origin} has a value in {'.'.join(path)} that is not sent from the host",
-                why="it does not have the form of such values, and the new handler is copied from this one",
-                next="Write it in the usual form",
-            )
+            raise PlanError(about_handlers.VALUE_NOT_SENT.fill(handler=origin, key=".".join(path)))
 
 
 def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:
@@ -167,15 +166,9 @@ def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:
     entry = toml.lookup(cri, ("containerd", "runtimes", handler.name))
     if not isinstance(entry, Mapping):
         return
-    step = "Choose another name in gpufleet_handlers, or remove this handler from the configuration"
     if not fits(entry):
         kind = entry.get("runtime_path") or entry.get("runtime_type") or toml.lookup(entry, ("options", "BinaryName"))
-        raise PlanError(f"the handler {handler.name} is of another kind ({kind})", why="it is not one of runc's", next=step)
+        raise PlanError(about_handlers.OTHER_KIND.fill(handler=handler.name, kind=kind))
     program = str(toml.lookup(entry, ("options", "BinaryName"), ""))
     if low_level.foreign(program) and program != handler.binary and not handler.chosen:
-        raise PlanError(
-            f"the handler {handler.name} runs {program}",
-            why="that is not a known path of the NVIDIA runtime",
-            next=f"Set the intended program in gpufleet_handlers ({handler.name}: binary), choose another name there, or remove this "
-            "handler from the configuration",
-        )
+        raise PlanError(about_handlers.OTHER_PROGRAM.fill(handler=handler.name, program=program))

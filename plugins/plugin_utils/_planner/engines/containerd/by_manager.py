@@ -31,10 +31,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import plan as containerd_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import Setting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_files, about_rendered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.template import Template
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Decision,
     Difference,
@@ -49,7 +51,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 RUNC: Path = (*releases.RUNTIMES, "runc", "options", "SystemdCgroup")
-OTHER_NAME = "Give the handler another name in gpufleet_handlers, which goes into a template of this collection"
 
 
 @dc.dataclass(frozen=True)
@@ -146,7 +147,7 @@ def of_detection(look: Look, handler: Handler) -> list[Setting]:
     require_enough(look, handler, program, systemd)
     require_same_driver(look, handler, entry, systemd)
     at: Path = (*releases.RUNTIMES, handler.name)
-    why = f"{look.title} finds {program} at its start and adds the handler"
+    why = about_rendered.FOUND_AT_START.fill(title=look.title, program=program)
     found = [Setting((*at, "runtime_type"), releases.RUNC_TYPE, why), Setting((*at, "options", "BinaryName"), program, why)]
     return found if systemd is None else [*found, Setting((*at, "options", "SystemdCgroup"), systemd, why)]
 
@@ -169,14 +170,9 @@ def require_enough(look: Look, handler: Handler, program: str, systemd: Any) -> 
     more = [f"options.{key}" for key in options]
     more += [f"binary {handler.binary}"] if handler.chosen and handler.binary != program else []
     if more:
-        error = PlanError(
-            f"{look.title} renders the handler {handler.name} {'' if look.template.copied else 'by itself, '}without {', '.join(more)}",
-            where=look.files.root_path,
-            line=table_line(look, handler),
-            why="" if look.template.copied else "a table that stands twice in the file is an error, with which containerd does not start",
-            next="Write that into its table" if look.template.copied else OTHER_NAME,
-        )
-        raise where_it_is_written(look, error)
+        row = about_rendered.COPIED_HANDLER_LACKS if look.template.copied else about_rendered.HANDLER_LACKS
+        message = row.fill(title=look.title, handler=handler.name, keys=", ".join(more))
+        raise where_it_is_written(look, PlanError(message, where=look.files.root_path, line=table_line(look, handler)))
 
 
 def require_same_driver(look: Look, handler: Handler, entry: Any, systemd: Any) -> None:
@@ -187,16 +183,9 @@ def require_same_driver(look: Look, handler: Handler, entry: Any, systemd: Any) 
     """
     if not isinstance(entry, Mapping) or bool(toml.lookup(entry, ("options", "SystemdCgroup"), False)) is bool(systemd):
         return
-    error = PlanError(
-        f"{look.title} renders the handler {handler.name} with another cgroup driver than runc",
-        where=look.files.root_path,
-        line=table_line(look, handler),
-        why="pods of such a handler are killed after a while (k3s issue 8470)",
-        next="Write SystemdCgroup = {{ .SystemdCgroup }} into its options"
-        if look.template.copied
-        else f"Update {look.title}, or: {OTHER_NAME[0].lower()}{OTHER_NAME[1:]}",
-    )
-    raise where_it_is_written(look, error)
+    row = about_rendered.COPIED_OTHER_DRIVER if look.template.copied else about_rendered.OTHER_DRIVER
+    message = row.fill(title=look.title, handler=handler.name)
+    raise where_it_is_written(look, PlanError(message, where=look.files.root_path, line=table_line(look, handler)))
 
 
 def table_line(look: Look, handler: Handler) -> int | None:
@@ -220,27 +209,24 @@ def of_default(look: Look) -> list[Setting]:
         return []
     now = str(toml.lookup(look.cri, releases.DEFAULT) or "")
     if default_is_right(look):
-        return [Setting(releases.DEFAULT, now, "as it is rendered")] if look.decision.default else []
+        return [Setting(releases.DEFAULT, now, about_rendered.DEFAULT_RENDERED.fill())] if look.decision.default else []
     said = detected.default(look.obs, look.instance)
     coming = said.handler or now
     key = detected.detection(look.instance).default
     if look.decision.default and coming != look.decision.handler:
-        word = "Write this line" if said.handler else "Add the line"
-        raise default_elsewhere(look, said, f"{word} {key}: {look.decision.handler} in {said.where}, and run again")
+        row = about_rendered.WRITE_DEFAULT if said.handler else about_rendered.ADD_DEFAULT
+        raise default_elsewhere(look, said, row.fill(key=key, handler=look.decision.handler, path=said.where))
     if not look.decision.default and coming in [h.name for h in look.policy.handlers]:
-        line = f"the line {key}: {coming} from {said.where}" if said.handler else f"--{key} from the arguments of {look.instance.unit}"
-        raise default_elsewhere(look, said, f"Remove {line}, and run again")
-    return [Setting(releases.DEFAULT, coming, f"as {said.where} says it")] if coming else []
+        step = about_rendered.REMOVE_DEFAULT_FLAG.fill(key=key, unit=look.instance.unit)
+        if said.handler:
+            step = about_rendered.REMOVE_DEFAULT.fill(key=key, handler=coming, path=said.where)
+        raise default_elsewhere(look, said, step)
+    return [Setting(releases.DEFAULT, coming, about_rendered.DEFAULT_SAID.fill(path=said.where))] if coming else []
 
 
-def default_elsewhere(look: Look, said: detected.Default, step: str) -> PlanError:
-    return PlanError(
-        f"the default handler is a setting of {look.title}, which this collection does not change",
-        where=said.where,
-        line=said.line,
-        why=f"{look.title} renders it into {look.files.root_path} at each start",
-        next=step,
-    )
+def default_elsewhere(look: Look, said: detected.Default, step: Message) -> PlanError:
+    message = about_rendered.DEFAULT_OF_MANAGER.fill(title=look.title, path=look.files.root_path, step=step)
+    return PlanError(message, where=said.where, line=said.line)
 
 
 # ---------------------------------------------------------------- the template
@@ -272,13 +258,9 @@ def require_base(look: Look, text: str) -> None:
     if look.template.foreign and not all_there(look, text):
         raise template.in_the_way(look.template, text)
     if not look.version.at_least(*template.SINCE):
-        raise PlanError(
-            f"this release of {look.title} has no base for a template",
-            where=look.template.path,
-            why=f"its containerd is {look.version}, and templates can begin with the base since that with "
-            f"{'.'.join(map(str, template.SINCE))}",
-            next=f"Update {look.title}, or use the handler nvidia without options, which it adds by itself",
-        )
+        since = ".".join(map(str, template.SINCE))
+        message = about_rendered.NO_BASE.fill(title=look.title, version=look.version, since=since)
+        raise PlanError(message, where=look.template.path)
 
 
 def all_there(look: Look, text: str) -> bool:
@@ -299,16 +281,13 @@ def whole(look: Look, wanted: list[Setting], default: list[Setting], text: str) 
     restarts: tuple[Restart, ...] = ()
     health: tuple[transaction.Health, ...] = ()
     if stale and (policy.restart == "never" or not instance.unit):
-        what = (
-            f"gpufleet_restart: never leaves the restart of {instance.unit} to you"
-            if instance.unit
-            else "this containerd runs outside systemd; restart it yourself"
-        )
-        advice.append(f"{instance.config_path}: {look.title} renders it at its next start; {what}.")
+        by_hand = about_rendered.RESTART_YOURSELF.fill(path=instance.config_path, title=look.title)
+        left = about_rendered.RESTART_LEFT.fill(path=instance.config_path, title=look.title, unit=instance.unit)
+        advice.append(left if instance.unit else by_hand)
     elif stale:
         verify.refuse_deadly_restart(look.obs, instance)
         advice += verify.said_of_server(look.obs, instance.unit)
-        restarts = (known.restart(instance.unit, f"{look.title} looks for the NVIDIA runtime and renders its configuration at its start"),)
+        restarts = (known.restart(instance.unit, about_rendered.RESTART_RENDERS.fill(title=look.title)),)
         health = (verify.health(instance, goal, look.version),)
     differences = (*shown, *(of_unit(look, goal) if stale and not change else ()))
     expect: dict[str, str | None] = {f.real: f.sha256 for f in look.files.files} if change else {}
@@ -333,7 +312,7 @@ def of_file(
     if there.foreign or there.text == text:
         return (), (), ()
     if not text:
-        said = owned_file.back(path, True, False, "no handler is wanted that the manager does not add by itself", "policy")
+        said = owned_file.back(path, True, False, about_rendered.ONLY_FOUND_WANTED.fill(), "policy")
         gone: transaction.Remove = {"path": path, "op": "remove", "expect": there.file.sha256 if there.file else None, "forget": True}
         return (gone,), (said,), ((path, there.text, ""),)
     write: transaction.Write = {"path": path, "op": "write", "content": text, "expect": there.file.sha256 if there.file else None}
@@ -344,7 +323,7 @@ def of_file(
     now = [(s, toml.lookup(look.cri, s.path)) for s in in_template]
     shown = [Difference("file", path, toml.dotted((*names, *s.path)), was, s.value, s.why) for s, was in now if was != s.value]
     was = owned_file.content(there.text) if there.file else None
-    shown = shown or [Difference("file", path, "", was, owned_file.content(text), "this collection owns this file")]
+    shown = shown or [Difference("file", path, "", was, owned_file.content(text), about_files.OWNED.fill())]
     return (write,), tuple(shown), ((path, there.text, text),)
 
 
@@ -372,8 +351,4 @@ def said_of_place(look: Look, wanted: list[Setting]) -> tuple[str, ...]:
     places = tuple(f"{place}/" for place in detected.detection(look.instance).first)
     taken = [s.value for s in wanted if s.path[-1] == "BinaryName" and str(s.value).startswith(places)]
     usual = f"{detected.PACKAGED}/{low_level.PROGRAM}"
-    return tuple(
-        f"{program}: {look.title} takes this program before {usual}. It was left by a GPU Operator and reads the configuration next to it; "
-        f"remove its directory to use the packages' own"
-        for program in taken
-    )
+    return tuple(about_rendered.LEFT_BY_OPERATOR.fill(program=program, title=look.title, usual=usual) for program in taken)

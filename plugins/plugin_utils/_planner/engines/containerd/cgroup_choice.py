@@ -18,10 +18,12 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_handlers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.cgroup_driver import UNKNOWN, InUse
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
@@ -85,8 +87,8 @@ def _of_default(decision: Decision, cri: Mapping[str, Any], version: Version, ba
         return UNKNOWN
     if version.series >= ASKED_SINCE:
         driver: cgroup_driver.Driver = "systemd" if reports_systemd(cri) else "cgroupfs"
-        return InUse(driver, f"containerd continues to report {driver} to the kubelet, as it does with {now} as default")
-    return InUse("systemd", f"as in the default handler {now}, which it replaces") if _systemd(cri, now) else UNKNOWN
+        return InUse(driver, about_handlers.DRIVER_STILL_REPORTED.fill(driver=driver, handler=now))
+    return InUse("systemd", about_handlers.DRIVER_OF_REPLACED.fill(handler=now)) if _systemd(cri, now) else UNKNOWN
 
 
 def _differs(default: InUse, base: Base) -> bool:
@@ -127,18 +129,15 @@ def require_kept(
     if before is then or (free and (then or any(base.by_kubelet for name, base in bases.items() if old == new or name == new))):
         return
     names = {True: "systemd", False: "cgroupfs"}
-    change = f"with {new} as default instead of {old}" if new != old else "with the handlers of this plan"
-    raise PlanError(
-        f"{change} pods would get the {names[then]} cgroup driver instead of {names[before]}",
-        where=where,
-        why="containerd reports the driver of its default handler to the kubelet, and a kubelet that changes its driver loses its pods"
-        if asked
-        else "the kubelet would continue to use its present driver",
-        next=_way_out(cri, [old, new] if asked else [], before, new),
-    )
+    step = _way_out(cri, [old, new] if asked else [], before, new)
+    if new == old:
+        row = about_handlers.HANDLERS_CHANGE_DRIVER if asked else about_handlers.HANDLERS_DROP_DRIVER
+        raise PlanError(row.fill(then=names[then], before=names[before], step=step), where=where)
+    row = about_handlers.DEFAULT_CHANGES_DRIVER if asked else about_handlers.DEFAULT_DROPS_DRIVER
+    raise PlanError(row.fill(new=new, old=old, then=names[then], before=names[before], step=step), where=where)
 
 
-def _way_out(cri: Mapping[str, Any], reporting: list[str], before: bool, new: str) -> str:
+def _way_out(cri: Mapping[str, Any], reporting: list[str], before: bool, new: str) -> Message:
     """Return the next step. If the handler has that value already, its type is the obstacle, since containerd reports nothing of it.
 
     reporting: the handlers whose driver should reach the kubelet.
@@ -146,11 +145,5 @@ def _way_out(cri: Mapping[str, Any], reporting: list[str], before: bool, new: st
     said = toml.lookup(cri, (*releases.RUNTIMES, new, "options", "SystemdCgroup"))
     for name in reporting if said is before else ():
         if toml.lookup(cri, (*releases.RUNTIMES, name, "runtime_type"), "") != releases.RUNC_TYPE:
-            return (
-                f'Set runtime_type = "{releases.RUNC_TYPE}" in the handler {name}, since containerd reports the driver of no other, '
-                "and run again"
-            )
-    return (
-        f"Set SystemdCgroup = {str(before).lower()} in the options of the handler {new}, or set the value in gpufleet_handlers "
-        "(options: SystemdCgroup)"
-    )
+            return about_handlers.SET_TYPE.fill(type=releases.RUNC_TYPE, handler=name)
+    return about_handlers.SET_DRIVER.fill(value=str(before).lower(), handler=new)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import options, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file, toml_types
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -153,19 +154,15 @@ def _bounded(current: ConfigFile, files: int) -> None:
     if len(current.parents) < MAX_CHAIN and files < MAX_FILES:
         return
     deep = len(current.parents) >= MAX_CHAIN
-    raise PlanError(
-        f"more than {MAX_CHAIN} files import one another in a row" if deep else f"more than {MAX_FILES} files are imported",
-        where=current.path,
-        line=toml.line_of(current.doc, ("imports",)),
-        next="Import fewer files here",
-    )
+    message = about_files.TOO_DEEP.fill(limit=MAX_CHAIN) if deep else about_files.TOO_MANY.fill(limit=MAX_FILES)
+    raise PlanError(message, where=current.path, line=toml.line_of(current.doc, ("imports",)))
 
 
 def imports(file: ConfigFile) -> list[str]:
     value = file.doc.data.get("imports", [])
     if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
         line = toml.line_of(file.doc, ("imports",))
-        raise PlanError("`imports` is not a list of paths", where=file.path, line=line, next="Repair it first: containerd refuses it")
+        raise PlanError(about_files.IMPORTS_NO_LIST.fill(), where=file.path, line=line)
     return value
 
 
@@ -195,29 +192,18 @@ def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) 
         return []  # beneath another root directory, or if the main file is a person's
     if not file.exists:
         # dump swallows this on 2.x and exits 0, yet the daemon does not start.
-        raise PlanError(
-            f"the imported file {path} does not exist",
-            where=current.path,
-            line=line,
-            why="containerd does not start with a missing import",
-            next="Create the file, or remove it from `imports`",
-        )
+        raise PlanError(about_files.IMPORT_MISSING.fill(path=path), where=current.path, line=line)
     if file.type == "dir":
-        raise PlanError(
-            f"the import {path} is a directory",
-            where=current.path,
-            line=line,
-            why="containerd does not start with it",
-            next=f"Import {path.rstrip('/')}/*.toml instead",
-        )
+        message = about_files.IMPORT_IS_DIRECTORY.fill(path=path, pattern=f"{path.rstrip('/')}/*.toml")
+        raise PlanError(message, where=current.path, line=line)
     return [(path, file)]
 
 
 def _read(file: File, path: str, parents: tuple[str, ...]) -> ConfigFile:
     if file.error or (file.content is None and not file.fault):
-        raise PlanError("this file cannot be read", where=path, why=file.trouble, next="Make it a readable regular file")
+        raise PlanError(about_files.UNREADABLE.fill(trouble=file.trouble), where=path)
     doc = toml_file.read(file, path)
-    toml_types.check(doc, releases.SHAPES, "containerd does not load it", file.withheld)
+    toml_types.check(doc, releases.SHAPES, about_files.NOT_LOADED.fill(), file.withheld)
     file_places.require_shown(path, file.withheld, containerd_places.OF_HANDLERS)
     return ConfigFile(path, file.place, file.sha256 or "", doc, parents)
 
@@ -235,16 +221,14 @@ def check_schema(files: FileSet, version: Version) -> None:
         written = file.doc.data.get("version", 1)
         if not isinstance(written, int) or isinstance(written, bool):
             line = toml.line_of(file.doc, ("version",))
-            raise PlanError("`version` is not a number", where=file.path, line=line, next="Repair it first: containerd refuses it")
+            raise PlanError(about_files.VERSION_NO_NUMBER.fill(), where=file.path, line=line)
         if releases.facts(version).merge == "deep":  # 1.x takes other bytes in strings and comments
-            toml_types.check_encoding(file.doc, f"containerd {version} refuses it")
+            toml_types.check_encoding(file.doc, about_files.REFUSED_BY_RELEASE.fill(version=version))
         if declared not in schemas:
             raise PlanError(
-                f"this file has version = {declared}, but containerd {version} supports only {_list(schemas)}",
+                about_files.VERSION_UNSUPPORTED.fill(declared=declared, version=version, supported=_list(schemas)),
                 where=file.path,
                 line=toml.line_of(file.doc, ("version",)),
-                why="containerd rejects or ignores such a file",
-                next="Write it for this containerd, or upgrade containerd",
             )
 
 

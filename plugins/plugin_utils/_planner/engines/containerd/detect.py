@@ -169,8 +169,8 @@ def _silence(obs: Observation, daemon: Daemon, socket: str, files: FileSet | Non
     change. The most likely cause is a key that keeps this release from loading CRI.
     """
     for one in engine_rules.broken(files, version)[:1] if files else ():
-        place, why = f"{one.spot.file.path}:{one.spot.line}", one.says(one.rule.why)
-        message = about_daemons.CRI_NOT_LOADED.fill(socket=socket, version=version, place=place, cause=why, step=one.says(one.rule.next))
+        place, broken = f"{one.spot.file.path}:{one.spot.line}", one.message(already=True)
+        message = about_daemons.CRI_NOT_LOADED.fill(socket=socket, version=version, place=place, cause=broken.why, step=broken.next)
         return Refusal(message, kind="silent")
     asked = (obs.said_by(queries.cri(socket, method), daemon.pid) for method in ("Status", "Version"))
     errors = (str(a["error"].get("message") or about_daemons.NO_REASON_GIVEN.fill()) for a in asked if "error" in a)

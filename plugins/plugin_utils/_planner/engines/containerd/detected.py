@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import lo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import edit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_daemons
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_daemons, about_rendered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Detection, Manager
@@ -130,11 +130,9 @@ def says_path(file: File) -> bool:
     for entry in file.withheld:
         if list(entry["path"]) == ["PATH"]:
             raise PlanError(
-                "the value of PATH is not a list of absolute directories",
+                about_rendered.PATH_NOT_PLAIN.fill(example=":".join(STANDARD_PATH)),
                 where=file.path,
                 line=entry["line"],
-                why="systemd replaces no variables in such a file, so programs are not found by this PATH",
-                next=f"Write it out, for example PATH={':'.join(STANDARD_PATH)}, restart the service and run again",
             )
     return any(text.startswith("PATH=") for _line, text in lines(file))
 
@@ -175,21 +173,14 @@ def not_found(instance: Instance, program: str, path: SearchPath, elsewhere: str
     """
     title = known.of_name(instance.manager).title
     if not elsewhere:
-        return PlanError(
-            f"{program} is not installed, so {title} adds no handler for it",
-            where=instance.config_path,
-            next="Set gpufleet_packages: present to have it installed, or install it",
-        )
+        return PlanError(about_rendered.PROGRAM_MISSING.fill(program=program, title=title), where=instance.config_path)
     directory = elsewhere.rpartition("/")[0]
     value = ":".join([*(d for d in path.directories if d not in detection(instance).first), directory])
-    return PlanError(
-        f"{title} does not find {elsewhere}",
-        where=path.where or instance.unit,
-        line=path.line,
-        why=f"{directory} is not in the PATH of {instance.unit or 'its service'}",
-        next=f"{'Write this line in' if path.line else 'Add this line to'} {path.where or 'the environment of its unit'}, and run again: "
-        f"PATH={value}",
-    )
+    row = about_rendered.WRITE_PATH if path.line else about_rendered.ADD_PATH
+    step = row.fill(path=path.where or "the environment of its unit", value=value)
+    unit = instance.unit or "its service"
+    message = about_rendered.PROGRAM_NOT_FOUND.fill(title=title, program=elsewhere, directory=directory, unit=unit, step=step)
+    return PlanError(message, where=path.where or instance.unit, line=path.line)
 
 
 # ---------------------------------------------------------------- the default handler
@@ -229,11 +220,9 @@ def require_path(file: File, variable: str) -> None:
     for entry in file.withheld:
         if list(entry["path"]) == [variable]:
             raise PlanError(
-                f"the value of {variable} is not the path of a file",
+                about_rendered.SETTINGS_PATH_NOT_PLAIN.fill(variable=variable),
                 where=file.path,
                 line=entry["line"],
-                why="so what becomes the default handler at the next start is not known",
-                next="Name a file of this host by its absolute path, and run again",
             )
 
 
@@ -263,11 +252,9 @@ def require_plain(file: File, key: str) -> None:
     for entry in file.withheld:
         if list(entry["path"]) == [key]:
             raise PlanError(
-                f"the value of {key} is not the plain name of a handler",
+                about_rendered.DEFAULT_NOT_PLAIN.fill(key=key),
                 where=file.path,
                 line=entry["line"],
-                why="so which handler becomes the default at the next start is not known",
-                next=f"Write it as {key}: nvidia, or as the name of another handler, and run again",
             )
 
 

@@ -14,6 +14,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ho
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases, watched
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import (
+    about_files,
+    about_handlers,
+    about_rendered,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -117,15 +122,15 @@ def settings(
 def _handler(handler: Handler, decision: Decision, base: Base) -> list[Setting]:
     origin, entry = base.origin, base.entry
     at: Path = ("containerd", "runtimes", handler.name)
-    found = [Setting((*at, "runtime_type"), releases.RUNC_TYPE, f"as in {origin}; an empty type fails when a sandbox is created")]
+    found = [Setting((*at, "runtime_type"), releases.RUNC_TYPE, about_handlers.TYPE_NEEDED.fill(handler=origin))]
     if entry.get("runtime_type", "") not in ("", releases.RUNC_TYPE):
-        why = f"{entry['runtime_type']}, as in {origin}, is an older name of this type"
+        why = about_handlers.TYPE_RENAMED.fill(type=entry["runtime_type"], handler=origin)
         found = [Setting((*at, "runtime_type"), releases.RUNC_TYPE, why)]
-    found += [Setting((*at, k), v, f"as {origin} has it") for k, v in _copied(entry).items()]
+    found += [Setting((*at, k), v, about_handlers.COPIED.fill(handler=origin)) for k, v in _copied(entry).items()]
     # containerd hands no annotation on to an OCI runtime that its handler does not list.
     annotations = [*(entry.get(ANNOTATIONS) or []), *(f"{prefix.rstrip('/')}/*" for prefix in decision.annotation_prefixes)]
     if annotations:
-        why = "the NVIDIA runtime reads device requests from these annotations"
+        why = about_handlers.ANNOTATIONS_READ.fill()
         found.append(Setting((*at, ANNOTATIONS), list(dict.fromkeys(annotations)), why))
     copied = {k: v for k, v in base.options.items() if k != "BinaryName"}
     options = {"BinaryName": handler.binary, **copied, **handler.options}
@@ -141,10 +146,10 @@ def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _option_why(handler: Handler, base: Base, key: str) -> str:
     if key in handler.options:
-        return "set by gpufleet_handlers"
+        return about_handlers.SET_BY_USER.fill()
     if key == "BinaryName":
-        return "containers of this handler go through the NVIDIA runtime"
-    return base.cgroup_why if key == "SystemdCgroup" else f"as {base.origin} has it"
+        return about_handlers.RUNS_NVIDIA.fill()
+    return base.cgroup_why if key == "SystemdCgroup" else about_handlers.COPIED.fill(handler=base.origin)
 
 
 def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_after: str, bases: Mapping[str, Base]) -> list[Setting]:
@@ -163,13 +168,13 @@ def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_afte
     if named and entry is None and default_after != "runc":
         return []
     at: Path = ("containerd", "runtimes", "runc")
-    why = f"containerd {version} drops its built-in runc when a file defines another handler"
+    why = about_handlers.RUNC_KEPT.fill(version=version)
     found = []
     if not named or entry is None or not entry.get("runtime_type"):
         found.append(Setting((*at, "runtime_type"), releases.RUNC_TYPE, why, explicit=True))
     if not named or entry is None:
         base = next(iter(bases.values()), None) if named else None
-        driver = (base.systemd, base.cgroup_why) if base else (False, why + "; this is its built-in value")
+        driver = (base.systemd, base.cgroup_why) if base else (False, about_handlers.RUNC_DRIVER_KEPT.fill(version=version))
         found.append(Setting((*at, "options", "SystemdCgroup"), *driver, explicit=True))
     return found
 
@@ -183,7 +188,7 @@ def _successor(default: list[Setting], bases: Mapping[str, Base]) -> list[Settin
     if not default or default[0].value != "runc" or base is None or base.origin == "runc" or base.runc_declared:
         return []
     at: Path = ("containerd", "runtimes", "runc")
-    why = f"as in {base.origin}, which it replaces as default handler"
+    why = about_handlers.REPLACES_DEFAULT.fill(handler=base.origin)
     values: dict[Path, Any] = {("runtime_type",): releases.RUNC_TYPE, **{(k,): v for k, v in _copied(base.entry).items()}}
     if base.entry.get(ANNOTATIONS):
         values[(ANNOTATIONS,)] = base.entry[ANNOTATIONS]
@@ -194,14 +199,14 @@ def _successor(default: list[Setting], bases: Mapping[str, Base]) -> list[Settin
 def _default(policy: Policy, decision: Decision, cri: Mapping[str, Any], reset_to: str) -> list[Setting]:
     at: Path = ("containerd", "default_runtime_name")
     if decision.default and decision.handler:
-        why = next((r.why for r in decision.reasons if r.what == "default"), "the decision for this host")
+        why = next((r.why for r in decision.reasons if r.what == "default"), about_handlers.DECIDED.fill())
         return [Setting(at, decision.handler, why)]
     now = toml.lookup(cri, at)
     if now not in [h.name for h in policy.handlers]:
         return []
     others = [n for n in toml.lookup(cri, ("containerd", "runtimes"), {}) if n not in [h.name for h in policy.handlers]]
     before = reset_to if reset_to in others else ("runc" if "runc" in others else (others[0] if others else "runc"))
-    return [Setting(at, before, f"{now} should not be the default handler, since every container would go through it")]
+    return [Setting(at, before, about_handlers.NOT_DEFAULT.fill(handler=now))]
 
 
 def _cdi(policy: Policy, decision: Decision, cri: Mapping[str, Any], version: Version) -> list[Setting]:
@@ -209,11 +214,11 @@ def _cdi(policy: Policy, decision: Decision, cri: Mapping[str, Any], version: Ve
     kind = releases.facts(version).cdi
     found = []
     if decision.enable_cdi and (kind == "off" or (kind == "on" and cri.get("enable_cdi") is False)):
-        why = "CDI is off by default in containerd 1.7" if kind == "off" else "an explicit false switches CDI off"
-        found.append(Setting(("enable_cdi",), True, why))
+        why = about_handlers.CDI_OFF_IN_1_7 if kind == "off" else about_handlers.CDI_SWITCHED_OFF
+        found.append(Setting(("enable_cdi",), True, why.fill()))
     dirs = host_paths.clean_directories(cri.get("cdi_spec_dirs", CDI_DIRS))
     if policy.cdi_spec_dirs and kind != "none" and dirs != policy.cdi_spec_dirs:
-        found.append(Setting(("cdi_spec_dirs",), list(policy.cdi_spec_dirs), "set by gpufleet_cdi_spec_dirs"))
+        found.append(Setting(("cdi_spec_dirs",), list(policy.cdi_spec_dirs), about_handlers.SPEC_DIRS_SET.fill()))
     return found
 
 
@@ -225,7 +230,7 @@ def unmet(cri: Mapping[str, Any], wanted: list[Setting], explicit: Mapping[str, 
 def default_of(cri: Mapping[str, Any], wanted: list[Setting]) -> Setting:
     """Return the default handler that the files give in the end, desired or not."""
     at: Path = ("containerd", "default_runtime_name")
-    return Setting(at, toml.lookup(granted(cri, wanted), at, "runc"), "as in the files")
+    return Setting(at, toml.lookup(granted(cri, wanted), at, "runc"), about_handlers.AS_IN_FILES.fill())
 
 
 def granted(cri: Mapping[str, Any], wanted: list[Setting]) -> dict[str, Any]:
@@ -277,12 +282,8 @@ def require_allowed(policy: Policy, manager: Manager, files: FileSet, wanted: li
     for setting in wanted:
         for path, instead in known.place(manager.name).never:
             if setting.path[: len(path)] == path:
-                raise PlanError(
-                    f"{toml.dotted(setting.path)} is not written here",
-                    where=files.root_path,
-                    why=f"it is a setting of {manager.title}",
-                    next=instead,
-                )
+                message = about_files.NOT_WRITTEN_HERE.fill(setting=toml.dotted(setting.path), title=manager.title, step=instead)
+                raise PlanError(message, where=files.root_path)
 
 
 def unreachable(policy: Policy, manager: Manager, files: FileSet, version: Version) -> str:
@@ -294,25 +295,27 @@ def unreachable(policy: Policy, manager: Manager, files: FileSet, version: Versi
     if place.main_edited:
         return ""
     if root is None:
-        return "it is not there yet, so that nothing tells which drop-ins this release reads"
+        return about_rendered.NO_FILE_YET.fill()
     if watched.refusal(manager, files):
         return watched.refusal(manager, files).what
     merged = watched.merged(place, root)
     if merged:
-        return f"this release merges what drop-ins say of CRI into {merged} by itself, where our part cannot be told from the rest"
+        return about_rendered.MERGED.fill(path=merged)
     if releases.facts(version).merge == "replace":
-        return f"a drop-in would replace all that it says of CRI on containerd {version}"
+        return about_rendered.REPLACED.fill(version=version)
     if policy.drop_in == "never":
-        return "gpufleet_drop_in: never allows no other way"
+        return about_rendered.DROP_IN_NEVER.fill()
     path = drop_in_path(policy, place, files)
-    return "" if _names(root, path) else f"its imports ({', '.join(config.imports(root)) or 'none'}) do not name {path}"
+    if _names(root, path):
+        return ""
+    return about_rendered.NOT_NAMED.fill(imports=", ".join(config.imports(root)) or "none", path=path)
 
 
 def rendered(manager: Manager, files: FileSet, why: str) -> Refusal:
     if watched.refusal(manager, files):
         return watched.refusal(manager, files)
     step = manager.place.not_imported if manager.place else ""
-    return Refusal(f"{manager.title} renders {files.root_path} at each start, so that it is not edited, and {why}", step)
+    return Refusal(about_rendered.NO_DROP_IN_READ.fill(title=manager.title, path=files.root_path, cause=why, step=step))
 
 
 def _names(root: config.ConfigFile, path: str) -> bool:
@@ -346,16 +349,9 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
     present = obs.file(path, files.keep)
     text = file_places.shown(doc.text, present.keep) if present.keep else doc.text
     if present.exists and present.content is None:
-        raise PlanError(
-            "the drop-in of this collection belongs here, but the path is in use", where=path, why=present.trouble, next="Move it away"
-        )
+        raise PlanError(about_files.DROP_IN_PATH_IN_USE.fill(trouble=present.trouble), where=path)
     if present.exists and present.content is not None and FIRST_LINE not in present.content and present.content != text:
-        raise PlanError(
-            "this file exists and was not written by this collection",
-            where=path,
-            why="it does not begin with this collection's marker",
-            next="Move it away, or set another path in gpufleet_drop_in_path",
-        )
+        raise PlanError(about_files.DROP_IN_OF_OTHERS.fill(), where=path)
     if present.content != text:
         before = toml.parse(present.content, path) if present.exists and present.content is not None else None
         changes.append(FileChange(path, present.place, before, present.sha256 if present.exists else None, doc, whole=True))

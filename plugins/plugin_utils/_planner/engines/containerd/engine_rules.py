@@ -19,8 +19,10 @@ from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, Sentence
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
@@ -30,14 +32,8 @@ IO_TYPES = ("", "fifo", "streaming")
 
 # does-not-start: the daemon ends. no-cri: it runs and serves no CRI.
 Effect = Literal["does-not-start", "no-cri"]
-AS_IT_IS: Mapping[Effect, str] = {
-    "does-not-start": "containerd {version} does not start with this file",
-    "no-cri": "containerd {version} does not load CRI with this file",
-}
-CHANGED: Mapping[Effect, str] = {
-    "does-not-start": "containerd {version} would not start after this change",
-    "no-cri": "containerd {version} would not load CRI after this change",
-}
+AS_IT_IS: Mapping[Effect, Sentence] = {"does-not-start": about_rules.DOES_NOT_START, "no-cri": about_rules.NO_CRI}
+CHANGED: Mapping[Effect, Sentence] = {"does-not-start": about_rules.WOULD_NOT_START, "no-cri": about_rules.WOULD_LOSE_CRI}
 
 
 @dc.dataclass(frozen=True)
@@ -100,20 +96,23 @@ class Spot:
 class Rule:
     """One rule. first, before: the releases that have it. finds: the keys that break it.
 
-    why: what the rule asks for. next: the step for the user. In both, {key} is the last part of the
-    key, {default} and {type} are the default handler and its type, and {needed} is a plugin that
-    CRI needs.
+    sentence: what the rule asks for, and the step for the user. In it, {key} is the last part of
+    the key, {default} and {type} are the default handler and its type, {linux} is the type that
+    the rule asks for, and {needed} is a plugin that CRI needs.
     ours: the step instead if only our change breaks it.
     """
 
-    code: str
+    sentence: Sentence
     effect: Effect
     finds: Callable[[View], Iterator[Spot]]
-    why: str
-    next: str
-    ours: str = ""
+    ours: Sentence | None = None
     first: tuple[int, ...] = (1, 0)
     before: tuple[int, ...] | None = None
+
+    @property
+    def code(self) -> str:
+        """The rule's own part of its message's code."""
+        return self.sentence.code.removeprefix("containerd.rule-")
 
     def applies(self, version: Version) -> bool:
         return self.first <= version.release and (self.before is None or version.release < self.before)
@@ -127,23 +126,32 @@ class Broken:
     spot: Spot
     view: View
 
-    def says(self, text: str) -> str:
+    def message(self, *, already: bool) -> Message:
+        """Return the message, whose next step is that for the engine's own file. already: see `error`."""
         named = (str(name) for name in self.spot.file.doc.data.get("disabled_plugins") or ())
         needed = next((name for name in named if needed_by_cri(name, self.view.version)), "")
-        kind = self.view.default_type or "no type"
-        return text.format(key=self.spot.key[-1], default=self.view.default, type=kind, needed=needed)
+        values = {
+            "effect": (AS_IT_IS if already else CHANGED)[self.rule.effect].fill(version=self.view.version),
+            "key": self.spot.key[-1],
+            "default": self.view.default,
+            "type": self.view.default_type or about_rules.NO_TYPE.fill(),
+            "linux": releases.LINUX_TYPE,
+            "needed": needed,
+        }
+        return self.rule.sentence.fill(**{name: values[name] for name in self.rule.sentence.fields})
 
     def error(self, before: FileSet, *, already: bool) -> PlanError:
         """Make the refusal, with the line as it is now. already: the engine would refuse the file as it is, before any change."""
-        what = (AS_IT_IS if already else CHANGED)[self.rule.effect]
-        ours = f", or {self.rule.ours}" if self.rule.ours and not already else ""
+        message, ours = self.message(already=already), self.rule.ours
+        step = about_rules.STEP.fill(step=message.next)
+        if ours and not already:
+            step = about_rules.STEP_OR_OWN.fill(step=message.next, other=ours.fill())
         file = before.get(self.spot.file.path)
         return PlanError(
-            what.format(version=self.view.version),
+            message,
             where=self.spot.file.path,
             line=(toml.line_of(file.doc, self.spot.key) if file else None) or self.spot.line,
-            why=self.says(self.rule.why),
-            next=f"{self.says(self.rule.next)}{ours}, and run again",
+            next=step,
         )
 
 
@@ -288,76 +296,23 @@ def _mirrors_without_path(view: View) -> Iterator[Spot]:
 
 # ---------------------------------------------------------------- the table
 
-_CRI_1 = "Set SystemdCgroup = true in the options of the handlers of type io.containerd.runc.v2, and remove this key"
-_NOT_DEFAULT = "set gpufleet_set_as_default: disabled"
-
 RULES: tuple[Rule, ...] = (
-    Rule(
-        "plugin-table-name", "does-not-start", _tables_by_short_names, before=(2, 0),
-        why="the table plugins.{key} has a name of config version 1 in a configuration of version 2",
-        next="Rename the table (plugins.cri is plugins.\"io.containerd.grpc.v1.cri\" in version 2), or remove it",
-    ),
-    Rule(
-        "plugin-name", "does-not-start", _plugins_by_short_names,
-        why="{key} has a plugin's name of config version 1 in a configuration of version 2",
-        next="Write the whole name (cri is io.containerd.grpc.v1.cri in version 2), or remove it",
-    ),
-    Rule(
-        "required-disabled", "does-not-start", _required_and_disabled,
-        why="a plugin in required_plugins is also in disabled_plugins",
-        next="Remove the plugin from one of the two lists",
-    ),
-    Rule(
-        "needed-disabled", "no-cri", _needed_and_disabled,
-        why="disabled_plugins lists a plugin that CRI needs", next="Remove {needed} from it",
-    ),
-    Rule(
-        "untrusted-twice", "no-cri", _untrusted_twice, before=(2, 0),
-        why="untrusted_workload_runtime is the handler untrusted, which runtimes defines as well",
-        next="Remove the table untrusted_workload_runtime", ours="choose another name in gpufleet_handlers",
-    ),
-    Rule(
-        "default-empty", "no-cri", _default_empty,
-        why="default_runtime_name is empty", next="Name a handler in it, or remove the key",
-    ),
-    Rule(
-        "default-missing", "no-cri", _default_missing,
-        why="the default handler {default} is not defined", next="Define it, or name another one in default_runtime_name",
-    ),
-    Rule(
-        "systemd-cgroup", "no-cri", _only_of_linux_as_default("systemd_cgroup"), before=(2, 0),
-        why=f"systemd_cgroup = true needs a default handler of type {releases.LINUX_TYPE}, and {{default}} has {{type}}",
-        next=_CRI_1, ours=_NOT_DEFAULT,
-    ),
-    Rule(
-        "no-pivot", "no-cri", _only_of_linux_as_default("containerd", "no_pivot"), before=(2, 0),
-        why=f"no_pivot = true needs a default handler of type {releases.LINUX_TYPE}, and {{default}} has {{type}}",
-        next="Set NoPivotRoot = true in the options of the handlers of type io.containerd.runc.v2, and remove this key", ours=_NOT_DEFAULT,
-    ),
-    Rule(
-        "keys-of-linux", "no-cri", _keys_of_linux, before=(2, 0),
-        why=f"{{key}} needs a handler of type {releases.LINUX_TYPE}",
-        next="Write BinaryName in place of runtime_engine, and Root in place of runtime_root, in the handler's options",
-    ),
-    Rule(
-        "all-devices-alone", "no-cri", _all_devices_alone, first=(1, 7),
-        why=f"{{key}} needs {NO_HOST_DEVICES} = true", next=f"Set {NO_HOST_DEVICES} = true in this handler, or remove {{key}}",
-    ),
-    Rule(
-        "io-type", "no-cri", _other_io_type, first=(2, 0),
-        why="{key} may be fifo or streaming", next="Write one of the two, or remove the key",
-    ),
-    Rule(
-        "mirrors-and-path", "no-cri", _mirrors_beside_path,
-        why="registry.mirrors and registry.config_path exclude one another",
-        next="Move the mirrors to files in the directory of config_path, and remove them here",
-    ),
-    Rule(  # issue 12612 of containerd; its request 12617 ended it
-        "mirrors-and-default-path", "no-cri", _mirrors_without_path, first=(2, 2, 0), before=(2, 2, 2),
-        why="containerd 2.2.0 and 2.2.1 set registry.config_path themselves, which excludes registry.mirrors",
-        next="Update containerd to 2.2.2 or newer, or move the mirrors to files in /etc/containerd/certs.d and remove them here",
-    ),
-)  # fmt: skip
+    Rule(about_rules.TABLE_NAME, "does-not-start", _tables_by_short_names, before=(2, 0)),
+    Rule(about_rules.PLUGIN_NAME, "does-not-start", _plugins_by_short_names),
+    Rule(about_rules.REQUIRED_DISABLED, "does-not-start", _required_and_disabled),
+    Rule(about_rules.NEEDED_DISABLED, "no-cri", _needed_and_disabled),
+    Rule(about_rules.UNTRUSTED_TWICE, "no-cri", _untrusted_twice, ours=about_rules.OTHER_NAME, before=(2, 0)),
+    Rule(about_rules.DEFAULT_EMPTY, "no-cri", _default_empty),
+    Rule(about_rules.DEFAULT_MISSING, "no-cri", _default_missing),
+    Rule(about_rules.SYSTEMD_CGROUP, "no-cri", _only_of_linux_as_default("systemd_cgroup"), ours=about_rules.SET_NOT_DEFAULT, before=(2, 0)),
+    Rule(about_rules.NO_PIVOT, "no-cri", _only_of_linux_as_default("containerd", "no_pivot"), ours=about_rules.SET_NOT_DEFAULT, before=(2, 0)),
+    Rule(about_rules.KEYS_OF_LINUX, "no-cri", _keys_of_linux, before=(2, 0)),
+    Rule(about_rules.ALL_DEVICES_ALONE, "no-cri", _all_devices_alone, first=(1, 7)),
+    Rule(about_rules.IO_TYPE, "no-cri", _other_io_type, first=(2, 0)),
+    Rule(about_rules.MIRRORS_AND_PATH, "no-cri", _mirrors_beside_path),
+    # issue 12612 of containerd; its request 12617 ended it
+    Rule(about_rules.MIRRORS_AND_DEFAULT_PATH, "no-cri", _mirrors_without_path, first=(2, 2, 0), before=(2, 2, 2)),
+)
 
 
 def broken(files: FileSet, version: Version) -> list[Broken]:
@@ -388,8 +343,11 @@ def unread(files: FileSet, version: Version) -> list[str]:
         if (file.declared or files.schema) >= 2 and toml.lookup(file.doc.data, containerd_places.V1_NAMES) is not None
     ]
     return [
-        f"{spot.file.path}:{spot.line}: containerd {version} does not read the table plugins.cri in a file of this version. Move its "
-        f"settings to plugins.{toml.key(releases.NATURAL_NAMES[spot.file.declared or files.schema][-1])}, or remove it."
+        about_rules.CRI_TABLE_UNREAD.fill(
+            place=f"{spot.file.path}:{spot.line}",
+            version=version,
+            table=toml.key(releases.NATURAL_NAMES[spot.file.declared or files.schema][-1]),
+        )
         for spot in spots
     ]
 
@@ -406,13 +364,6 @@ def require_counting(after: FileSet, version: Version, unmet: list[Path]) -> Non
         spot = view.said(table) if table and version.series < (2, 0) else None
         if spot is None or not toml.lookup(view.cri, (*(table or ()), "runtime_type")):
             continue
-        raise PlanError(
-            f"{toml.dotted(path)} would have no effect",
-            where=spot.file.path,
-            line=spot.line,
-            why=f"containerd {version} reads the older table {spot.key[-1]} as the handler {name}"
-            + (", which is the default one whatever default_runtime_name says" if path == releases.DEFAULT else ""),
-            next=f"Remove the table {spot.key[-1]}, or "
-            + (_NOT_DEFAULT if path == releases.DEFAULT else "choose another name in gpufleet_handlers")
-            + ", and run again",
-        )
+        row = about_rules.DEFAULT_OUTRANKED if path == releases.DEFAULT else about_rules.OUTRANKED
+        message = row.fill(setting=toml.dotted(path), version=version, table=spot.key[-1], handler=name)
+        raise PlanError(message, where=spot.file.path, line=spot.line)

@@ -29,9 +29,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FIRST_LINE, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.leaves import Leaf, Leaves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_adoption
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.releases import DEFAULT, RUNTIMES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known as managers
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Instance,
@@ -43,7 +45,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
-NEXT = "Run `{command}` again, which copies {root} again, or move the differing settings to {place}; then run again"
 CDI_SPEC_DIRS = ("cdi_spec_dirs",)
 NAMED = 3  # differences in a sentence
 
@@ -84,8 +85,8 @@ def judge(
     now, rest = (leaves.merged(obs, _of_others(it), version) for it in (files, staying))
     then = {**rest, **{path: Leaf(value) for path, value in own.items()}}
     if not _loaded(obs, instance, leaves.merged(obs, files, version), found):
-        step = f"Restart {instance.unit or 'containerd'} and run again"
-        return found.stays("the running containerd has not loaded it, so it is not known whether it works", step)
+        unloaded = about_adoption.NOT_LOADED_YET.fill(unit=instance.unit or "containerd")
+        return found.stays(unloaded.without_step(), unloaded.next)
     sides = Sides(found, now, then, rest, own, {}, _bare(staying), {h.name: h.chosen for h in policy.handlers})
     if policy.root == "/" and any(_one_sided(sides, path) for path in _differing(sides)):
         sides = dc.replace(sides, release=leaves.of_release(obs, files, instance))
@@ -93,11 +94,16 @@ def judge(
     left += [path for path in _gone(found, then, staying) if not any(known[: len(path)] == path for known in left)]
     if not left:
         return found.goes(wanted)
-    named = "; ".join(_said(sides, path) for path in left[:NAMED]) + (f"; and {len(left) - NAMED} more" if len(left) > NAMED else "")
+    named = "; ".join(_said(sides, path) for path in left[:NAMED])
     keys = tuple(_name(sides, path) for path in left)
     root = files.root_path
     place = root if managers.place(instance.manager).main_edited else f"another file in {posixpath.dirname(found.file.path)}"
-    return found.stays(f"nothing explains {named}", NEXT.format(command=nvidia_ctk.COMMAND, root=root, place=place), keys)
+    values = {"keys": named, "command": nvidia_ctk.COMMAND, "root": root, "place": place}
+    if len(left) > NAMED:
+        why = about_adoption.UNEXPLAINED_MORE.fill(**values, count=len(left) - NAMED)
+    else:
+        why = about_adoption.UNEXPLAINED.fill(**values)
+    return found.stays(why.without_step(), why.next, keys)
 
 
 def _gone(found: FoundDropIn, then: Leaves, staying: FileSet) -> list[Path]:
@@ -244,15 +250,19 @@ def _name(sides: Sides, path: Path) -> str:
     return f"a key of {above} in line {leaf.line}" if leaf else above
 
 
-def _said(sides: Sides, path: Path) -> str:
+def _said(sides: Sides, path: Path) -> Message:
     now, then = sides.now.get(path), sides.then.get(path)
     if leaves.is_hidden(path) and now and then:
-        return f"that {now.place} and {then.place} differ"
+        return about_adoption.PLACES_DIFFER.fill(one=now.place, other=then.place)
     if leaves.is_hidden(path):
         leaf = now or then
-        return f"{leaf.place if leaf else ''}, which only one of the files has"
+        return about_adoption.ONLY_IN_ONE.fill(place=leaf.place if leaf else "")
     if len(path) == len(RUNTIMES) + 1:
-        return f"the handler {path[-1]}, which only {sides.found.file.path} has"
-    here = f"{now.place} has {toml.dumps(now.value)}" if now else f"{sides.found.file.path} does not set it"
-    there = f"{then.place} has {toml.dumps(then.value)}" if then and then.file else "no other file does"
-    return f"{toml.dotted(path)} ({here}, {there})"
+        return about_adoption.HANDLER_ONLY_THERE.fill(handler=path[-1], path=sides.found.file.path)
+    has = about_adoption.PLACE_HAS
+    here, there = about_adoption.PLACE_LACKS.fill(place=sides.found.file.path), about_adoption.NO_OTHER.fill()
+    if now:
+        here = has.fill(place=now.place, value=toml.dumps(now.value))
+    if then and then.file:
+        there = has.fill(place=then.place, value=toml.dumps(then.value))
+    return about_adoption.VALUES_DIFFER.fill(key=toml.dotted(path), here=here, there=there)

@@ -15,14 +15,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FIRST_LINE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_adoption
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.releases import RUNTIMES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Leftover, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import TABLES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
-
-WHY = "the other lines of this file stay; from now on this collection manages the handler"
 
 
 def taken_over(policy: Policy, instance: Instance, files: FileSet, planned: Plan, version: Version) -> tuple[Leftover, ...]:
@@ -45,7 +44,8 @@ def _rows(file: ConfigFile, names: list[str], version: Version, planned: Plan) -
     for tool, handlers in ((gpu_operator.TOOL, its), (nvidia_ctk.UNKNOWN, others)):
         if handlers:
             before = {name: found[name] for name in handlers}
-            why = WHY + nvidia_ctk.mode_note(before, {**before, **_programs(planned, handlers)})
+            note = nvidia_ctk.mode_note(before, {**before, **_programs(planned, handlers)})
+            why = about_adoption.MANAGED_HERE.fill(note=note)
             yield Leftover(tool, file.path, tuple(toml.dotted((*RUNTIMES, name)) for name in handlers), False, "adopted", why)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml import TomlDocument
@@ -61,9 +62,7 @@ def require_own_spelling(doc: TomlDocument, table: Path, setting: Path, path: st
     other = next((key for key in there if key.lower() == name.lower() and key != name), "")
     if other:
         raise PlanError(
-            f"{toml.dotted(setting)} is spelled {other} here",
+            about_files.OTHER_SPELLING.fill(setting=toml.dotted(setting), spelling=other, name=name),
             where=path,
             line=toml.line_of(doc, (*table, *above, other)),
-            why="containerd 2.x prefers this spelling to the usual one, so the line of this collection would have no effect",
-            next=f"Spell it {name}, and run again",
         )

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, daemons, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_adoption
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Policy
@@ -41,15 +42,15 @@ def _of_daemons(policy: Policy, obs: Observation, files: FileSet, instance: Inst
         if processes.program(process) != "containerd" or process.get("pid") == instance.pid or root == files.root_path:
             continue
         if not root.startswith("/"):
-            yield f"another containerd runs with {root}, of which nobody knows where it is, and may import it"
+            yield about_adoption.OTHER_AT_UNKNOWN_PLACE.fill(path=root)
             continue
         try:
             imported = config.load(obs, root, NEWEST)
         except PlanError as unread:
-            yield f"another containerd runs with {root}, which may import it and cannot be read ({unread.what})"
+            yield about_adoption.OTHER_UNREADABLE.fill(path=root, trouble=unread.what)
             continue
         if imported.get(path):
-            yield f"another containerd, which runs with {root}, reads it, too"
+            yield about_adoption.OTHER_READS.fill(path=root)
 
 
 def _not_running(obs: Observation, files: FileSet, path: str) -> Iterator[str]:
@@ -58,7 +59,7 @@ def _not_running(obs: Observation, files: FileSet, path: str) -> Iterator[str]:
             continue
         for pattern in _imports(file):
             if path == pattern:
-                yield f"{file.path}, the configuration of a containerd that does not run now, imports it by name"
+                yield about_adoption.OTHER_IMPORTS.fill(path=file.path)
 
 
 def _imports(file: File) -> list[str]:

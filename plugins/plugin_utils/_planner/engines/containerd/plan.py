@@ -31,6 +31,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange, Setting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import (
+    about_adoption,
+    about_files,
+    about_handlers,
+    about_restarts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -66,7 +72,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     left: list[Leftover] = list(adoption.unread(obs, files))
     for found in adoption.find(policy, obs, files, instance):
         if found.obstacle or not decision.handler:
-            left.append(found.stays(found.obstacle or "the desired state has no handler here", found.next))
+            left.append(found.stays(found.obstacle or about_adoption.NO_HANDLER_WANTED.fill(), found.next))
             continue
         aim = aims.without(policy, obs, instance, decision, files, found, version)
         left.append(explained.judge(policy, obs, instance, files, aim.base, found, aim.wanted, version))
@@ -83,12 +89,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
 
 def hidden_by(left: Leftover) -> PlanError:
     """Return the error for a leftover that keeps this collection's file from having any effect."""
-    return PlanError(
-        f"this file of {left.tool} is read after the one of this collection, and is not taken over",
-        where=left.path,
-        why=left.why,
-        next=left.next,
-    )
+    return PlanError(about_files.SHADOWED_BY_TOOL.fill(tool=left.tool, cause=left.why, step=left.next), where=left.path)
 
 
 def _planned(policy: Policy, obs: Observation, instance: Instance, files: FileSet, aim: Aim, version: Version) -> Plan:
@@ -165,12 +166,7 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
                 if toml.lookup(file.doc.data, table) is not None and toml.lookup(file.doc.data, (*table, *setting.path)) != setting.value:
                     raise _shadowed(file, table, setting, version, edited=edited)
     if found != edit.granted(cri, wanted):
-        raise PlanError(
-            "the change would alter more than the keys of this collection",
-            where=after.root_path,
-            why="merged, its files would yield other settings than before",
-            next="Merge the files into one, and run again",
-        )
+        raise PlanError(about_files.CHANGES_MORE.fill(), where=after.root_path)
 
 
 def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: Version, *, edited: bool) -> Shadowed:
@@ -180,24 +176,16 @@ def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: V
     """
     line = toml.line_of(file.doc, (*table, *setting.path)) or toml.line_of(file.doc, table)
     replaces = releases.facts(version).merge == "replace"
-    move = "Move its CRI settings to the root file and remove it" if edited else "Take this setting out of it"
+    step = (about_files.MOVE_CRI_SETTINGS if edited else about_files.TAKE_SETTING_OUT).fill()
+    name, value = toml.dotted(setting.path), toml.dumps(setting.value)
     if replaces and file.doc.text.startswith(edit.FIRST_LINE):
-        return Shadowed(
-            "this drop-in of this collection hides the root file's CRI settings from the installed containerd",
-            where=file.path,
-            line=line,
-            why=f"it was written for containerd 2.x, and {version} uses its whole CRI table instead of the root file's",
-            next="Run with gpufleet_state: absent first, then run again; on 1.x this collection writes to the root file only",
-        )
-    return Shadowed(
-        f"{toml.dotted(setting.path)} = {toml.dumps(setting.value)} would have no effect",
-        where=file.path,
-        line=line,
-        why="this file is read last, and containerd 1.x uses its whole CRI table instead of the root file's"
-        if replaces
-        else f"this file is read later and sets {toml.dumps(toml.lookup(file.doc.data, (*table, *setting.path)))}",
-        next=f"{move}{'' if replaces else ', or set the same value in gpufleet_handlers'}",
-    )
+        message = about_files.SHADOWED_BY_OWN_DROP_IN.fill(version=version)
+    elif replaces:
+        message = about_files.SHADOWED_BY_TABLE.fill(setting=name, value=value, step=step)
+    else:
+        there = toml.dumps(toml.lookup(file.doc.data, (*table, *setting.path)))
+        message = about_files.SHADOWED_BY_SETTING.fill(setting=name, value=value, there=there, step=step)
+    return Shadowed(message, where=file.path, line=line)
 
 
 def _differences(
@@ -213,13 +201,13 @@ def _differences(
                 found.append(Difference("file", change.path, toml.dotted(key), was, setting.value, setting.why))
         before, after = old.get("imports"), change.after.data.get("imports")
         if before != after:
-            found.append(Difference("file", change.path, "imports", before, after, "so containerd reads the drop-in"))
+            found.append(Difference("file", change.path, "imports", before, after, about_files.IMPORTS_DROP_IN.fill()))
         if change.before and edit.VERSION_2[0][0] not in old and "version" in change.after.data:
-            why = "containerd 2.0 to 2.2 drop the CRI settings of a file without a version"
+            why = about_files.VERSION_NEEDED.fill()
             found.append(Difference("file", change.path, "version", None, change.after.data["version"], why))
         if not any(d.path == change.path for d in found):
             was = None if change.before is None else owned_file.content(change.before.text)
-            found.append(Difference("file", change.path, "", was, owned_file.content(change.after.text), "this collection owns this file"))
+            found.append(Difference("file", change.path, "", was, owned_file.content(change.after.text), about_files.OWNED.fill()))
     return found
 
 
@@ -251,18 +239,18 @@ def assemble(
         restarts, health = watched.waited(instance, verify.health(instance, wanted, version))
     elif stale and policy.restart == "never":
         unit = instance.unit or "containerd"
-        advice.append(f"{instance.config_path}: takes effect only after a restart of {unit}, which gpufleet_restart: never leaves to you.")
+        advice.append(about_restarts.RESTART_NEVER.fill(path=instance.config_path, unit=unit))
     elif stale and not instance.unit:
-        advice.append(f"{instance.config_path}: this containerd runs outside systemd; restart it yourself.")
+        advice.append(about_restarts.OUTSIDE_SYSTEMD.fill(path=instance.config_path))
     elif stale:
         verify.refuse_deadly_restart(obs, instance)
         if not differences:
             differences = (verify.not_loaded(instance),)
         advice += () if known.place(instance.manager).takes_up else verify.said_of_server(obs, instance.unit)
-        restarts = (known.restart(instance.unit, "the configuration in force changes"),)
+        restarts = (known.restart(instance.unit, about_restarts.CHANGES.fill()),)
         health = (verify.health(instance, wanted, version),)
     elif changes and not instance.running and policy.root == "/":
-        advice.append(f"{instance.config_path}: containerd is not running; the configuration takes effect at its next start.")
+        advice.append(about_restarts.NOT_RUNNING.fill(path=instance.config_path))
     expect: dict[str, str | None] = {f.real: f.sha256 for f in files.files} if changes or removed else {}
     expect.update({c.real: c.sha256 for c in changes})
     checked = policy.root == "/" and (changes or going)
@@ -305,10 +293,7 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str
             handlers = toml.lookup(file.doc.data, (*table, "containerd", "runtimes"), {})
             written = {w.path[2] for w in wanted if w.path[:2] == releases.RUNTIMES} - {"runc"}
             for name in sorted(written & set(handlers)):
-                found.append(
-                    f"{file.path}: also defines the handler {name} and was left unchanged, since it agrees with the desired state. "
-                    "Before you configure another handler, remove it from this file."
-                )
+                found.append(about_handlers.DEFINED_TWICE.fill(path=file.path, handler=name))
     return found
 
 
@@ -317,14 +302,9 @@ def _doubts(bases: Mapping[str, Base], cri: Mapping[str, Any], instance: Instanc
     found = []
     for name, base in bases.items():
         if base.doubt:
-            found.append(
-                f"{instance.config_path}: the handlers disagree on the cgroup driver: {base.doubt}. Neither a pod nor a kubelet runs "
-                f"here to show which value is right; the handler {name} follows the first."
-            )
+            found.append(about_handlers.DRIVER_IN_DOUBT.fill(path=instance.config_path, doubt=base.doubt, handler=name))
         if base.foreign and toml.lookup(cri, ("containerd", "runtimes", name)) is None:
             # A node system's own shim as default: its properties are taken over, its program cannot be.
-            found.append(
-                f"The handler {base.origin} runs {base.program}. The handler {name} has its properties, but the NVIDIA runtime starts runc "
-                f"or crun instead of that program: containers of {name} get nothing that only {base.program} does."
-            )
+            message = about_handlers.PROGRAM_NOT_TAKEN_OVER.fill(copied=base.origin, program=base.program, handler=name)
+            found.append(message)
     return found

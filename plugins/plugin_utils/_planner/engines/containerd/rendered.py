@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import edit, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import Setting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_rendered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
@@ -27,15 +28,20 @@ def reason(policy: Policy, manager: Manager, handler: str, files: FileSet, cri: 
         return []
     missing = edit.unmet(cri, wanted)
     if not missing:
-        return [Reason("drop_in", "none", f"{manager.title}'s own configuration already has all that is decided")]
+        return [Reason("drop_in", "none", about_rendered.NOTHING_MISSING.fill(title=manager.title))]
     own = handler if toml.lookup(cri, (*releases.RUNTIMES, handler)) is not None else ""
     keys = ", ".join(sorted({setting.path[-1] for setting in missing}))
-    lacks = f"its own handler {own} lacks {keys}" if own else f"it has no handler {handler} yet" if handler else f"it lacks {keys}"
-    path = edit.drop_in_path(policy, place, files)
-    return [Reason("drop_in", path, f"{manager.title} renders {files.root_path} at each start and imports this file; {lacks}")]
+    values = {"title": manager.title, "path": files.root_path}
+    if own:
+        why = about_rendered.DROP_IN_FOR_KEYS_OF_HANDLER.fill(**values, handler=own, keys=keys)
+    elif handler:
+        why = about_rendered.DROP_IN_FOR_HANDLER.fill(**values, handler=handler)
+    else:
+        why = about_rendered.DROP_IN_FOR_KEYS.fill(**values, keys=keys)
+    return [Reason("drop_in", edit.drop_in_path(policy, place, files), why)]
 
 
 def by_itself(manager: Manager, files: FileSet, why: str) -> list[Reason]:
     """Return the reason for writing no drop-in: the manager finds the handlers. why: what keeps drop-ins from being read."""
-    said = f"{manager.title} renders {files.root_path} at each start, and {why}; it adds the handlers that it finds by itself"
+    said = about_rendered.FINDS_BY_ITSELF.fill(title=manager.title, path=files.root_path, cause=why)
     return [Reason("drop_in", "none", said)]

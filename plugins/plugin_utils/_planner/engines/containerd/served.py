@@ -9,11 +9,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ve
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_daemons
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_daemons, about_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
@@ -55,22 +56,11 @@ def check(files: FileSet, version: Version) -> None:
         own = config.uses(root.doc.data, containerd_places.V1_NAMES)
         if "version" in root.doc.data or (own and facts.v1_lost):
             line = toml.line_of(root.doc, ("version",)) or toml.line_of(root.doc, containerd_places.V1_NAMES)
-            raise PlanError(
-                "this is a version 1 configuration",
-                where=root.path,
-                line=line,
-                why=f"containerd {version} {'drops its CRI part silently' if facts.v1_lost else 'accepts no newer drop-in beside it'}",
-                next='Write it as version 2 (plugins."io.containerd.grpc.v1.cri") and run again',
-            )
+            row = about_files.VERSION_1_CRI_DROPPED if facts.v1_lost else about_files.VERSION_1_BESIDE_DROP_IN
+            raise PlanError(row.fill(version=version), where=root.path, line=line)
     off = config.cri_disabled(files)
     if off:  # a daemon that serves CRI now has not read this yet, and would lose it by our restart
-        raise PlanError(
-            "disabled_plugins switches CRI off",
-            where=off[0],
-            line=off[1],
-            why="settings for CRI would have no effect",
-            next="Remove the CRI plugin from disabled_plugins and run again",
-        )
+        raise PlanError(about_files.CRI_SWITCHED_OFF.fill(), where=off[0], line=off[1])
     if facts.merge == "deep" and not version.at_least(*READS_NEWER_DROP_INS):
         _check_shadow(files)
 
@@ -87,11 +77,9 @@ def _check_sleeping(files: FileSet, version: Version) -> None:
     for file in files.files:
         if config.uses(file.doc.data, containerd_places.V2_NAMES):
             raise PlanError(
-                f"containerd {version} does not read this table",
+                about_files.TABLE_UNREAD.fill(version=version, root=files.root_path),
                 where=file.path,
                 line=toml.line_of(file.doc, containerd_places.V2_NAMES),
-                why=f"{files.root_path} has no version, so it counts as version 1, in which the table is plugins.cri",
-                next=f"Write version = 2 at the top of {files.root_path} if these settings are to count, else remove the table",
             )
 
 
@@ -100,19 +88,16 @@ def _check_shadow(files: FileSet) -> None:
     root = files.root
     for file in files.files[1:]:
         if root and root.declared and file.declared > root.declared:
-            raise PlanError(
-                f"this file has version = {file.declared}, but its root {root.path} has {root.declared}",
-                where=file.path,
-                line=toml.line_of(file.doc, ("version",)),
-                why="containerd does not start with it, or silently drops the root file's CRI table",
-                next=f"Write it as version {root.declared}{_rewritten(file)}, or remove it",
-            )
+            raise PlanError(_too_new(file, root), where=file.path, line=toml.line_of(file.doc, ("version",)))
 
 
-def _rewritten(file: ConfigFile) -> str:
-    """Return a hint for a drop-in of nvidia-ctk's, '' for another file.
+def _too_new(file: ConfigFile, root: ConfigFile) -> Message:
+    """Return the message about a drop-in that is newer than its root, with a hint for one of nvidia-ctk's.
 
     nvidia-ctk makes such a file of what `containerd config dump` prints, which has the newest
     version.
     """
-    return f" (`{nvidia_ctk.COMMAND} --config-source=file` does that)" if file.path.endswith(f"/{nvidia_ctk.DROP_IN}") else ""
+    declared, wanted = file.declared, root.declared
+    if file.path.endswith(f"/{nvidia_ctk.DROP_IN}"):
+        return about_files.CTK_DROP_IN_TOO_NEW.fill(declared=declared, root=root.path, wanted=wanted, command=nvidia_ctk.COMMAND)
+    return about_files.DROP_IN_TOO_NEW.fill(declared=declared, root=root.path, wanted=wanted)

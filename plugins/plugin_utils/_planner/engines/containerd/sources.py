@@ -10,6 +10,7 @@ import dataclasses as dc
 from collections.abc import Iterator
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases, template
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_rendered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
@@ -31,22 +32,26 @@ class Source:
     def place(self, line: int | None) -> str:
         """Return the place to edit for a line of the main file, as a person reads it."""
         shown = f"{self.main}:{line}" if line else self.main
-        return f"{self.template} (from which {self.title} renders {shown})" if self.template else shown
+        if not self.template:
+            return shown
+        return about_rendered.PLACE_OF_TEMPLATE.fill(template=self.template, title=self.title, path=shown)
 
     def of_error(self, error: PlanError) -> PlanError:
         """Return an error about the main file's text with the file to edit, and with a step that lasts."""
         shown = f"{self.main}:{error.line}" if error.line else self.main
         if self.template:
-            step = (
-                f"{error.next.removesuffix(' and run again')} in this template, or move it away (mv {self.template} {self.template}.old) "
-                f"for {self.title}'s own text; then restart {self.title} and run again"
-            )
-            said = f"{self.title} renders {shown} from this template at each start"
-            return PlanError(error.message, where=self.template, why=_joined(error.why, said), next=step)
-        help_ = f"correct {self.made_of}" if self.made_of else f"update {self.title}"
-        step = f"Restart {self.title}, which renders it again, and {help_} if that does not help; then run again"
-        said = f"{self.title} renders this file at each start"
-        return PlanError(error.message, where=self.main, line=error.line, why=_joined(error.why, said), next=step)
+            step = about_rendered.FIX_TEMPLATE.fill(step=error.next, template=self.template, title=self.title)
+            why = about_rendered.FROM_TEMPLATE.fill(title=self.title, path=shown)
+            if error.why:
+                why = about_rendered.FROM_TEMPLATE_WITH_CAUSE.fill(cause=error.why, title=self.title, path=shown)
+            return PlanError(error.message, where=self.template, why=why, next=step)
+        step = about_rendered.RESTART_OR_UPDATE.fill(title=self.title)
+        if self.made_of:
+            step = about_rendered.RESTART_OR_CORRECT.fill(title=self.title, sources=self.made_of)
+        why = about_rendered.RENDERED.fill(title=self.title)
+        if error.why:
+            why = about_rendered.RENDERED_WITH_CAUSE.fill(cause=error.why, title=self.title)
+        return PlanError(error.message, where=self.main, line=error.line, why=why, next=step)
 
 
 def of(obs: Observation, manager: Manager, main: str, version: Version) -> Source | None:
@@ -90,7 +95,3 @@ def _template(obs: Observation, place: Place, main: str, version: Version) -> st
     """
     read = template.paths(place.detection, main, releases.facts(version).new_file) if place.detection else []
     return next((path for path in read if obs.file(path, template.KEEP).exists), "")
-
-
-def _joined(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)

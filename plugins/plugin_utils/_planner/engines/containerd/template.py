@@ -17,6 +17,7 @@ import re
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import Setting, values_of
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_rendered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Detection
@@ -96,7 +97,7 @@ def of(obs: Observation, detection: Detection, files: FileSet) -> Template:
         file = obs.file(path, KEEP)
         if file.error or (file.exists and file.content is None):
             why = file.error or file.trouble
-            raise PlanError("this template could not be read", where=path, why=why, next="Make it readable for root, or move it away")
+            raise PlanError(about_rendered.TEMPLATE_UNREADABLE.fill(trouble=why), where=path)
         if file.exists:
             return Template(path, file)
     return Template(read[0])
@@ -108,44 +109,22 @@ def render(settings: list[Setting], names: Path, path: str) -> str:
         return ""
     tables = toml.written(path, "", values_of(settings, names)).text
     if "{{" in tables:
-        raise PlanError(
-            "a handler has {{ in its name or in a value",
-            where=path,
-            why="it would be a statement of the template",
-            next="Choose another name or value in gpufleet_handlers",
-        )
+        raise PlanError(about_rendered.STATEMENT_IN_HANDLER.fill(), where=path)
     return f"{MARK}\n{BASE}\n\n{tables.strip()}\n"
 
 
 def replaces(template: Template, title: str, handlers: str) -> PlanError:
     """Return the error for another owner's template in place of the manager's own text: nothing that the manager finds is rendered."""
-    return PlanError(
-        f"this template replaces {title}'s own text, and has no place for the handler {handlers} that {title} finds",
-        where=template.path,
-        line=template.first,
-        why="it is a configuration that was copied, by an older GPU Operator or by hand (NVIDIA/gpu-operator issue 992), and keeps the "
-        "text of the release that it was copied from",
-        next=f"Move it away (mv {template.path} {template.path}.old) and run again; what has to stay of it goes below {BASE} in a new one",
-    )
+    message = about_rendered.TEMPLATE_REPLACES.fill(title=title, handler=handlers, path=template.path, base=BASE)
+    return PlanError(message, where=template.path, line=template.first)
 
 
 def copied(template: Template, title: str) -> str:
-    return (
-        f"{template.path}:{template.first}: this template is a configuration that was copied, by an older GPU Operator or by hand, and "
-        f"replaces {title}'s own text. It stays as it is, since the handlers that are wanted are rendered with it; a later release of "
-        f"{title} may not start with it (NVIDIA/gpu-operator issue 992). "
-        f"Move it away (mv {template.path} {template.path}.old) and run again."
-    )
+    return about_rendered.TEMPLATE_COPIED.fill(path=template.path, line=template.first, title=title)
 
 
 def in_the_way(template: Template, text: str) -> PlanError:
     """Return the error for another owner's template in the place for that of this collection."""
     line = next((n for n, one in enumerate(template.text.splitlines(), 1) if BASE_ONCE.search(one)), template.first)
     tables = " ".join(text.partition(BASE)[2].split())
-    return PlanError(
-        "this template was not written by this collection, and is not edited",
-        where=template.path,
-        line=line,
-        why="the manager reads one template, and the handlers that are wanted are not in it",
-        next=f"Add these lines to its end and run again: {tables}",
-    )
+    return PlanError(about_rendered.TEMPLATE_OF_OTHERS.fill(tables=tables), where=template.path, line=line)

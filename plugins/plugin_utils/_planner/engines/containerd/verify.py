@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import lo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange, Setting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_restarts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -31,8 +32,6 @@ NAMED = (
     "base_runtime_spec", "pod_annotations", "container_annotations", "privileged_without_host_devices", "sandboxer", "bin_dir", "conf_dir",
     "stream_server_address", "stream_server_port", "enable_selinux", "systemd_cgroup", "device_ownership_from_security_context",
 )  # fmt: skip
-
-UNKEPT = "gpufleet_restart: never cannot be kept here: the program of {unit} restarts its containerd by itself when a drop-in goes"
 
 STATUS_NAMES: Mapping[str, str] = {
     "runtime_type": "runtimeType", "default_runtime_name": "defaultRuntimeName", "enable_cdi": "enableCDI", "cdi_spec_dirs": "cdiSpecDirs",
@@ -103,19 +102,10 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
     """
     unit = obs.unit(instance.unit)
     if unit.get("LoadState") == "masked":
-        raise PlanError(
-            f"{instance.unit} is masked, so it cannot be restarted",
-            where=instance.unit,
-            next=f"Run `systemctl unmask {instance.unit}`, or set gpufleet_restart: never and restart it yourself",
-        )
+        raise PlanError(about_restarts.MASKED.fill(unit=instance.unit), where=instance.unit)
     mode = unit.get("KillMode", "process")
     if mode not in ("process", "none", ""):
-        raise PlanError(
-            f"a restart of {instance.unit} would kill every container on this host",
-            where=instance.unit,
-            why=f"its KillMode is {mode}, but upstream's is process",
-            next="Remove the override from the unit, or set gpufleet_restart: never and restart it yourself",
-        )
+        raise PlanError(about_restarts.KILLS_CONTAINERS.fill(unit=instance.unit, mode=mode), where=instance.unit)
 
 
 def said_of_server(obs: Observation, unit: str) -> tuple[str, ...]:
@@ -127,8 +117,7 @@ def said_of_server(obs: Observation, unit: str) -> tuple[str, ...]:
     kind = obs.unit(unit).get("Type", "notify") if unit in known.server_units() else "notify"
     if kind.startswith("notify"):
         return ()
-    what = f"{unit}: its Type is {kind}, so its restart ends before the API of the cluster serves again."
-    return (f"{what} Set Type=notify, as its own installation does, before you change several servers of one cluster.",)
+    return (about_restarts.ENDS_EARLY.fill(unit=unit, type=kind),)
 
 
 def not_loaded(instance: Instance) -> Difference:
@@ -138,14 +127,14 @@ def not_loaded(instance: Instance) -> Difference:
         "configuration",
         "an older one is in use",
         "as in the files",
-        "the files are correct, but the running daemon has not loaded them",
+        about_restarts.OLDER_IN_USE.fill(),
     )
 
 
 def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advice: tuple[str, ...]) -> Plan:
     """Return the plan of `state: absent` with the restart that makes the daemon forget our handlers, without one if it has none of them."""
     if any(restart.action == "wait" for restart in plan.restarts):  # its manager restarts it for the change, whatever it has loaded
-        kept = () if policy.restart != "never" else (f"{instance.config_path}: {UNKEPT.format(unit=instance.unit)}",)
+        kept = () if policy.restart != "never" else (about_restarts.NEVER_NOT_KEPT.fill(path=instance.config_path, unit=instance.unit),)
         return dc.replace(plan, advice=(*plan.advice, *advice, *kept))
     runs = {h.name: str(instance.handlers.get(h.name) or "") for h in policy.handlers}
     loaded = any(runs[h.name] == h.binary or low_level.nvidias(runs[h.name]) for h in policy.handlers)
@@ -154,7 +143,7 @@ def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advi
         return dc.replace(plan, differences=differences, restarts=(), health=(), expect_units={}, advice=(*plan.advice, *advice))
     if policy.restart == "never" or not instance.unit:
         return dc.replace(plan, restarts=(), health=(), advice=(*plan.advice, *advice))
-    why = "the configuration in force does not contain the handlers of this collection any more"
+    why = about_restarts.LOSES_HANDLERS.fill()
     return dc.replace(
         plan,
         advice=(*plan.advice, *advice),
@@ -178,7 +167,7 @@ def validation(instance: Instance, files: FileSet, changes: list[FileChange], wa
     check: transaction.Validator = {
         "argv": argv, "timeout": 30, "refuse": _refuse(wanted), "require": _require(wanted),
         "baseline": baseline, "allow": _allow(wanted), "names": list(NAMED),
-        "why": "containerd itself reads the new configuration, and only the keys of this collection differ", "process": instance.process,
+        "why": about_restarts.VALIDATED.fill(), "process": instance.process,
     }  # fmt: skip
     if not instance.binary or not known.place(instance.manager).dump:
         return {}
@@ -203,7 +192,7 @@ def _substitutes(files: FileSet, changes: list[FileChange]) -> list[tuple[str, s
 def _require(wanted: list[Setting]) -> list[transaction.Sign]:
     programs = [(_spelled(w.path), str(w.value)) for w in wanted if w.path[-1] == "BinaryName"]
     return [
-        {"pattern": rf"\s*{key} = [\"']{re.escape(program)}[\"']\s*", "says": f"its output does not have BinaryName = {program}"}
+        {"pattern": rf"\s*{key} = [\"']{re.escape(program)}[\"']\s*", "says": about_restarts.DUMP_WITHOUT_PROGRAM.fill(program=program)}
         for key, program in programs
     ]
 
@@ -215,7 +204,9 @@ def _refuse(wanted: list[Setting]) -> list[transaction.Sign]:
     from before are about the keys of others.
     """
     keys = sorted({" ".join(w.path[:3]) for w in wanted})
-    return [{"pattern": rf"Ignoring unknown key.*key=\"?{re.escape(k)}\b", "says": f"it does not know the key {k}"} for k in keys]
+    return [
+        {"pattern": rf"Ignoring unknown key.*key=\"?{re.escape(k)}\b", "says": about_restarts.DUMP_KEY_UNKNOWN.fill(key=k)} for k in keys
+    ]
 
 
 def _spelled(path: Path) -> str:

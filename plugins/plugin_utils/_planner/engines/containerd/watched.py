@@ -14,10 +14,12 @@ from collections.abc import Iterator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.messages import about_rendered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Policy, Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 
@@ -31,12 +33,7 @@ def by_itself(policy: Policy, instance: Instance, changing: bool) -> bool:
         return False
     if policy.restart == "never" and policy.state != "absent":
         title = known.of_name(instance.manager).title
-        raise PlanError(
-            "gpufleet_restart: never cannot be kept here, so nothing is written",
-            where=instance.config_path,
-            why=f"{title} watches its drop-ins, and restarts its containerd by itself when one changes",
-            next="Run in a change window with gpufleet_restart: auto; containers go on during that restart",
-        )
+        raise PlanError(about_rendered.WATCHED.fill(title=title), where=instance.config_path)
     return True
 
 
@@ -48,7 +45,7 @@ def waited(instance: Instance, health: transaction.Cri) -> tuple[tuple[Restart, 
     """
     title = known.of_name(instance.manager).title
     health = {**health, "replaces": instance.pid}
-    return (Restart(instance.unit, "wait", f"{title} takes the change up by itself and restarts its containerd"),), (health,)
+    return (Restart(instance.unit, "wait", about_rendered.TAKEN_UP.fill(title=title)),), (health,)
 
 
 # ---------------------------------------------------------------- files with which it would not start
@@ -61,21 +58,10 @@ def refusal(manager: Manager, files: FileSet) -> Refusal:
         return Refusal()
     if place.first_line and not root.doc.text.startswith(f"{place.first_line}\n"):
         made = merged(place, root)
-        alone = f". {manager.title} makes {made}, which it imports, for a main file of its own alone" if made else ""
-        return Refusal(
-            f"{root.path} does not begin with the line `{place.first_line}`, so {manager.title} takes it for a person's, and so do we"
-            f"{alone}",
-            f"Move it away and restart {manager.title}, which then writes its own, and run again; or put the handler into it by hand",
-        )
-    wrong = next(_wrong(place, files, root), None)
-    if wrong is None:
-        return Refusal()
-    file, key, what = wrong
-    line = toml.line_of(file.doc, key)
-    return Refusal(
-        f"{file.path}{f':{line}' if line else ''} {what}, and {manager.title} does not start again with such a drop-in",
-        f"Write it for version {root.declared} (`containerd config migrate`) or remove it, and run again",
-    )
+        if made:
+            return Refusal(about_rendered.OF_PERSON_MERGED.fill(path=root.path, line=place.first_line, title=manager.title, merged=made))
+        return Refusal(about_rendered.OF_PERSON.fill(path=root.path, line=place.first_line, title=manager.title))
+    return Refusal(next(_wrong(manager.title, place, files, root), ""))
 
 
 def merged(place: Place, root: ConfigFile) -> str:
@@ -84,10 +70,19 @@ def merged(place: Place, root: ConfigFile) -> str:
     return next(made, "")
 
 
-def _wrong(place: Place, files: FileSet, root: ConfigFile) -> Iterator[tuple[ConfigFile, tuple[str, ...], str]]:
-    """Yield each drop-in that the manager's own check refuses, as (file, key, what is in it)."""
+def _wrong(title: str, place: Place, files: FileSet, root: ConfigFile) -> Iterator[Message]:
+    """Yield a message for each drop-in that the manager's own check refuses."""
     for file in files.files if place.strict and root.declared > 2 else ():
         if file is not root and file.declared not in (0, root.declared):
-            yield file, ("version",), f"has version = {file.declared} and not {root.declared}"
+            yield about_rendered.DROP_IN_OTHER_VERSION.fill(
+                place=_at(file, ("version",)), found=file.declared, wanted=root.declared, title=title
+            )
         if file is not root and toml.lookup(file.doc.data, containerd_places.V2_NAMES) is not None:
-            yield file, containerd_places.V2_NAMES, f"has the table {toml.dotted(containerd_places.V2_NAMES)} of older releases"
+            table = containerd_places.V2_NAMES
+            yield about_rendered.DROP_IN_OLD_TABLE.fill(place=_at(file, table), table=toml.dotted(table), wanted=root.declared, title=title)
+
+
+def _at(file: ConfigFile, key: tuple[str, ...]) -> str:
+    """Return the path of a file with the line of a key."""
+    line = toml.line_of(file.doc, key)
+    return f"{file.path}:{line}" if line else file.path
