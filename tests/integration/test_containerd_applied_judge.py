@@ -74,7 +74,7 @@ def test_our_drop_in_of_2_x_beneath_1_x_is_named_and_taken_out(tmp_path: Path) -
     node.apply(node.plan("present"))
     binary("1.7")
     tree.release = "1.7"
-    with pytest.raises(PlanError, match="this drop-in of this collection hides.*Run with gpufleet_state: absent first, then run again"):
+    with pytest.raises(PlanError, match=r"\[containerd\.own-drop-in-hides-root\]"):
         node.plan("present")
     node.apply(node.plan("absent"))
     assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was

@@ -168,7 +168,8 @@ def test_beside_a_kubelet_pods_of_a_plugin_with_its_default_get_their_gpu_and_it
     fleet.shell(BEFORE, KUBELET)
     run = fleet.task("node", [BEFORE], options()).of("node")[BEFORE]
     assert (run["decision"]["isolation"], run["decision"]["plugin_source"]) == ("compatible", "default")
-    assert "With deviceListStrategy: cdi-cri in the plugin's chart" in " ".join(run["advice"])
+    (advice,) = [line for line in run["advice"] if line.endswith("[kubernetes.compatible-isolation-for-plugin]")]
+    assert "deviceListStrategy: cdi-cri in the plugin's chart" in advice
     assert "accept-nvidia-visible-devices-envvar-when-unprivileged = true" in fleet.text(BEFORE, CONFIG)
     proof = fleet.task("node_check", [BEFORE], {"image": PROBE}).of("node_check")[BEFORE]
     asked = {c["name"]: (c["ok"], (c.get("env") or {}).get("NVIDIA_VISIBLE_DEVICES", "")[:4]) for c in proof["checks"]}

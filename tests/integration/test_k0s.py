@@ -46,7 +46,7 @@ def test_it_is_converged_by_a_drop_in_that_k0s_applies_and_a_container_sees_its_
 def test_a_restart_that_nobody_can_keep_from_happening_is_refused_and_nothing_changes(fleet: Fleet) -> None:
     before = fleet.tree(HOST)
     answer = fleet.task("node", [HOST], {"restart": "never", "handlers": {"nvidia": {}, "other": {}}}).of("node")[HOST]
-    assert "restart: never cannot be kept" in answer["msg"]
+    assert answer["error"]["code"] == "containerd.manager-restarts-by-itself"
     assert differing(before, fleet.tree(HOST)) == {}
 
 

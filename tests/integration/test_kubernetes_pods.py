@@ -193,9 +193,9 @@ CLASS = {"native": "nvidia", "fallback": "", "crio": "nvidia"}  # what pods have
 
 def test_a_declared_strategy_is_served_or_refused_by_name(kube: Kube) -> None:
     refused = kube.fleet.play("site", ["fallback"], variables={**repository(), "gpufleet_device_plugin_strategy": ["cdi-cri"]})
-    assert "[cdi-cri] gives no pod a GPU on this host" in " ".join(refused.words.split())
+    assert "[kubernetes.strategy-unanswered-with-kubelet]" in " ".join(refused.words.split())
     run = kube.site(gpufleet_device_plugin_strategy=["volume-mounts"])
-    assert "runtimeClassName: nvidia only" in str(run.of("node")["native"]["advice"])
+    assert "[kubernetes.pods-need-runtime-class]" in str(run.of("node")["native"]["advice"])
 
     def tried(node: str) -> None:
         kube.plugin(node, deviceListStrategy=["volume-mounts"])

@@ -233,7 +233,7 @@ def managers() -> str:
     for one in (m for m in known.MANAGERS if not m.taken_back or m.homes):
         shown = code((*one.homes, *one.units, *(f"ID={name}" for name in one.os_ids)))
         hosts = code(name for name in KINDS if name.startswith(f"{one.name}-like"))
-        done = one.instead
+        done = one.refusal.next
         if one.place:
             after = f"{one.title} restarts its containerd by itself" if one.place.takes_up else f"restart of {code(one.place.units)}"
             template = f"its handler in `{one.config.rpartition('/')[2]}`, from which it makes the configuration"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.cgroup_driver import InUse
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 
 RUNC = "io.containerd.runc.v2"
 
@@ -25,4 +26,5 @@ def cri(default: str = "runc", **runtimes: Any) -> dict[str, Any]:
 
 SHIM = {"ConfigPath": "/opt/kata/configuration.toml"}
 KATA = entry("io.containerd.kata.v2", options=SHIM, snapshotter="nydus", pod_annotations=["io.kata*"])
-SYSTEMD, CGROUPFS = InUse("systemd", "the kubelet uses systemd"), InUse("cgroupfs", "the kubelet uses cgroupfs")
+SYSTEMD = InUse("systemd", Message("the kubelet uses systemd", "test.kubelet-uses-systemd"))
+CGROUPFS = InUse("cgroupfs", Message("the kubelet uses cgroupfs", "test.kubelet-uses-cgroupfs"))

@@ -296,6 +296,8 @@ def _mirrors_without_path(view: View) -> Iterator[Spot]:
 
 # ---------------------------------------------------------------- the table
 
+_OUT = about_rules.SET_NOT_DEFAULT
+
 RULES: tuple[Rule, ...] = (
     Rule(about_rules.TABLE_NAME, "does-not-start", _tables_by_short_names, before=(2, 0)),
     Rule(about_rules.PLUGIN_NAME, "does-not-start", _plugins_by_short_names),
@@ -304,8 +306,8 @@ RULES: tuple[Rule, ...] = (
     Rule(about_rules.UNTRUSTED_TWICE, "no-cri", _untrusted_twice, ours=about_rules.OTHER_NAME, before=(2, 0)),
     Rule(about_rules.DEFAULT_EMPTY, "no-cri", _default_empty),
     Rule(about_rules.DEFAULT_MISSING, "no-cri", _default_missing),
-    Rule(about_rules.SYSTEMD_CGROUP, "no-cri", _only_of_linux_as_default("systemd_cgroup"), ours=about_rules.SET_NOT_DEFAULT, before=(2, 0)),
-    Rule(about_rules.NO_PIVOT, "no-cri", _only_of_linux_as_default("containerd", "no_pivot"), ours=about_rules.SET_NOT_DEFAULT, before=(2, 0)),
+    Rule(about_rules.SYSTEMD_CGROUP, "no-cri", _only_of_linux_as_default("systemd_cgroup"), ours=_OUT, before=(2, 0)),
+    Rule(about_rules.NO_PIVOT, "no-cri", _only_of_linux_as_default("containerd", "no_pivot"), ours=_OUT, before=(2, 0)),
     Rule(about_rules.KEYS_OF_LINUX, "no-cri", _keys_of_linux, before=(2, 0)),
     Rule(about_rules.ALL_DEVICES_ALONE, "no-cri", _all_devices_alone, first=(1, 7)),
     Rule(about_rules.IO_TYPE, "no-cri", _other_io_type, first=(2, 0)),

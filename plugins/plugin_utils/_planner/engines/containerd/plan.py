@@ -285,7 +285,7 @@ def _default_that_goes(changes: list[FileChange], cri: Mapping[str, Any], wanted
 
 def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str]:
     """Return advice about files of others that define our handler as well."""
-    found = []
+    found: list[str] = []
     for file in files.files[1:]:
         if file.doc.text.startswith(edit.FIRST_LINE):
             continue
@@ -299,7 +299,7 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str
 
 def _doubts(bases: Mapping[str, Base], cri: Mapping[str, Any], instance: Instance) -> list[str]:
     """Return advice about the handlers that this collection copies: a doubtful cgroup driver, or a program that is not taken over."""
-    found = []
+    found: list[str] = []
     for name, base in bases.items():
         if base.doubt:
             found.append(about_handlers.DRIVER_IN_DOUBT.fill(path=instance.config_path, doubt=base.doubt, handler=name))

@@ -204,9 +204,8 @@ def _refuse(wanted: list[Setting]) -> list[transaction.Sign]:
     from before are about the keys of others.
     """
     keys = sorted({" ".join(w.path[:3]) for w in wanted})
-    return [
-        {"pattern": rf"Ignoring unknown key.*key=\"?{re.escape(k)}\b", "says": about_restarts.DUMP_KEY_UNKNOWN.fill(key=k)} for k in keys
-    ]
+    unknown = about_restarts.DUMP_KEY_UNKNOWN
+    return [{"pattern": rf"Ignoring unknown key.*key=\"?{re.escape(k)}\b", "says": unknown.fill(key=k)} for k in keys]
 
 
 def _spelled(path: Path) -> str:

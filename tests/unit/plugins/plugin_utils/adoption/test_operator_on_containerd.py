@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 
 from tests.unit import builders, operators
@@ -73,16 +74,16 @@ def test_a_handler_that_a_pod_was_started_with_goes_on_in_our_drop_in(case: str,
 CHANGED = THREE.replace(CDI, CDI.replace(RUNC_V2, f"          privileged_without_host_devices = true\n{RUNC_V2}"))
 ITS_PROCESS = {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}
 STAYS: list[tuple[str, str, dict[str, Any], str]] = [
-    ("it works", THREE, {"processes": [ITS_PROCESS]}, "nothing proves that its tool no longer runs: its process nvidia-toolkit runs"),
-    ("a handler was changed since", CHANGED, {}, "nothing explains containerd.runtimes.nvidia-cdi.privileged_without_host_devices"),
-    ("adopt: never", THREE, {"policy": Policy(adopt="never")}, "adopt: never leaves it in place"),
+    ("it works", THREE, {"processes": [ITS_PROCESS]}, "containerd.tool-may-still-run"),
+    ("a handler was changed since", CHANGED, {}, "containerd.keys-unexplained"),
+    ("adopt: never", THREE, {"policy": Policy(adopt="never")}, "containerd.adopt-never"),
 ]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(("case", "text", "more", "why"), STAYS, ids=[case for case, *_rest in STAYS])
-def test_it_stays_with_one_sentence(case: str, text: str, more: dict[str, Any], why: str, version: str) -> None:
+@pytest.mark.parametrize(("case", "text", "more", "code"), STAYS, ids=[case for case, *_rest in STAYS])
+def test_it_stays_with_one_sentence(case: str, text: str, more: dict[str, Any], code: str, version: str) -> None:
     with pytest.raises(PlanError) as caught:
         plan(version, {ROOT: SITE, THEIRS: text}, **more)
-    assert why in str(caught.value)
-    assert caught.value.where == THEIRS
+    assert (caught.value.where, caught.value.code) == (THEIRS, "containerd.file-of-tool-read-later")
+    assert get_code(caught.value.values["cause"]) == code

@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import de
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detected
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known, rancher
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
@@ -70,12 +71,7 @@ def test_nothing_is_to_be_done_where_it_is_in_force() -> None:
 def test_the_restart_may_be_left_to_a_person() -> None:
     planned = Node().plan(restart="never")
     assert (planned.restarts, planned.health) == ((), ())
-    assert planned.advice == (
-        (
-            "/var/lib/rancher/k3s/agent/etc/containerd/config.toml: k3s renders it at its next start; gpufleet_restart: never leaves the "
-            "restart of k3s-agent.service to you."
-        ),
-    )
+    assert [get_code(a) for a in planned.advice] == ["containerd.rendered-at-next-start-restart-never"]
 
 
 KINDS = [
@@ -91,79 +87,79 @@ IMPORTS = 'version = 3\nimports = ["/var/lib/rancher/k3s/agent/etc/containerd/co
 @pytest.mark.parametrize(("unit", "kind", "named"), KINDS)
 @pytest.mark.parametrize("text", [rendered(3), rendered(3).replace("version = 3\n", IMPORTS)], ids=["no drop-ins", "drop-ins"])
 def test_a_server_whose_unit_does_not_wait_for_its_api_is_named(unit: str, kind: str, named: bool, text: str) -> None:
-    said = [line for line in Node(unit=unit, kind=kind, config=text).plan().advice if "before the API of the cluster serves again" in line]
+    said = [line for line in Node(unit=unit, kind=kind, config=text).plan().advice if get_code(line) == "containerd.restart-ends-early"]
     assert bool(said) is named
 
 
 DEADLY = {
-    "all pods would end": ({"KillMode": "control-group"}, "a restart of k3s-agent.service would kill every container on this host"),
-    "masked": ({"LoadState": "masked"}, "k3s-agent.service is masked, so it cannot be restarted"),
+    "all pods would end": ({"KillMode": "control-group"}, "restart-kills-containers"),
+    "masked": ({"LoadState": "masked"}, "unit-masked"),
 }
 
 
 @pytest.mark.parametrize("case", DEADLY)
 def test_a_restart_that_pods_would_not_live_through_is_refused(case: str) -> None:
-    properties, sentence = DEADLY[case]
-    with pytest.raises(PlanError, match=sentence):
+    properties, code = DEADLY[case]
+    with pytest.raises(PlanError) as caught:
         Node(properties=properties).plan()
+    assert (caught.value.where, caught.value.code) == ("k3s-agent.service", f"containerd.{code}")
     assert Node(properties=properties).plan(restart="never").restarts == ()
 
 
 def test_a_runtime_that_an_operator_left_is_named() -> None:
     (said,) = Node(programs=(NVIDIA, TOOLKIT)).plan().advice
-    assert said.startswith(f"{TOOLKIT}: k3s takes this program before {NVIDIA}")
+    assert get_code(said) == "containerd.program-left-by-operator"
+    assert getattr(said, "values", {}) == {"program": TOOLKIT, "title": "k3s", "usual": NVIDIA}
 
 
 # ---------------------------------------------------------------- refused, with what to write
 
 
-REFUSED: dict[str, tuple[Node, dict[str, Any], Any, str]] = {
+# case: a node, options, the decision; how the error begins, its code, and the code of its step if that is a row of its own
+REFUSED: dict[str, tuple[Node, dict[str, Any], Any, str, str, str]] = {
     "not on the PATH of its unit": (
         Node(path="/usr/local/bin:/opt/bin", files={K3S_ENV: ""}), {}, DECISION,
-        (f"{K3S_ENV}: k3s does not find {NVIDIA} (/usr/bin is not in the PATH of k3s-agent.service). Add this line to {K3S_ENV}, and run "
-         "again: PATH=")),
+        f"{K3S_ENV}: ", "program-not-in-path", "containerd.add-path-line"),
     "not on the PATH that a file says": (
         Node(files={K3S_ENV: "K3S_TOKEN=secret\nPATH=/opt/bin\n"}), {}, DECISION,
-        (f"{K3S_ENV}:2: k3s does not find {NVIDIA} (/usr/bin is not in the PATH of k3s-agent.service). Write this line in {K3S_ENV}, "
-         "and run again: PATH=/opt/bin:/usr/bin")),
+        f"{K3S_ENV}:2: ", "program-not-in-path", "containerd.write-path-line"),
     "not on RKE2's": (
         dc.replace(RKE2, files={"/etc/default/rke2-server": "PATH=/opt/bin\n"}), {}, DECISION,
-        f"/etc/default/rke2-server:1: RKE2 does not find {NVIDIA}"),
+        "/etc/default/rke2-server:1: ", "program-not-in-path", "containerd.write-path-line"),
     "not installed, and not to be": (
         Node(programs=()), {"packages": "ignore"}, DECISION,
-        "nvidia-container-runtime is not installed, so k3s adds no handler for it. Set gpufleet_packages: present"),
+        "", "program-not-installed", ""),
     "options for what it renders": (
         Node(), {"handlers": (Handler(options={"NoNewKeyring": True}),)}, DECISION,
-        "k3s renders the handler nvidia by itself, without options.NoNewKeyring (a table that stands twice"),
+        "", "rendered-handler-lacks", ""),
     "another program for what it renders": (
         Node(), {"handlers": (Handler(binary="/opt/x/nvidia-container-runtime", chosen=True),)}, DECISION,
-        "k3s renders the handler nvidia by itself, without binary /opt/x/nvidia-container-runtime"),
+        "", "rendered-handler-lacks", ""),
     "a release before k3s issue 8470": (
         dc.replace(OLD, config=rendered(2, handler(2, "nvidia", systemd=None))), {}, DECISION,
-        "config.toml:12: k3s renders the handler nvidia with another cgroup driver than runc (pods of such a handler are killed"),
+        "/var/lib/rancher/k3s/agent/etc/containerd/config.toml:12: ", "rendered-handler-other-cgroup-driver", ""),
     "default wanted": (
         Node(), {}, dc.replace(DECISION, default=True),
-        (f"{K3S_YAML}: the default handler is a setting of k3s, which this collection does not change (k3s renders it into "
-         "/var/lib/rancher/k3s/agent/etc/containerd/config.toml at each start). Add the line default-runtime: nvidia in "
-         f"{K3S_YAML}, and run again")),
+        f"{K3S_YAML}: ", "default-of-manager", "containerd.add-default-line"),
     "default wanted, and another one there": (
         Node(files={K3S_YAML: "node-label: a\ndefault-runtime: crun\n"}), {}, dc.replace(DECISION, default=True),
-        f"{K3S_YAML}:2: the default handler is a setting of k3s"),
+        f"{K3S_YAML}:2: ", "default-of-manager", "containerd.write-default-line"),
     "default not wanted, and there": (
         Node(files={f"{K3S_YAML}.d/10-gpu.yaml": 'default-runtime: "nvidia"\n'}), {"set_as_default": "disabled"}, DECISION,
-        f"Remove the line default-runtime: nvidia from {K3S_YAML}.d/10-gpu.yaml, and run again"),
+        f"{K3S_YAML}.d/10-gpu.yaml:1: ", "default-of-manager", "containerd.remove-default-line"),
     "default not wanted, and among its arguments": (
         Node(config=rendered(3, handler(3, "nvidia"), default="nvidia")), {"set_as_default": "disabled"}, DECISION,
-        "Remove --default-runtime from the arguments of k3s-agent.service, and run again"),
+        "", "default-of-manager", "containerd.remove-default-flag"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_a_person_has_to_write_is_said_with_its_file_and_line(case: str) -> None:
-    node, options, decision, sentence = REFUSED[case]
+    node, options, decision, place, code, step = REFUSED[case]
     with pytest.raises(PlanError) as refused:
         node.plan(decision, **options)
-    assert sentence in str(refused.value)
+    assert str(refused.value).startswith(place)
+    assert (refused.value.code, get_code(refused.value.values.get("step", ""))) == (f"containerd.{code}", step)
     assert "secret" not in str(refused.value)
 
 
@@ -173,9 +169,9 @@ def test_a_variable_in_the_path_is_named_since_systemd_puts_nothing_in_its_place
     withheld = [{"path": ["PATH"], "kind": "string", "line": 2, "span": [17, 39]}]
     node = Node(files={K3S_ENV: {"content": file_places.shown(text, detected.OF_SERVICE), "withheld": withheld}})
     assert "$" not in file_places.shown(text, detected.OF_SERVICE)
-    sentence = r"(?s)k3s-agent.service.env:2: the value of PATH is not.*Write it out, for example PATH=/usr/local/sbin"
-    with pytest.raises(PlanError, match=sentence):
+    with pytest.raises(PlanError) as caught:
         node.plan()
+    assert (caught.value.where, caught.value.line, caught.value.code) == (K3S_ENV, 2, "containerd.service-path-not-plain")
 
 
 def test_of_files_with_tokens_and_of_settings_nothing_else_leaves_the_host() -> None:
@@ -258,7 +254,7 @@ UNREAD: dict[str, tuple[str, Any, str]] = {
     "a value in another form": (
         K3S_YAML,
         {"content": "#xxxx\n#xxxx\n", "withheld": [{"path": ["default-runtime"], "kind": "string", "line": 2, "span": [6, 11]}]},
-        f"{K3S_YAML}:2: the value of default-runtime is not the plain name",
+        rf"^{K3S_YAML}:2: .*\[containerd\.manager-default-not-plain\]",
     ),
 }
 
@@ -293,7 +289,7 @@ def test_the_decision_asks_for_nothing_that_the_manager_does_not_render(case: st
 
 
 def test_cdi_that_cannot_be_switched_on_is_refused_with_its_reason() -> None:
-    with pytest.raises(PlanError, match="enableCDI = false, and the manager that renders the configuration has no setting for it"):
+    with pytest.raises(PlanError, match="enableCDI = false"):
         decide.decide_one(Policy(injection="native-cdi"), OLD.instance(), Kubelet())
 
 
@@ -312,4 +308,4 @@ def test_the_places_are_those_of_the_two() -> None:
 
 @pytest.mark.parametrize("options", [{"drop_in": "never"}, {"drop_in_path": "/srv/gpu.toml"}])
 def test_where_a_file_of_our_own_is_wanted_the_host_is_left_alone_and_told_so(options: dict[str, Any]) -> None:
-    assert "so that it is not edited" in str(Node().instance(Policy(**options)).refusal)
+    assert Node().instance(Policy(**options)).refusal.message.code == "containerd.rendered-without-drop-ins"

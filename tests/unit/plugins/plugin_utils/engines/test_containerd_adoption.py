@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
 
@@ -64,60 +65,60 @@ def test_a_default_handler_that_goes_with_the_drop_in_is_shown(version: str, was
     assert found.leftovers[0].fate == "adopted", found.leftovers
     said = [d for d in found.differences if d.key.endswith("default_runtime_name") and d.path == THEIRS]
     assert [(d.path, d.before, d.after) for d in said] == shown
-    assert all("gpufleet_set_as_default" in d.why for d in said)
+    assert all(get_code(d.why) == "containerd.not-default-handler-unless-asked" for d in said)
 
 
 OF_NVIDIA = '.runtimes.nvidia]\n          runtime_type = "io.containerd.runc.v2"\n'
 RUNC_TABLE = "        [plugins.@CRI@.containerd.runtimes.runc]\n"
-# What stays: (edit of the root file, edit of the copy, other files, what is said). (text, text): the one in the place of the other.
+# What stays: (edit of the root file, edit of the copy, other files, the named places). (text, text): the one in the place of the other.
 EDITS: dict[str, tuple[tuple[str, str], tuple[str, str], dict[str, str], str]] = {
     "a value in the copy": (
         ("", ""),
         ("16384", "8192"),
         {},
-        r"nothing explains that /\S+/99-nvidia\.toml:8 and /\S+/config\.toml:6 differ",
+        r"/\S+/99-nvidia\.toml:8.*/\S+/config\.toml:6",
     ),
     "a key more in the copy": (
         ("", ""),
         ("    enable_sel", '    drain_exec_sync_io_timeout = "5s"\n    enable_sel'),
         {},
-        r"nothing explains /\S+/99-nvidia\.toml:7, which only one of the files has",
+        r"/\S+/99-nvidia\.toml:7",
     ),
     "a later edit of the root file": (
         ("0x4000", "0x2000"),
         ("", ""),
         {},
-        r"nothing explains that /\S+/99-nvidia\.toml:8 and /\S+/config\.toml:6 differ",
+        r"/\S+/99-nvidia\.toml:8.*/\S+/config\.toml:6",
     ),
     "the handler in the copy": (
         ("", ""),
         (OF_NVIDIA, OF_NVIDIA + "          privileged_without_host_devices = true\n"),
         {},
-        r"containerd\.runtimes\.nvidia\.privileged_without_host_devices \(/\S+/99-nvidia\.toml:\d+ has true, ",
+        r"containerd\.runtimes\.nvidia\.privileged_without_host_devices .*/\S+/99-nvidia\.toml:\d+.*true",
     ),
     "the cgroup driver of the handler in the copy": (
         ("", ""),
         ('runtime"\n            SystemdCgroup = true', 'runtime"\n            SystemdCgroup = false'),
         {},
-        r"containerd\.runtimes\.nvidia\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:20 has false, ",
+        r"containerd\.runtimes\.nvidia\.options\.SystemdCgroup .*/\S+/99-nvidia\.toml:20.*false",
     ),
     "runc in the root file, afterwards": (
         ("SystemdCgroup = true", "SystemdCgroup = false"),
         ("", ""),
         {},
-        r"containerd\.runtimes\.runc\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:26 has true, /\S+/config\.toml:10 has false\)",
+        r"containerd\.runtimes\.runc\.options\.SystemdCgroup .*/\S+/99-nvidia\.toml:26.*true.*/\S+/config\.toml:10.*false",
     ),
     "a handler that says nothing": (
         ("", ""),
         (RUNC_TABLE, "[plugins.@CRI@.containerd.runtimes.x]\n" + RUNC_TABLE),
         {},
-        r"nothing explains the handler x, which only /\S+/99-nvidia\.toml has",
+        r"handler x.*/\S+/99-nvidia\.toml",
     ),
     "a site's file that the copy hides": (
         ("", ""),
         ("", ""),
         {"/etc/containerd/conf.d/10-site.toml": "version = @V@\n[plugins.@CRI@]\nenable_selinux = false\n"},
-        r"that /\S+/99-nvidia\.toml:7 and /\S+/10-site\.toml:3 differ",
+        r"/\S+/99-nvidia\.toml:7.*/\S+/10-site\.toml:3",
     ),
 }
 
@@ -125,28 +126,35 @@ EDITS: dict[str, tuple[tuple[str, str], tuple[str, str], dict[str, str], str]] =
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", EDITS)
 def test_what_nothing_explains_keeps_the_file_and_is_named_with_both_lines(name: str, version: str) -> None:
-    root, copy, others, sentence = EDITS[name]
+    root, copy, others, places = EDITS[name]
     files = {ROOT: SITE.replace(*root) if root[0] else SITE, THEIRS: COPY.replace(*copy) if copy[0] else COPY, **others}
     files = rendered(version, files)
     assert files != rendered(version, {ROOT: SITE, THEIRS: COPY})
     if version < "2":
-        with pytest.raises(
-            PlanError, match=rf"99-nvidia\.toml: this file of nvidia-ctk is read after the one of this collection, .* \(.*{sentence}"
-        ):
+        with pytest.raises(PlanError) as caught:
             plan(version, files)
+        assert (caught.value.where, caught.value.code) == (THEIRS, "containerd.file-of-tool-read-later")
+        require_named(caught.value.values["cause"], places)
         return
     found = plan(version, files)
     (left,) = found.leftovers
     assert (left.fate, left.exact, bool(left.settings)) == ("kept", False, True)
-    assert re.search(sentence, left.why), left.why
+    require_named(left.why, places)
     assert "nvidia-ctk runtime configure" in left.next
     assert THEIRS not in [c["path"] for c in found.changes]
+
+
+def require_named(why: str, places: str) -> None:
+    """Require the message about keys that nothing explains, with these places."""
+    assert isinstance(why, Message)
+    assert why.code.endswith("keys-unexplained")
+    assert re.search(places, why.values["keys"]), why
 
 
 @pytest.mark.parametrize("name", EDITS)
 def test_what_keeps_a_file_keeps_it_in_the_next_run_too(name: str) -> None:
     """Our drop-in, which the first run has written beside it, has copies of what it says, and explains nothing."""
-    root, copy, others, _sentence = EDITS[name]
+    root, copy, others, _places = EDITS[name]
     files = {ROOT: SITE.replace(*root) if root[0] else SITE, THEIRS: COPY.replace(*copy) if copy[0] else COPY, **others}
     files = rendered("2.1.9", files)
     first = plan("2.1.9", files)
@@ -162,7 +170,7 @@ def test_no_value_that_is_not_sent_is_in_a_sentence() -> None:
     copy = COPY + '\n    [plugins.@CRI@.registry.configs."r".auth]\n      password = "hunter3"\n'
     with pytest.raises(PlanError) as caught:
         plan("1.7.24", rendered("1.7.24", {ROOT: secret, THEIRS: copy}))
-    assert "config.toml:12 differ" in str(caught.value)
+    assert "config.toml:12" in str(caught.value)
     assert "hunter" not in str(caught.value)
 
 
@@ -188,8 +196,9 @@ def test_a_runc_that_somebody_added_to_the_copy_keeps_its_cgroup_driver(default:
         assert [left.fate for left in plan("1.7.24", files).leftovers] == ["adopted"]
         return
     line = copy[: copy.index("SystemdCgroup")].count("\n") + 1
-    with pytest.raises(PlanError, match=rf"containerd\.runtimes\.runc\.options\.SystemdCgroup \({THEIRS}:{line} has true, "):
+    with pytest.raises(PlanError) as caught:
         plan("1.7.24", files)
+    require_named(caught.value.values["cause"], rf"containerd\.runtimes\.runc\.options\.SystemdCgroup .*{THEIRS}:{line}.*true")
 
 
 WRAPPER = "/opt/site/nvidia-container-runtime-wrapper"
@@ -206,72 +215,70 @@ def test_a_program_of_the_sites_own_goes_only_where_one_is_named(version: str, h
         assert [left.fate for left in found.leftovers] == ["adopted"]
         assert f'BinaryName = "{handler.binary}"' in str(found.changes[0])
         return
-    with pytest.raises(PlanError, match=f"the handler nvidia runs {WRAPPER}.*Set the intended program in gpufleet_handlers"):
+    with pytest.raises(PlanError) as caught:
         plan(version, files)
+    assert caught.value.code == "containerd.handler-with-other-program"
+    assert caught.value.values == {"handler": "nvidia", "program": WRAPPER}
 
 
 LITERAL = SITE.replace("*.toml", "99-nvidia.toml")
 SECOND = COPY.replace("runtimes.nvidia", "runtimes.gpu").replace('"nvidia"', '"gpu"')
 REMOVED = {THEIRS: {"existed": True, "sha256_before": "x", "sha256_after": None, "content": None}}
-# Bad input: (files, what the journal keeps, adopt, what is said, what is next)
-STAYS: dict[str, tuple[dict[str, Any], Any, str, str, str]] = {
-    "adopt: never": ({ROOT: SITE, THEIRS: COPY}, None, "never", "gpufleet_adopt: never leaves it in place", "Set gpufleet_adopt: auto"),
-    "an import by name": ({ROOT: LITERAL, THEIRS: COPY}, None, "auto", "imports it by name", "Import its directory"),
+# Bad input: (files, what the journal keeps, adopt, the code)
+STAYS: dict[str, tuple[dict[str, Any], Any, str, str]] = {
+    "adopt: never": ({ROOT: SITE, THEIRS: COPY}, None, "never", "adopt-never"),
+    "an import by name": ({ROOT: LITERAL, THEIRS: COPY}, None, "auto", "file-of-tool-imported-by-name"),
     "two tools at once": (
         {ROOT: SITE, THEIRS: COPY, "/etc/containerd/conf.d/95-site.toml": SECOND},
         None,
         "auto",
-        "two tools configured this containerd",
-        "Remove the one",
+        "two-tools",
     ),
-    "half edited: a comment": ({ROOT: SITE, THEIRS: "# by Anna\n" + COPY}, None, "auto", "line 1 has a comment", "Remove that from"),
+    "half edited: a comment": ({ROOT: SITE, THEIRS: "# by Anna\n" + COPY}, None, "auto", "key-not-of-nvidia-ctk"),
     "half edited: a comment behind a value": (
         {ROOT: SITE, THEIRS: COPY.replace("enable_cdi = true", "enable_cdi = true # why")},
         None,
         "auto",
-        "line 6 has a comment",
-        "Remove that from",
+        "key-not-of-nvidia-ctk",
     ),
     "another configuration imports it": (
         {ROOT: SITE, THEIRS: COPY, "/etc/containerd/second.toml": 'version = 2\nimports = ["conf.d/99-nvidia.toml"]\n'},
         None,
         "auto",
-        "/etc/containerd/second.toml, the configuration of a containerd that does not run now, imports it by name",
-        "a file of its own",
+        "stopped-containerd-imports",
     ),
     "half edited: another plugin": (
         {ROOT: SITE, THEIRS: COPY + '[plugins."io.containerd.gc.v1.scheduler"]\npause_threshold = 0.02\n'},
         None,
         "auto",
-        "more than a version and a CRI table",
-        "Remove that from",
+        "key-not-of-nvidia-ctk",
     ),
     "it comes back at every boot": (
         {ROOT: SITE, THEIRS: COPY},
         REMOVED,
         "auto",
-        "was taken over before and exists again",
-        "Find out what writes",
+        "file-of-tool-came-back",
     ),
 }
 
 
 @pytest.mark.parametrize("name", STAYS)
 def test_bad_input_is_said_in_one_sentence_and_changes_nothing_of_it(name: str) -> None:
-    files, originals, adopt, sentence, step = STAYS[name]
+    files, originals, adopt, code = STAYS[name]
     found = plan("2.1.9", rendered("2.1.9", files), originals, Policy(adopt=adopt))  # type: ignore[arg-type]
     assert {left.fate for left in found.leftovers} == {"kept"}
-    assert all(sentence in left.why and step in left.next for left in found.leftovers), found.leftovers
+    assert {get_code(left.why) for left in found.leftovers} == {f"containerd.{code}"}
+    assert all(left.next for left in found.leftovers)
     assert not [c for c in found.changes if c["op"] == "remove"]
 
 
 OTHER = "/srv/second/config.toml"
-# How a second containerd was started, the text of its configuration, why the file stays ('' where it goes)
+# How a second containerd was started, the text of its configuration, the code of why the file stays ('' if it goes)
 SECONDS: dict[str, tuple[list[str], str, str]] = {
-    "it imports the file by name": (["-c", OTHER], f'version = 2\nimports = ["{THEIRS}"]\n', f"runs with {OTHER}, reads it"),
-    "it imports the directory": ([f"--config={OTHER}"], 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n', "reads it, too"),
-    "its configuration is broken": (["--config", OTHER], "version = [\n", "may import it and cannot be read"),
-    "nobody knows where its configuration is": (["-c", "config.toml"], "", "nobody knows where it is"),
+    "it imports the file by name": (["-c", OTHER], f'version = 2\nimports = ["{THEIRS}"]\n', "reads"),
+    "it imports the directory": ([f"--config={OTHER}"], 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n', "reads"),
+    "its configuration is broken": (["--config", OTHER], "version = [\n", "config-unreadable"),
+    "nobody knows where its configuration is": (["-c", "config.toml"], "", "at-unknown-path"),
     "it imports nothing": (["-c", OTHER], "version = 2\n", ""),
     "it has the same configuration": (["-c", ROOT], "", ""),
 }  # fmt: skip
@@ -279,12 +286,14 @@ SECONDS: dict[str, tuple[list[str], str, str]] = {
 
 @pytest.mark.parametrize("case", SECONDS)
 def test_a_file_that_a_second_containerd_reads_stays(case: str) -> None:
-    flags, text, why = SECONDS[case]
+    flags, text, code = SECONDS[case]
     files = {**rendered("2.1.9", {ROOT: SITE, THEIRS: COPY}), OTHER: text}
     seen = builders.obs(files=files, processes=[{"pid": 77, "exe": "/usr/bin/containerd", "argv": ["containerd", *flags]}])
     found = containerd.plan(Policy(), seen, instance("2.1.9", running=False), dc.replace(DECISION, default=True))
     (left,) = found.leftovers
-    assert (left.fate, why in left.why) == ("kept" if why else "adopted", True), left
+    assert (left.fate, get_code(left.why)) == (
+        ("kept", f"containerd.other-containerd-{code}") if code else ("adopted", "containerd.explained-by-nvidia-ctk")
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -321,14 +330,14 @@ def test_a_copy_of_a_handler_of_the_old_shims_type_goes_and_ours_has_the_type_of
 def test_a_file_that_nobody_imports_is_named_and_stays(path: str) -> None:
     found = plan("1.7.24", rendered("1.7.24", {ROOT: SITE.replace("imports", "# imports"), path: COPY}))
     (left,) = found.leftovers
-    assert (left.path, left.fate, left.why) == (path, "kept", "no file imports it, so it has no effect")
+    assert (left.path, left.fate, get_code(left.why)) == (path, "kept", "containerd.file-of-tool-not-imported")
     assert [c["path"] for c in found.changes] == [ROOT]
 
 
 def test_a_link_to_the_file_stays() -> None:
     files: dict[str, Any] = rendered("2.1.9", {ROOT: SITE, THEIRS: COPY})
     found = plan("2.1.9", {**files, THEIRS: {"content": files[THEIRS], "real": "/srv/99-nvidia.toml"}})
-    assert [(left.fate, left.why) for left in found.leftovers] == [("kept", "it is a symbolic link to /srv/99-nvidia.toml")]
+    assert [(left.fate, get_code(left.why)) for left in found.leftovers] == [("kept", "containerd.file-of-tool-is-link")]
 
 
 def test_the_operators_handlers_are_not_nvidia_ctks() -> None:

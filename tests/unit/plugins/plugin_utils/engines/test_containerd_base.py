@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.cgroup_driver import InUse
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from hypothesis import given
@@ -59,7 +60,7 @@ def test_the_first_handler_that_fits_is_copied(case: str) -> None:
     table, origin, systemd, cgroup_origin = BASES[case]
     found = base.choose(table, Handler())
     assert (found.origin, found.options["SystemdCgroup"]) == (origin, systemd)
-    assert found.cgroup_why.startswith(f"as {cgroup_origin} has it")
+    assert getattr(found.cgroup_why, "values", {})["handler"] == cgroup_origin
 
 
 # case: the CRI table, what our own first change is known of, the program that the NVIDIA runtime hands over to
@@ -99,22 +100,22 @@ def test_the_default_from_before_counts_where_ours_is_the_default() -> None:
 DISAGREE = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=False), runc=entry(systemd=True))
 AGREE = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=True), runc=entry(systemd=True))
 UNSAID = cri("nvidia", nvidia=entry(program=NVIDIA), runc=entry(systemd=True))
-DOUBT = "nvidia sets SystemdCgroup = false, in contrast to runc"
+DOUBT, SETTLED = "containerd.cgroup-drivers-differ", "containerd.cgroup-driver-settled"
 
 
 @pytest.mark.parametrize(
     ("table", "known", "systemd", "why", "doubt"),
     [
-        (DISAGREE, SYSTEMD, True, f"the kubelet uses systemd; {DOUBT}", ""),
-        (DISAGREE, CGROUPFS, False, f"the kubelet uses cgroupfs; {DOUBT}", ""),
-        (DISAGREE, cgroup_driver.UNKNOWN, False, "as nvidia has it", DOUBT),
-        (UNSAID, CGROUPFS, False, "the kubelet uses cgroupfs", ""),
-        (UNSAID, cgroup_driver.UNKNOWN, True, "as runc has it; nvidia does not set it", ""),
+        (DISAGREE, SYSTEMD, True, SETTLED, ""),
+        (DISAGREE, CGROUPFS, False, SETTLED, ""),
+        (DISAGREE, cgroup_driver.UNKNOWN, False, "containerd.cgroup-driver-as-handler", DOUBT),
+        (UNSAID, CGROUPFS, False, "test.kubelet-uses-cgroupfs", ""),
+        (UNSAID, cgroup_driver.UNKNOWN, True, "containerd.cgroup-driver-as-other-handler", ""),
     ],
 )
 def test_what_is_known_of_the_driver_settles_it(table: dict[str, Any], known: InUse, systemd: bool, why: str, doubt: str) -> None:
     found = base.choose(table, Handler()).settled(known)
-    assert (found.options["SystemdCgroup"], found.cgroup_why, found.doubt) == (systemd, why, doubt)
+    assert (found.options["SystemdCgroup"], get_code(found.cgroup_why), get_code(found.doubt)) == (systemd, why, doubt)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_what_is_known_of_the_driver_settles_it(table: dict[str, Any], known: In
 )
 def test_where_there_is_doubt(table: dict[str, Any], doubt: str, unsaid: bool) -> None:
     found = base.choose(table, Handler())
-    assert (found.doubt, found.unsaid) == (doubt, unsaid)
+    assert (get_code(found.doubt), found.unsaid) == (doubt, unsaid)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def pods(groups: list[str]) -> dict[str, Any]:
 
 def test_pods_in_both_places_are_refused() -> None:
     answers = {cgroup_driver.question()["id"]: pods(["/sys/fs/cgroup/kubepods/poda", "/sys/fs/cgroup/kubepods.slice/kubepods-podb.slice"])}
-    with pytest.raises(PlanError, match="both cgroup drivers"):
+    with pytest.raises(PlanError, match=r"\[kubernetes\.pods-of-both-cgroup-drivers\]"):
         cgroup_driver.in_use(builders.obs(answers=answers))
 
 
@@ -176,12 +177,12 @@ def test_the_linux_type_is_translated(more: dict[str, Any], plugin: bool, option
 
 
 @pytest.mark.parametrize(
-    ("theirs", "handler", "sentence"),
+    ("theirs", "handler", "code"),
     [
-        (KATA, Handler(), "the handler nvidia is of another kind (io.containerd.kata.v2)"),
-        (entry(program="/x/runsc"), Handler(), "the handler nvidia is of another kind"),
-        (entry(runtime_path="/opt/shim"), Handler(), "the handler nvidia is of another kind (/opt/shim)"),
-        (entry(program="nvidia-oci"), Handler(), "the handler nvidia runs nvidia-oci"),
+        (KATA, Handler(), "handler-of-other-kind"),
+        (entry(program="/x/runsc"), Handler(), "handler-of-other-kind"),
+        (entry(runtime_path="/opt/shim"), Handler(), "handler-of-other-kind"),
+        (entry(program="nvidia-oci"), Handler(), "handler-with-other-program"),
         (entry(program="nvidia-oci"), Handler(chosen=True), ""),
         (entry(program="nvidia-oci"), Handler(binary="nvidia-oci"), ""),
         (entry(program="/usr/local/nvidia/toolkit/nvidia-container-runtime"), Handler(), ""),
@@ -189,14 +190,14 @@ def test_the_linux_type_is_translated(more: dict[str, Any], plugin: bool, option
         (entry(), Handler(), ""),
     ],
 )
-def test_a_handler_of_our_name_that_is_somebody_elses_is_refused(theirs: dict[str, Any], handler: Handler, sentence: str) -> None:
+def test_a_handler_of_our_name_that_is_somebody_elses_is_refused(theirs: dict[str, Any], handler: Handler, code: str) -> None:
     table = cri(nvidia=theirs)
-    if not sentence:
+    if not code:
         assert base.choose(table, handler).origin == "nvidia"
         return
     with pytest.raises(PlanError) as refused:
         base.choose(table, handler)
-    assert sentence in str(refused.value)
+    assert refused.value.code == f"containerd.{code}"
 
 
 # ---------------------------------------------------------------- through the whole plan
@@ -258,7 +259,7 @@ def test_nothing_of_kata_is_copied() -> None:
 def test_the_program_of_a_node_systems_own_default_is_not_taken_over_and_that_is_said() -> None:
     text = config(3, "shimpei", "shimpei", RUNC, "", 'BinaryName = "shimpei"\nSystemdCgroup = true')
     found = plan("2.1.9", {ROOT: text})
-    assert any("The handler shimpei runs shimpei" in a for a in found.advice)
+    assert "containerd.handler-program-not-taken-over" in map(get_code, found.advice)
     assert ours("2.1.9", text)["options"] == {"BinaryName": NVIDIA, "SystemdCgroup": True}
 
 
@@ -266,7 +267,7 @@ def test_a_reason_names_the_handler_that_it_was_taken_from() -> None:
     text = config(2, "nvidia", "nvidia", RUNC, "", f'BinaryName = "{NVIDIA}"')
     text += f"[{V2}.containerd.runtimes.runc.options]\nSystemdCgroup = true\n"
     reasons = {d.key.rsplit(".", 1)[-1]: d.why for d in plan("1.7.35", {ROOT: text}).differences}
-    assert reasons["SystemdCgroup"] == "as runc has it; nvidia does not set it"
+    assert get_code(reasons["SystemdCgroup"]) == "containerd.cgroup-driver-as-other-handler"
 
 
 OPTIONS = st.fixed_dictionaries({}, optional={"SystemdCgroup": st.booleans(), "Root": st.just("/run/own"), "NoPivotRoot": st.booleans()})

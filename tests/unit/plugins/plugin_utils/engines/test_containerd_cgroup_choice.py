@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 
@@ -78,37 +79,39 @@ def ours(release: str, text: str, plan: Plan, name: str = "nvidia") -> dict[str,
     for content in applied({ROOT: text}, plan).values():
         for names in (containerd_places.V2_NAMES, containerd_places.V3_NAMES):
             found.update(toml.lookup(toml.loads(content, ""), (*names, "containerd", "runtimes", name, "options")) or {})
-    return {**found, "why": "; ".join(d.why for d in plan.differences if d.key.endswith("SystemdCgroup") and name in d.key)}
+    return {**found, "why": [get_code(d.why) for d in plan.differences if d.key.endswith("SystemdCgroup") and name in d.key]}
 
 
 OLD, NEW = "1.7.35", "2.1.9"
 SET = "cgroupDriver: systemd\n"
-# case: release, handlers, what is known of the kubelet, whether ours becomes the default, SystemdCgroup, why
+BY_PODS, IN_DOUBT = "kubernetes.pods-use-cgroup-driver", "containerd.cgroup-driver-settled"
+AS_HANDLER, AS_OTHER = "containerd.cgroup-driver-as-handler", "containerd.cgroup-driver-as-other-handler"
+# case: release, handlers, what is known of the kubelet, SystemdCgroup, the code of why
 SETTLED: dict[str, tuple[str, dict[str, str], dict[str, Any], bool, str]] = {
-    "nobody says, pods of systemd": (OLD, {"runc": ""}, {"pods": "systemd"}, True, "the kubelet uses the systemd cgroup driver now"),
-    "nobody says, nothing known": (OLD, {"runc": ""}, {}, False, "as the built-in runc has it; runc does not set it"),
-    "nobody says, kubeadm on 1.7": (OLD, {"runc": ""}, {"kubelet": SET}, True, "the kubelet is set to the systemd cgroup driver (/k.yaml)"),
+    "nobody says, pods of systemd": (OLD, {"runc": ""}, {"pods": "systemd"}, True, BY_PODS),
+    "nobody says, nothing known": (OLD, {"runc": ""}, {}, False, AS_OTHER),
+    "nobody says, kubeadm on 1.7": (OLD, {"runc": ""}, {"kubelet": SET}, True, "kubernetes.cgroup-driver-set"),
     "nobody says, the kubelet asks 2.1": (
         NEW, {"runc": ""}, {"kubelet": SET, "answer": "cgroupfs"}, False,
-        "the kubelet asks containerd for the cgroup driver (RuntimeConfig), which answers cgroupfs"),
+        "kubernetes.engine-tells-cgroup-driver"),
     "they disagree, pods of cgroupfs": (
-        NEW, {"runc": "systemd", "crun": "cgroupfs"}, {"pods": "cgroupfs"}, False, "the kubelet uses the cgroupfs cgroup driver now"),
-    "they disagree, nothing known": (NEW, {"runc": "systemd", "crun": "cgroupfs"}, {}, True, "as runc has it"),
-    "they agree, so nobody is asked": (NEW, {"runc": "systemd", "crun": "systemd"}, {"pods": "cgroupfs"}, True, "as runc has it"),
+        NEW, {"runc": "systemd", "crun": "cgroupfs"}, {"pods": "cgroupfs"}, False, IN_DOUBT),
+    "they disagree, nothing known": (NEW, {"runc": "systemd", "crun": "cgroupfs"}, {}, True, AS_HANDLER),
+    "they agree, so nobody is asked": (NEW, {"runc": "systemd", "crun": "systemd"}, {"pods": "cgroupfs"}, True, AS_HANDLER),
     # nvidia-ctk on a fresh file leaves it out
-    "one that is there does not say": (OLD, {"runc": "systemd", "nvidia": ""}, {}, True, "as runc has it; nvidia does not set it"),
+    "one that is there does not say": (OLD, {"runc": "systemd", "nvidia": ""}, {}, True, AS_OTHER),
     "it does not say, and the kubelet knows better": (
-        OLD, {"runc": "systemd", "nvidia": ""}, {"pods": "cgroupfs"}, False, "the kubelet uses the cgroupfs cgroup driver now"),
+        OLD, {"runc": "systemd", "nvidia": ""}, {"pods": "cgroupfs"}, False, BY_PODS),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", SETTLED)
 def test_the_kubelet_settles_what_handlers_leave_open(case: str) -> None:
-    release, handlers, known, systemd, why = SETTLED[case]
+    release, handlers, known, systemd, code = SETTLED[case]
     text = config(release, "runc", **handlers)
     found = ours(release, text, planned(release, text, **known))
     assert found["SystemdCgroup"] is systemd
-    assert found["why"].startswith(why)
+    assert found["why"] == [code]
 
 
 def test_a_default_without_options_gets_what_another_handler_makes_containerd_tell() -> None:
@@ -122,7 +125,7 @@ def test_the_record_says_which_driver_and_why() -> None:
         {"path": path} for path in PODS["systemd"]]}})  # fmt: skip
     (reason,) = containerd.reasons(Policy(), seen, instance(OLD), DECISION)
     assert (reason.what, reason.value) == ("cgroup_driver", "systemd")
-    assert reason.why.startswith("the kubelet uses the systemd cgroup driver now")
+    assert get_code(reason.why) == BY_PODS
     assert containerd.reasons(Policy(), builders.obs(files={ROOT: "a = = 1"}), instance(OLD), DECISION) == ()
     assert containerd.reasons(Policy(), seen, instance(OLD), dc.replace(DECISION, handler="")) == ()
 
@@ -155,21 +158,24 @@ def test_a_default_that_would_change_the_driver_is_refused(release: str) -> None
     text = config(release, "nvidia", nvidia="systemd", runc="cgroupfs")
     with pytest.raises(PlanError) as refused:
         planned(release, text, policy=Policy(set_as_default="disabled"))
-    assert "with runc as default instead of nvidia pods would get the cgroupfs cgroup driver instead of systemd" in str(refused.value)
-    assert "Set SystemdCgroup = true in the options of the handler runc" in str(refused.value)
+    assert refused.value.code == f"containerd.default-{'drops' if release == OLD else 'changes'}-cgroup-driver"
+    values = dict(refused.value.values)
+    assert get_code(step := values.pop("step")) == "containerd.set-cgroup-driver"
+    assert dict(step.values) == {"value": "true", "handler": "runc"}
+    assert values == {"new": "runc", "old": "nvidia", "then": "cgroupfs", "before": "systemd"}
 
 
 @pytest.mark.parametrize("said", ["cgroupfs", ""])
 def test_one_of_our_name_that_has_systemd_becomes_no_default_where_it_would_have_to_lose_it(said: str) -> None:
     text = config(NEW, "runc", runc=said, nvidia="systemd")
-    with pytest.raises(PlanError, match="with nvidia as default instead of runc pods would get the systemd cgroup driver"):
+    with pytest.raises(PlanError, match=r"\[containerd\.default-changes-cgroup-driver\]"):
         planned(NEW, text, default=True)
     assert ours(NEW, text, planned(NEW, text))["SystemdCgroup"] is True
 
 
 def test_pods_that_contradict_what_the_kubelet_is_told_keep_the_default_as_it_is() -> None:
     text = config(NEW, "runc", runc="")
-    with pytest.raises(PlanError, match="with nvidia as default instead of runc pods would get the systemd cgroup driver"):
+    with pytest.raises(PlanError, match=r"\[containerd\.default-changes-cgroup-driver\]"):
         planned(NEW, text, pods="systemd", default=True)
     assert ours(NEW, text, planned(NEW, text, pods="systemd"))["SystemdCgroup"] is True  # beside the default it is right
     chosen = Policy(handlers=(Handler(options={"SystemdCgroup": True}),))
@@ -203,4 +209,5 @@ def test_a_refusal_does_not_ask_for_what_is_set_already(case: str) -> None:
     )
     with pytest.raises(PlanError) as refusal:
         planned(NEW, text, pods=pods, default=True)
-    assert refusal.value.next.startswith(f'Set runtime_type = "{releases.RUNC_TYPE}" in the handler {obstacle}')
+    step = refusal.value.values["step"]
+    assert (get_code(step), dict(step.values)) == ("containerd.set-runtime-type", {"type": releases.RUNC_TYPE, "handler": obstacle})

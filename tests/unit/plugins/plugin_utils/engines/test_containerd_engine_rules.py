@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, engine_rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
@@ -128,7 +129,7 @@ def test_a_table_that_2_x_passes_over_is_told(tmp_path: pathlib.Path, release: s
     home.write("/usr/bin/nvidia-container-runtime", "", 0o755)
     result = home.single("containerd", engine_version=rules.PATCH[release], set_as_default="disabled")
     assert not result["failed"], result["msg"]
-    assert any("does not read the table plugins.cri" in advice for advice in result["advice"]) is told
+    assert any(get_code(advice) == "containerd.old-cri-table-unread" for advice in result["advice"]) is told
 
 
 LINUX = rules.ROWS["systemd_cgroup beside the old type"].files["config.toml"]
@@ -139,34 +140,35 @@ UNTRUSTED = (
 
 AS_DEFAULT: dict[str, Any] = {"set_as_default": "enabled"}
 BESIDE: dict[str, Any] = {"set_as_default": "disabled"}
-# Where it was met, the file, the release, options, and what the refusal names; "" where the plan goes through.
-CHANGES: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
+# Where it was met, the file, the release, options, the place and the code of the refusal; "" if the plan goes through.
+CHANGES: dict[str, tuple[str, str, str, dict[str, Any], str, str]] = {
     "a new default beside systemd_cgroup": (
         "https://github.com/kubernetes/website/issues/24605", LINUX, "1.6", AS_DEFAULT,
-        f"{ROOT}:3: containerd 1.6.20 would not load CRI"),
-    "a handler beside systemd_cgroup": ("", LINUX, "1.6", BESIDE, ""),
+        f"{ROOT}:3", "rule-systemd-cgroup"),
+    "a handler beside systemd_cgroup": ("", LINUX, "1.6", BESIDE, "", ""),
     "a new default beside the older default table": (
         "https://github.com/awslabs/amazon-eks-ami/issues/1329", OLDER, "1.7", AS_DEFAULT,
-        f"{ROOT}:3: containerd.default_runtime_name would"),
-    "a handler beside the older default table": ("", OLDER, "1.7", BESIDE, ""),
-    "a new default on 2.x, which does not know that table": ("", OLDER, "2.1", AS_DEFAULT, ""),
+        f"{ROOT}:3", "default-outranked"),
+    "a handler beside the older default table": ("", OLDER, "1.7", BESIDE, "", ""),
+    "a new default on 2.x, which does not know that table": ("", OLDER, "2.1", AS_DEFAULT, "", ""),
     "a handler by the name of the older default table": (
-        "", OLDER, "1.7", {"handlers": (Handler("default"),), **BESIDE}, f"{ROOT}:3: containerd.runtimes.default"),
+        "", OLDER, "1.7", {"handlers": (Handler("default"),), **BESIDE}, f"{ROOT}:3", "setting-outranked"),
     "a handler by the name of the older table for untrusted pods": (
-        "", UNTRUSTED, "1.7", {"handlers": (Handler("untrusted"),), **BESIDE}, f"{ROOT}:2: containerd 1.7.24 would not load CRI"),
+        "", UNTRUSTED, "1.7", {"handlers": (Handler("untrusted"),), **BESIDE}, f"{ROOT}:2", "rule-untrusted-twice"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CHANGES)
 def test_a_change_is_refused_after_which_cri_would_not_load_or_that_would_not_count(tmp_path: pathlib.Path, case: str) -> None:
-    _source, text, release, options, says = CHANGES[case]
+    _source, text, release, options, place, code = CHANGES[case]
     home = bare_trees.Tree(tmp_path)
     home.write(ROOT, text)
     home.write("/usr/bin/nvidia-container-runtime", "", 0o755)
     before = home.state()
     result = home.single("containerd", engine_version=rules.PATCH[release], **options)
-    if says:
-        assert says in result["msg"]
+    if code:
+        assert result["msg"].startswith(f"{place}: ")
+        assert result["msg"].endswith(f"[containerd.{code}]")
         assert home.state() == before
         return
     assert not result["failed"], result["msg"]

@@ -90,6 +90,6 @@ def test_on_1_x_the_usual_spelling_beside_it_wins() -> None:
 
 
 def test_on_2_x_no_drop_in_can_win_against_it() -> None:
-    with pytest.raises(PlanError, match="is spelled binaryName here") as caught:
+    with pytest.raises(PlanError, match=r"\[containerd\.option-in-other-spelling\]") as caught:
         planned("2.1.4", WITH_NVIDIA.replace("@PROGRAM@", "/usr/local/nvidia/toolkit/nvidia-container-runtime"))
     assert (caught.value.where, caught.value.line) == (ROOT, 15)

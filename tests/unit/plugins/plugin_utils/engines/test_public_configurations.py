@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
@@ -66,10 +67,12 @@ def test_our_handler_is_like_the_one_that_pods_run_with_and_all_others_stay(
 def test_the_reason_names_the_handler_that_it_comes_from(tmp_path: pathlib.Path, row: Public, release: str) -> None:
     differences = run(tree(tmp_path, CONTAINERD, row.text), "single", row, release)["differences"]
     whys = {d["key"].rsplit(".", 1)[-1]: d["why"] for d in differences}
-    assert all(whys[key] == f"as {row.base} has it" for key in row.copied if key in whys)
+    assert all(get_code(whys[key]) == "containerd.copied-from-handler" for key in row.copied if key in whys)
+    assert all(whys[key].values["handler"] == row.base for key in row.copied if key in whys)
     says = toml.lookup(toml.loads(row.text, ""), (*_names(row), "containerd", "runtimes", row.base, "options", "SystemdCgroup"))
     if "SystemdCgroup" in whys and says is not None:
-        assert whys["SystemdCgroup"] == f"as {row.base} has it"
+        assert get_code(whys["SystemdCgroup"]) == "containerd.cgroup-driver-as-handler"
+        assert whys["SystemdCgroup"].values["handler"] == row.base
 
 
 def _names(row: Public) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, Kubelet, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases
@@ -150,13 +151,13 @@ def test_ours_goes_into_the_directory_that_its_file_imports_and_its_own_unit_res
 
 WITHOUT = RENDERED.replace(f'imports = ["{HOME}/config-v3.toml.d/*.toml"]\n', "")
 REFUSED = {
-    "no drop-in is read": (WITHOUT, "2.1.5", {}, f"its imports (none) do not name {DROP_IN}"),
-    "another directory is named": (RENDERED, "2.1.5", {"drop_in_path": "/srv/gpu.toml"}, "do not name /srv/gpu.toml"),
-    "it was never started": (None, "2.1.5", {}, "it is not there yet"),
+    "no drop-in is read": (WITHOUT, "2.1.5", {}, "imports-without-drop-in"),
+    "another directory is named": (RENDERED, "2.1.5", {"drop_in_path": "/srv/gpu.toml"}, "imports-without-drop-in"),
+    "it was never started": (None, "2.1.5", {}, "rendered-file-missing"),
     "containerd 1.x": (
         RENDERED.replace("version = 3", "version = 2").replace("cri.v1.runtime", "grpc.v1.cri"), "1.7.24", {},
-        "a drop-in would replace all that it says of CRI on containerd 1.7.24"),
-    "no drop-in is wanted": (RENDERED, "2.1.5", {"drop_in": "never"}, "drop_in: never allows no other way"),
+        "drop-in-would-replace"),
+    "no drop-in is wanted": (RENDERED, "2.1.5", {"drop_in": "never"}, "drop-in-never"),
 }  # fmt: skip
 
 
@@ -165,9 +166,9 @@ def test_its_main_file_is_never_edited(case: str) -> None:
     text, version, options, why = REFUSED[case]
     with pytest.raises(PlanError) as refused:
         plan(host(text, version), **options)
-    said = str(refused.value)
-    assert f"Edgeware renders {MAIN} at each start, so that it is not edited" in said
-    assert (why in said, BESIDE in said) == (True, True)
+    assert (refused.value.where, refused.value.code) == (MAIN, "containerd.rendered-without-drop-ins")
+    assert get_code(refused.value.values["cause"]) == f"containerd.{why}"
+    assert BESIDE in str(refused.value)
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -176,15 +177,16 @@ def test_such_a_host_is_left_alone_and_told_why(case: str) -> None:
     text, version, options, why = REFUSED[case]
     policy = Policy(**options)
     one = found(host(text, version), policy)
-    assert (why in str(one.refusal), str(one.refusal).endswith(BESIDE)) == (True, True)
-    with pytest.raises(PlanError, match="so that it is not edited"):
+    assert one.refusal.message.code == "containerd.rendered-without-drop-ins"
+    assert (get_code(one.refusal.message.values["cause"]), one.refusal.next) == (f"containerd.{why}", BESIDE)
+    with pytest.raises(PlanError, match=r"\[containerd\.rendered-without-drop-ins\]"):
         detect.plan(policy, host(text, version), dc.replace(one, refusal=Refusal()), DECISION)
 
 
 def test_what_it_sets_in_another_place_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     place = dc.replace(EDGEWARE.place or Place(()), never=((("containerd", "runtimes", "nvidia"), "Set it by --runtime."),))
     monkeypatch.setattr(known, "MANAGERS", (dc.replace(EDGEWARE, place=place), *known.MANAGERS[1:]))
-    with pytest.raises(PlanError, match=r"(?s)is not written here.*a setting of Edgeware.*Set it by --runtime"):
+    with pytest.raises(PlanError, match=r"(?s)Set it by --runtime.*\[containerd\.setting-of-manager\]"):
         plan(host())
 
 

@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -179,12 +180,12 @@ def test_where_its_own_handler_is_right_nothing_is_written_and_the_reason_says_s
     node, decision = ENOUGH[name]
     assert plan(node, decision).changes == ()
     why = {r.what: r for r in detect.reasons(Policy(), node.seen(), found(node), decision)}["drop_in"]
-    assert (why.value, why.why) == ("none", "k3s's own configuration already has all that is decided")
+    assert (why.value, get_code(why.why)) == ("none", "containerd.rendered-completely")
 
 
 LACKS = {
-    "its own handler": (Node(), DECISION, "its own handler nvidia lacks container_annotations"),
-    "no handler": (Node(text=V3_BARE), DECISION, "it has no handler nvidia yet"),
+    "its own handler": (Node(), DECISION, "drop-in-completes-handler"),
+    "no handler": (Node(text=V3_BARE), DECISION, "drop-in-adds-handler"),
 }
 
 
@@ -193,13 +194,13 @@ def test_the_reason_names_the_drop_in_and_what_the_generated_file_lacks(name: st
     node, decision, lacks = LACKS[name]
     why = {r.what: r for r in detect.reasons(Policy(), node.seen(), found(node), decision)}["drop_in"]
     assert why.value == f"{node.home}/config-v3.toml.d/90-gpufleet.toml"
-    assert why.why == f"k3s renders {node.config} at each start and imports this file; {lacks}"
+    assert get_code(why.why) == f"containerd.{lacks}"
 
 
 REFUSED = {
-    "it has never started": (Node(text=None), {}, "it is not there yet"),
-    "the user's path is not imported": (Node(), {"drop_in_path": "/srv/gpu.toml"}, "do not name /srv/gpu.toml"),
-    "no drop-in is wanted": (Node(), {"drop_in": "never"}, "drop_in: never allows no other way"),
+    "it has never started": (Node(text=None), {}, "rendered-file-missing"),
+    "the user's path is not imported": (Node(), {"drop_in_path": "/srv/gpu.toml"}, "imports-without-drop-in"),
+    "no drop-in is wanted": (Node(), {"drop_in": "never"}, "drop-in-never"),
 }
 
 
@@ -207,10 +208,9 @@ REFUSED = {
 def test_where_no_drop_in_is_read_the_node_is_left_alone_and_told_the_next_step(name: str) -> None:
     node, options, why = REFUSED[name]
     one = found(node, Policy(**options))
-    assert why in str(one.refusal)
-    assert "Update" in one.refusal.next
-    assert "restart" in one.refusal.next
-    with pytest.raises(PlanError, match="so that it is not edited"):
+    values = one.refusal.message.values
+    assert [get_code(values[name]) for name in ("cause", "step")] == [f"containerd.{why}", "manager.update-k3s-or-rke2"]
+    with pytest.raises(PlanError, match=r"\[containerd\.rendered-without-drop-ins\]"):
         detect.plan(Policy(**options), node.seen(), dc.replace(one, refusal=Refusal()), DECISION)
 
 
