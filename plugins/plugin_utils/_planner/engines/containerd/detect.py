@@ -374,8 +374,10 @@ def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager, ad
     text = policy.engine_version or _packaged(obs, manager)
     version = versions.parse(text)
     if version is None:
-        unreadable, unknown = about_daemons.TREE_VERSION_UNREADABLE, about_daemons.TREE_VERSION_UNKNOWN
-        raise PlanError(unreadable.fill(text=text) if text else unknown.fill(), where=policy.root)
+        message = about_daemons.TREE_VERSION_UNKNOWN.fill()
+        if text:
+            message = about_daemons.TREE_VERSION_UNREADABLE.fill(text=text)
+        raise PlanError(message, where=policy.root)
     files = _files(policy, obs, config, version)
     off = containerd_files.cri_disabled(files) if files else None
     shown_manager, refusal = _cri_off(obs, files, off, manager, version) if files and off else (manager, Refusal())

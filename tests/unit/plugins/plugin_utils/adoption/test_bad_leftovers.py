@@ -20,7 +20,8 @@ ROWS: dict[str, tuple[str, str, dict[str, str], tuple[str, ...]]] = {
     "half a file, containerd": ("containerd", "1.7.24", {ROOT: SITE, THEIRS: COPY[: len(COPY) // 2] + '"'}, (THEIRS, "not valid TOML")),
     "half a file, CRI-O": ("crio", "1.34.0", {CRIO: BARE[: len(BARE) - 6]}, (CRIO, "not valid TOML")),
     "two tools": (
-        "containerd", "1.7.24", {ROOT: SITE, THEIRS: COPY, LATER: COPY}, (LATER, THEIRS, "[containerd.file-of-tool-read-later]", "two tools")),
+        "containerd", "1.7.24", {ROOT: SITE, THEIRS: COPY, LATER: COPY},
+        (LATER, THEIRS, "[containerd.file-of-tool-read-later]", "two tools")),
     "ours below an edited one of theirs": (
         "containerd", "1.7.24", {ROOT: SITE, THEIRS: COPY.replace("16384", "8192").replace("true\n\n        [", "false\n\n        [")},
         (THEIRS, "[containerd.file-of-tool-read-later]", "nothing explains")),
