@@ -259,7 +259,7 @@ def require_base(look: Look, text: str) -> None:
         raise template.in_the_way(look.template, text)
     if not look.version.at_least(*template.SINCE):
         since = ".".join(map(str, template.SINCE))
-        message = about_rendered.NO_BASE.fill(title=look.title, version=look.version, since=since)
+        message = about_rendered.NO_BASE.fill(title=look.title, version=str(look.version), since=since)
         raise PlanError(message, where=look.template.path)
 
 

@@ -223,10 +223,10 @@ def check_schema(files: FileSet, version: Version) -> None:
             line = toml.line_of(file.doc, ("version",))
             raise PlanError(about_files.VERSION_NO_NUMBER.fill(), where=file.path, line=line)
         if releases.facts(version).merge == "deep":  # 1.x takes other bytes in strings and comments
-            toml_types.check_encoding(file.doc, about_files.REFUSED_BY_RELEASE.fill(version=version))
+            toml_types.check_encoding(file.doc, about_files.REFUSED_BY_RELEASE.fill(version=str(version)))
         if declared not in schemas:
             raise PlanError(
-                about_files.VERSION_UNSUPPORTED.fill(declared=declared, version=version, supported=_list(schemas)),
+                about_files.VERSION_UNSUPPORTED.fill(declared=declared, version=str(version), supported=_list(schemas)),
                 where=file.path,
                 line=toml.line_of(file.doc, ("version",)),
             )

@@ -170,7 +170,7 @@ def _silence(obs: Observation, daemon: Daemon, socket: str, files: FileSet | Non
     """
     for one in engine_rules.broken(files, version)[:1] if files else ():
         place, broken = f"{one.spot.file.path}:{one.spot.line}", one.message(already=True)
-        message = about_daemons.CRI_NOT_LOADED.fill(socket=socket, version=version, place=place, cause=broken.why, step=broken.next)
+        message = about_daemons.CRI_NOT_LOADED.fill(socket=socket, version=str(version), place=place, cause=broken.why, step=broken.next)
         return Refusal(message, kind="silent")
     asked = (obs.said_by(queries.cri(socket, method), daemon.pid) for method in ("Status", "Version"))
     errors = (str(a["error"].get("message") or about_daemons.NO_REASON_GIVEN.fill()) for a in asked if "error" in a)
@@ -289,11 +289,11 @@ def _switch(found: Mapping[str, Any], switch: str, dirs: str, newest: str, field
 def _cdi_of_files(files: FileSet | None, version: Version, newest: str, field: bool) -> Cdi:
     facts = releases.facts(version)
     if facts.cdi == "none":
-        return Cdi(False, False, (), "", Evidence("version", about_daemons.CDI_UNSUPPORTED.fill(version=version)), False)
+        return Cdi(False, False, (), "", Evidence("version", about_daemons.CDI_UNSUPPORTED.fill(version=str(version))), False)
     cri = containerd_files.effective(files, version) if files else {}
     dirs = host_paths.clean_directories(str(d) for d in cri.get("cdi_spec_dirs", CDI_DIRS))
     if facts.cdi == "always":
-        return Cdi(True, True, dirs, newest, Evidence("version", about_daemons.CDI_ALWAYS.fill(version=version)), field)
+        return Cdi(True, True, dirs, newest, Evidence("version", about_daemons.CDI_ALWAYS.fill(version=str(version))), field)
     if isinstance(cri.get("enable_cdi"), bool):
         return Cdi(
             True,
@@ -305,7 +305,7 @@ def _cdi_of_files(files: FileSet | None, version: Version, newest: str, field: b
         )
     on = facts.cdi == "on"
     row = about_daemons.CDI_ON_BY_DEFAULT if on else about_daemons.CDI_OFF_BY_DEFAULT
-    return Cdi(True, on, dirs, newest, Evidence("version", row.fill(version=version)), field)
+    return Cdi(True, on, dirs, newest, Evidence("version", row.fill(version=str(version))), field)
 
 
 def _next_cdi_dirs(manager: Manager, files: FileSet | None, version: Version) -> tuple[str, ...] | None:

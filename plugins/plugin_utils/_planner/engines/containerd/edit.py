@@ -168,13 +168,13 @@ def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_afte
     if named and entry is None and default_after != "runc":
         return []
     at: Path = ("containerd", "runtimes", "runc")
-    why = about_handlers.RUNC_KEPT.fill(version=version)
+    why = about_handlers.RUNC_KEPT.fill(version=str(version))
     found = []
     if not named or entry is None or not entry.get("runtime_type"):
         found.append(Setting((*at, "runtime_type"), releases.RUNC_TYPE, why, explicit=True))
     if not named or entry is None:
         base = next(iter(bases.values()), None) if named else None
-        driver = (base.systemd, base.cgroup_why) if base else (False, about_handlers.RUNC_DRIVER_KEPT.fill(version=version))
+        driver = (base.systemd, base.cgroup_why) if base else (False, about_handlers.RUNC_DRIVER_KEPT.fill(version=str(version)))
         found.append(Setting((*at, "options", "SystemdCgroup"), *driver, explicit=True))
     return found
 
@@ -302,7 +302,7 @@ def unreachable(policy: Policy, manager: Manager, files: FileSet, version: Versi
     if merged:
         return about_rendered.MERGED.fill(path=merged)
     if releases.facts(version).merge == "replace":
-        return about_rendered.REPLACED.fill(version=version)
+        return about_rendered.REPLACED.fill(version=str(version))
     if policy.drop_in == "never":
         return about_rendered.DROP_IN_NEVER.fill()
     path = drop_in_path(policy, place, files)

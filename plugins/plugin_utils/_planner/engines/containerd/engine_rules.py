@@ -131,7 +131,7 @@ class Broken:
         named = (str(name) for name in self.spot.file.doc.data.get("disabled_plugins") or ())
         needed = next((name for name in named if needed_by_cri(name, self.view.version)), "")
         values = {
-            "effect": (AS_IT_IS if already else CHANGED)[self.rule.effect].fill(version=self.view.version),
+            "effect": (AS_IT_IS if already else CHANGED)[self.rule.effect].fill(version=str(self.view.version)),
             "key": self.spot.key[-1],
             "default": self.view.default,
             "type": self.view.default_type or about_rules.NO_TYPE.fill(),
@@ -347,7 +347,7 @@ def unread(files: FileSet, version: Version) -> list[str]:
     return [
         about_rules.CRI_TABLE_UNREAD.fill(
             place=f"{spot.file.path}:{spot.line}",
-            version=version,
+            version=str(version),
             table=toml.key(releases.NATURAL_NAMES[spot.file.declared or files.schema][-1]),
         )
         for spot in spots
@@ -367,5 +367,5 @@ def require_counting(after: FileSet, version: Version, unmet: list[Path]) -> Non
         if spot is None or not toml.lookup(view.cri, (*(table or ()), "runtime_type")):
             continue
         row = about_rules.DEFAULT_OUTRANKED if path == releases.DEFAULT else about_rules.OUTRANKED
-        message = row.fill(setting=toml.dotted(path), version=version, table=spot.key[-1], handler=name)
+        message = row.fill(setting=toml.dotted(path), version=str(version), table=spot.key[-1], handler=name)
         raise PlanError(message, where=spot.file.path, line=spot.line)

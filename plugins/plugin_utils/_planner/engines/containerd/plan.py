@@ -179,7 +179,7 @@ def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: V
     step = (about_files.MOVE_CRI_SETTINGS if edited else about_files.TAKE_SETTING_OUT).fill()
     name, value = toml.dotted(setting.path), toml.dumps(setting.value)
     if replaces and file.doc.text.startswith(edit.FIRST_LINE):
-        message = about_files.SHADOWED_BY_OWN_DROP_IN.fill(version=version)
+        message = about_files.SHADOWED_BY_OWN_DROP_IN.fill(version=str(version))
     elif replaces:
         message = about_files.SHADOWED_BY_TABLE.fill(setting=name, value=value, step=step)
     else:

@@ -43,7 +43,7 @@ def version_of(instance: Instance) -> Version:
             where=instance.config_path,
         )
     if version.series < releases.OLDEST:
-        raise PlanError(about_daemons.TOO_OLD.fill(version=version), where=instance.config_path)
+        raise PlanError(about_daemons.TOO_OLD.fill(version=str(version)), where=instance.config_path)
     return version
 
 
@@ -57,7 +57,7 @@ def check(files: FileSet, version: Version) -> None:
         if "version" in root.doc.data or (own and facts.v1_lost):
             line = toml.line_of(root.doc, ("version",)) or toml.line_of(root.doc, containerd_places.V1_NAMES)
             row = about_files.VERSION_1_CRI_DROPPED if facts.v1_lost else about_files.VERSION_1_BESIDE_DROP_IN
-            raise PlanError(row.fill(version=version), where=root.path, line=line)
+            raise PlanError(row.fill(version=str(version)), where=root.path, line=line)
     off = config.cri_disabled(files)
     if off:  # a daemon that serves CRI now has not read this yet, and would lose it by our restart
         raise PlanError(about_files.CRI_SWITCHED_OFF.fill(), where=off[0], line=off[1])
@@ -77,7 +77,7 @@ def _check_sleeping(files: FileSet, version: Version) -> None:
     for file in files.files:
         if config.uses(file.doc.data, containerd_places.V2_NAMES):
             raise PlanError(
-                about_files.TABLE_UNREAD.fill(version=version, root=files.root_path),
+                about_files.TABLE_UNREAD.fill(version=str(version), root=files.root_path),
                 where=file.path,
                 line=toml.line_of(file.doc, containerd_places.V2_NAMES),
             )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -101,36 +102,42 @@ def test_taking_it_back_is_waited_for_as_well(loaded: bool) -> None:
 
 
 OLD_TABLE = '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true\n'
-LEFT_ALONE = {
-    "a person's main file": (RENDERED.partition("\n")[2], "2.3.4", {}, "does not begin with the line `# k0s_managed=true`", "Move it away"),
+RENDERS, UPDATE = "containerd.rendered-without-drop-ins", "manager.update-k0s"
+# case: the main file, its release, other files; the code, and values of the message. Of a nested message its code is compared.
+LEFT_ALONE: dict[str, tuple[str, str, dict[str, str], str, dict[str, object]]] = {
+    "a person's main file": (
+        RENDERED.partition("\n")[2], "2.3.4", {}, "containerd.main-file-of-person", {"line": "# k0s_managed=true"}),
     "a marker that is not the whole line": (
-        RENDERED.replace("true", "true ", 1), "2.3.4", {}, "does not begin with the line `# k0s_managed=true`", "Move it away"),
+        RENDERED.replace("true", "true ", 1), "2.3.4", {}, "containerd.main-file-of-person", {"line": "# k0s_managed=true"}),
     "a drop-in of another version": (
-        RENDERED, "2.3.4", {OTHER: "# registry\nversion = 2\n"}, f"{OTHER}:2 has version = 2 and not 3", "Write it for version 3"),
+        RENDERED, "2.3.4", {OTHER: "# registry\nversion = 2\n"}, "containerd.drop-in-of-other-version",
+        {"place": f"{OTHER}:2", "found": 2, "wanted": 3}),
     "a drop-in with containerd 1's table": (
-        RENDERED, "2.3.4", {OTHER: OLD_TABLE}, f"{OTHER}:1 has the table plugins.\"io.containerd.grpc.v1.cri\"", "Write it for version 3"),
+        RENDERED, "2.3.4", {OTHER: OLD_TABLE}, "containerd.drop-in-with-old-table", {"place": f"{OTHER}:1", "wanted": 3}),
     "a release with containerd 1.7": (
-        OLDER, "1.7.28", {MERGED: CRI_2}, f"merges what drop-ins say of CRI into {MERGED} by itself", "Update k0s to 1.36 or later"),
+        OLDER, "1.7.28", {MERGED: CRI_2}, RENDERS, {"cause": "containerd.drop-ins-merged-by-manager", "step": UPDATE}),
     "such a release that has merged somebody's handler": (
-        OLDER, "1.7.28", {MERGED: CRI_2 + RUNTIME_2, OTHER: HANDLER_2}, "our part cannot be told from the rest", "handler there by hand"),
+        OLDER, "1.7.28", {MERGED: CRI_2 + RUNTIME_2, OTHER: HANDLER_2}, RENDERS,
+        {"cause": "containerd.drop-ins-merged-by-manager", "step": UPDATE}),
     "such a release whose run directory was moved": (
-        OLDER.replace("/run/k0s", "/srv"), "1.7.28", {MERGED.replace("/run/k0s", "/srv"): CRI_2},
-        "say of CRI into /srv/containerd-cri.toml by itself", "a file of version 2 that you remove before that update"),
+        OLDER.replace("/run/k0s", "/srv"), "1.7.28", {MERGED.replace("/run/k0s", "/srv"): CRI_2}, RENDERS,
+        {"cause": "containerd.drop-ins-merged-by-manager", "step": UPDATE}),
     "that file of a person after an update": (
-        RENDERED, "2.3.4", {OTHER: HANDLER_2}, f"{OTHER}:1 has version = 2 and not 3", "Write it for version 3"),
+        RENDERED, "2.3.4", {OTHER: HANDLER_2}, "containerd.drop-in-of-other-version", {"place": f"{OTHER}:1", "found": 2}),
     "an old file that imports no drop-ins and nothing merged": (
-        OLDER.replace(MERGED, "/etc/k0s/own.toml"), "1.7.28", {"/etc/k0s/own.toml": CRI_2}, "would replace all that it says of CRI",
-        "Update k0s to 1.36 or later"),
+        OLDER.replace(MERGED, "/etc/k0s/own.toml"), "1.7.28", {"/etc/k0s/own.toml": CRI_2}, RENDERS,
+        {"cause": "containerd.drop-in-would-replace", "step": UPDATE}),
     "a file that imports no drop-ins": (
-        RENDERED.replace("imports", "# imports"), "2.3.4", {}, f"do not name {DROP_IN}", "Update k0s to 1.36"),
+        RENDERED.replace("imports", "# imports"), "2.3.4", {}, RENDERS, {"cause": "containerd.imports-without-drop-in", "step": UPDATE}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", LEFT_ALONE)
 def test_such_a_host_is_left_alone_and_told_why(case: str) -> None:
-    text, version, files, why, step = LEFT_ALONE[case]
-    said = str(found(host(text, version, files)).refusal)
-    assert (why in said, step in said) == (True, True), said
+    text, version, files, code, values = LEFT_ALONE[case]
+    message = found(host(text, version, files)).refusal.message
+    assert message.code == code
+    assert {name: get_code(message.values[name]) or message.values[name] for name in values} == values
 
 
 @pytest.mark.parametrize("version", ["", "version = 3\n"])
@@ -140,7 +147,7 @@ def test_drop_ins_of_others_that_it_starts_with_stay(version: str) -> None:
 
 
 def test_a_restart_that_nobody_can_keep_from_happening_is_refused_where_none_is_wanted() -> None:
-    with pytest.raises(PlanError, match=r"(?s)restart: never cannot be kept.*k0s watches its drop-ins"):
+    with pytest.raises(PlanError, match=r"\[containerd\.manager-restarts-by-itself\]"):
         plan(host(), restart="never")
 
 
@@ -149,7 +156,7 @@ def test_what_is_taken_back_is_taken_back_all_the_same_and_waited_for() -> None:
     seen, policy = host(files={DROP_IN: written}, loaded=True), Policy(state="absent", restart="never")
     back = detect.plan_absent(policy, seen, found(seen, policy))
     assert [r.action for r in back.acts_on("never")] == ["wait"]
-    assert "restart: never cannot be kept here" in " ".join(back.advice)
+    assert "containerd.restart-never-not-kept" in map(get_code, back.advice)
 
 
 def test_in_a_tree_nothing_is_waited_for() -> None:

@@ -111,7 +111,7 @@ def test_nobody_is_told_to_make_or_repair_what_a_manager_makes(tmp_path: pathlib
     version, files, step = NOBODYS[case]
     said = said_of(tmp_path, version, files)
     assert step in said
-    assert not [words for words in ("Create the file", "remove it from `imports`", "Repair it", "orrect it") if words in said]
+    assert not [words for words in ("Create the file", "remove it from `imports`", "Repair it", "Fix it", "orrect it") if words in said]
 
 
 def test_a_release_without_drop_ins_of_its_own_says_where_the_handlers_driver_is_missing() -> None:
@@ -119,7 +119,7 @@ def test_a_release_without_drop_ins_of_its_own_says_where_the_handlers_driver_is
     node = Node(version="1.7.7-k3s1", config=rendered(2, handler(2, "nvidia", systemd=None)), cdi=False)
     with pytest.raises(PlanError) as refused:
         node.plan()
-    assert refused.value.next.startswith("Update k3s")
+    assert refused.value.code == "containerd.rendered-handler-other-cgroup-driver"
 
 
 # A later drop-in of a person's beside a main file that k3s renders and that imports drop-ins.
