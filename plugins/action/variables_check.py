@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,18 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, base, named_playbooks, outside
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import change_ref
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import validation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import change_ref, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import given as given_values
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import (
+    Message,
+    end_with_code,
+    join_texts,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted as sharing
 
 SPEC = arguments.spec("variables_check")
@@ -74,11 +81,11 @@ class ActionModule(ActionBase):
         found += wrong_values({name: value for name, value in of_run.items() if value not in ("", None)}, JUDGED_RUN) + wrong_ticket(of_run)
         found += unusable(of_run.get("gpufleet_report_dir")) + wrong_number("gpufleet_max_lost", of_run.get("gpufleet_max_lost"))
         read = {host: [] if ARCHIVE in args["written"] else wrong_archive(hostvars[host]) for host in hosts}
-        found += names.grouped({host: [*wrong_of_host(hostvars[host]), *read[host]] for host in hosts})
-        found += names.without_at(play.get(names.WITHOUT_AT))
+        found += names.group_by_message({host: [*wrong_of_host(hostvars[host]), *read[host]] for host in hosts})
+        found += names.without_at(play.get(names.RAW_PARAMETERS))
         if tagged(variables, context.CLIARGS.get("args") or ()):
-            found.append(names.TAGS)
-        return {"changed": False, **({"failed": True, "msg": ". ".join([*found, "Nothing was done"])} if found else {})}
+            found.append(messages.TAGS.fill())
+        return {"changed": False, **(report_wrong(found) if found else {})}
 
     def _without_host(self, play: Mapping[str, Any]) -> dict[str, Any]:
         """Return the run's variables as `hosts` and `serial` of the play get them: extra variables and the play's own, none of a host."""
@@ -86,27 +93,34 @@ class ActionModule(ActionBase):
         return {name: templar.template(play[name]) for name in names.RUN if name in play}
 
 
-def wrong_number(name: str, value: Any) -> list[str]:
+def report_wrong(found: Sequence[Message]) -> dict[str, Any]:
+    """Return the result of a run with wrong variables: each message with its code."""
+    errors = [arguments.failure(PlanError(message))["error"] for message in found]
+    text = join_texts(". ", [*map(end_with_code, found), "Nothing was done"])
+    return {"failed": True, "msg": text, "error": errors[0], "errors": errors}
+
+
+def wrong_number(name: str, value: Any) -> list[Message]:
     try:
         return [] if value in ("", None) or waves.amount(name, value) else []
     except PlanError as error:
-        return [str(error)]
+        return [error.message]
 
 
-def wrong_ticket(of_run: Mapping[str, Any]) -> list[str]:
+def wrong_ticket(of_run: Mapping[str, Any]) -> list[Message]:
     try:
         change_ref.required(of_run.get(change_ref.VARIABLE))
     except PlanError as error:
-        return [str(error)]
+        return [error.message]
     return []
 
 
-def unusable(directory: Any) -> list[str]:
+def unusable(directory: Any) -> list[Message]:
     """Return why reports cannot be written there, before any host is looked at; [] if they can."""
     try:
         outside.judged(str(directory or "."))
     except PlanError as error:
-        return [str(error)]
+        return [error.message]
     return []
 
 
@@ -131,7 +145,7 @@ DRAIN_SPEC = {name: option for name, option in arguments.spec("drain").items() i
 VERSIONS = sorted(name for name in KNOWN if given_values.holds_versions(name))
 
 
-def wrong_of_host(variables: Mapping[str, Any]) -> list[str]:
+def wrong_of_host(variables: Mapping[str, Any]) -> list[Message]:
     return [
         *(wrong_values(variables) or wrong_drain(variables)),
         *wrong_versions(variables),
@@ -140,7 +154,7 @@ def wrong_of_host(variables: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def wrong_cluster(variables: Mapping[str, Any]) -> list[str]:
+def wrong_cluster(variables: Mapping[str, Any]) -> list[Message]:
     """Return what is wrong with a host's settings of its cluster and its node."""
     try:
         given = {name: variables[name] for name in settings.RULES if name in variables}
@@ -152,7 +166,7 @@ def wrong_cluster(variables: Mapping[str, Any]) -> list[str]:
 SHARING = {"given": "gpufleet_sharing", "root": "gpufleet_root", "driver_root": "gpufleet_cdi_driver_root"}
 
 
-def wrong_sharing(variables: Mapping[str, Any]) -> list[str]:
+def wrong_sharing(variables: Mapping[str, Any]) -> list[Message]:
     """Return what is wrong with a host's sharing and cannot be applied to any host.
 
     Otherwise it would be found host by host, after others were changed.
@@ -166,14 +180,14 @@ def wrong_sharing(variables: Mapping[str, Any]) -> list[str]:
             given_values.require_plain(SHARING["given"], given["given"])
             sharing.check(given["given"], str(given["root"] or "/"), str(given["driver_root"] or "/"))
     except PlanError as error:
-        return [str(error)]
+        return [error.message]
     return []
 
 
 ARCHIVE = "gpufleet_bundle_file"
 
 
-def wrong_archive(variables: Mapping[str, Any]) -> list[str]:
+def wrong_archive(variables: Mapping[str, Any]) -> list[Message]:
     """Return why the archive of a host's packages cannot be read.
 
     With state absent, no archive is needed.
@@ -186,23 +200,23 @@ def wrong_archive(variables: Mapping[str, Any]) -> list[str]:
         if file and state != "absent":
             archives.require_file(str(file))
     except PlanError as error:
-        return [str(error)]
+        return [error.message]
     return []
 
 
-def wrong_versions(variables: Mapping[str, Any]) -> list[str]:
+def wrong_versions(variables: Mapping[str, Any]) -> list[Message]:
     """Return the versions that YAML has read as numbers: 1.30 becomes 1.3, which is another version."""
-    found: list[str] = []
+    found: list[Message] = []
     for name in VERSIONS:
         try:
             value = variables.get(name)
         except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
             continue
-        found += map(str, given_values.find_versions_as_numbers(name, value))
+        found += [error.message for error in given_values.find_versions_as_numbers(name, value)]
     return found
 
 
-def wrong_drain(variables: Mapping[str, Any]) -> list[str]:
+def wrong_drain(variables: Mapping[str, Any]) -> list[Message]:
     """Return what is wrong with the settings of the drain as a whole.
 
     Each of them may be valid by its type.
@@ -219,30 +233,30 @@ def wrong_drain(variables: Mapping[str, Any]) -> list[str]:
         judged = ArgumentSpecValidator(DRAIN_SPEC).validate(given)
         drain.check(judged.validated_parameters)
     except PlanError as error:
-        return [str(error)]
+        return [error.message.name_options(functools.partial(names.find_variable, "drain"))]
     return []
 
 
-def wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGED) -> list[str]:
+def wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGED) -> list[Message]:
     """Return what is wrong with values of a host or the run.
 
-    The sentences are those of the roles' own validation, without the whole spec that it repeats.
+    The codes are those of a task's own validation.
     """
-    given, wrong = {}, []
+    given: dict[str, Any] = {}
+    wrong: list[Message] = []
     for name in judged.keys() & set(variables):
         try:
             value = variables[name]
         except AnsibleError as error:
-            wrong.append(f"{name} cannot be read: {str(error).splitlines()[0]}")
+            cause = str(error).splitlines()[0].rstrip(".")
+            wrong.append(messages.UNREADABLE_VALUE.fill(name=name, cause=cause))
             continue
         if isinstance(value, str) and "{{" in value:  # ansible-core before 2.19 returns such a text for a template with something undefined
-            wrong.append(f"{name} cannot be read: something in {value} is undefined")
+            wrong.append(messages.UNDEFINED_VALUE.fill(name=name, value=value))
             continue
         given[name] = value
-    return [
-        *wrong,
-        *(arguments.with_choice(sentence, given) for sentence in ArgumentSpecValidator(dict(judged)).validate(given).error_messages),
-    ]
+    result = ArgumentSpecValidator(dict(judged)).validate(given)
+    return [*wrong, *validation.find_wrong(result, judged, given)]
 
 
 def tagged(variables: Mapping[str, Any], named: Sequence[str]) -> bool:

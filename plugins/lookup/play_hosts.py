@@ -56,8 +56,10 @@ from ansible.errors import AnsibleLookupError
 from ansible.inventory.manager import InventoryManager, split_host_pattern
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.gpufleet.nvidia.plugins.action import named_playbooks
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 
 
 class LookupModule(LookupBase):
@@ -65,16 +67,16 @@ class LookupModule(LookupBase):
         pattern = joined([str(part) for term in terms for part in (term if isinstance(term, list) else [term])])
         wrong = self._wrong(pattern, variables or {})
         if wrong:
-            raise AnsibleLookupError(f"{wrong}. Nothing was done")
+            raise AnsibleLookupError(f"{wrong}. Nothing was done [{wrong.code}]")
         return [pattern]
 
-    def _wrong(self, pattern: str, variables: Mapping[str, Any]) -> str:
-        """Return why the run cannot begin; '' if it can."""
+    def _wrong(self, pattern: str, variables: Mapping[str, Any]) -> Message | None:
+        """Return why the run cannot begin; None if it can."""
         own = named_playbooks.only_own(context.CLIARGS.get("args") or ())
         if own and context.CLIARGS.get("start_at_task"):
-            return names.START_AT_TASK
+            return messages.START_AT_TASK.fill()
         if only_read() or slices.of_template(variables):  # --syntax-check needs no inventory, and a slice may have no host of a group
-            return ""
+            return None
         groups = {str(name): [str(host) for host in hosts] for name, hosts in (variables.get("groups") or {}).items()}
         matching = self._matching(pattern, groups)
         if not own:  # a user's playbook does other things as well, and the limit may be meant for those

@@ -15,8 +15,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 SOURCES = sorted([*(PLUGINS / "action").rglob("*.py"), *(PLUGINS / "plugin_utils").rglob("*.py")])
 # The values that carry a next step, and where in their arguments it is when it has no name.
-ERRORS = {"PlanError", "QueryFailed", "Shadowed", "Stopped", "TomlError", "TooMuch"}
-BY_PLACE = {"Refusal": 1, "OptionRule": 2}
+ERRORS = {"PlanError", "QueryFailed", "Sentence", "Shadowed", "Stopped", "TomlError", "TooMuch"}
+BY_PLACE = {"Refusal": 1}
 
 
 def _leaves(value: ast.expr) -> Iterator[ast.expr]:
@@ -110,7 +110,7 @@ def test_every_next_step_is_passed_as_it_is_shown() -> None:
         ('def f():\n    raise model.PlanError("x", next="Do this.")', ["Do this."]),
         ('def f():\n    way = f"do {x}"\n    raise TooMuch("x", next=way)', ["do {}"]),
         ('def f():\n    return Refusal("x", "do this" if y else "Do that")', ["do this"]),
-        ('RULE = OptionRule(fits, "why", "write it")', ["write it"]),
+        ('ROW = Sentence("demo.row", "it is broken", next="write it")', ["write it"]),
         ('def f():\n    raise PlanError("x", why="no.", next=f"{x} is known")', []),
     ],
 )

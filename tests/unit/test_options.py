@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import oci_hook, repository, toolkit_config
 
@@ -199,24 +199,26 @@ def test_with_the_variable_all_hosts_have_what_stands_for_gpus(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "code"),
     [
-        ('{"root": "/srv"}', f"{VARIABLE}, which only tests set, has unknown keys: root"),
-        ('{"proc_root"', f"{VARIABLE}, which only tests set, is no JSON table"),
-        ('["proc_root"]', f"{VARIABLE}, which only tests set, is no JSON table"),
+        ('{"root": "/srv"}', "test-hosts.unknown-keys"),
+        ('{"proc_root"', "test-hosts.not-a-table"),
+        ('["proc_root"]', "test-hosts.not-a-table"),
     ],
 )
-def test_a_wrong_variable_is_named(text: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_variable_is_named(text: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, text)
-    with pytest.raises(AnsibleActionFail, match=says):
+    with pytest.raises(PlanError) as refused:
         of_task()
+    assert (refused.value.code, refused.value.values["variable"]) == (code, VARIABLE)
 
 
 @pytest.mark.parametrize("name", IMITATED)
 def test_no_inventory_can_say_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    with pytest.raises(AnsibleActionFail, match=f"Unsupported parameters: {name}"):
+    with pytest.raises(PlanError) as refused:
         of_task(**{name: "/opt/fake"})
+    assert refused.value.code.startswith("options.unknown")
     shipped = [path for folder in ("roles", "playbooks", "examples", "docs") for path in (ROOT / folder).rglob("*.yml")]
     assert [path for path in shipped if name in path.read_text() or VARIABLE in path.read_text()] == []
 

@@ -10,24 +10,26 @@ from __future__ import annotations
 
 import ast
 import dataclasses as dc
+import functools
 import importlib
 import json
 import os
-import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
-from ansible.errors import AnsibleActionFail
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
 from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import (
+    messages,
+    validation,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.given import require_plain_options, require_versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import OptionNames
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables import PREFIX, suggestion
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables import find_variable
 
 MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
 FRAGMENTS = "ansible_collections.gpufleet.nvidia.plugins.doc_fragments."
@@ -36,7 +38,9 @@ TEST_HOSTS = "GPUFLEET_TEST_HOSTS"
 SPEC_KEYS = ("type", "elements", "choices", "default", "required", "aliases")
 
 ROLES = "gpufleet.nvidia."
-NAMED_OTHERWISE = frozenset({"image", "timeout", "url"})  # options whose variable is not the prefix and the option's name
+COLLECTION = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+# The places of the tasks that set options by variables of this collection.
+OWN_TASKS = tuple(os.path.join(COLLECTION, part) + os.sep for part in ("roles", "playbooks"))
 SECRETS = frozenset({"password", "token"})  # ansible-test takes no `no_log` in a DOCUMENTATION
 
 
@@ -94,46 +98,37 @@ def _option(option: Mapping[str, Any]) -> dict[str, Any]:
 def of_task(action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = False) -> dict[str, Any]:
     given = dict(action._task.args)
     named: Mapping[str, Any] = {name: given[name] for name in given if name in spec_}
-    _judge(action, spec_, lambda: require_versions(named))
-    validated = ArgumentSpecValidator(as_written(spec_)).validate(given)
-    if validated.error_messages:
-        unsupported = set(validated.unsupported_parameters)
-        raise AnsibleActionFail("; ".join(said(error, unsupported, spec_, given) for error in validated.errors))
-    _judge(action, spec_, lambda: require_plain_options(validated.validated_parameters))
+    require_versions(named)
+    validated = validation.validate(as_written(spec_), given)
+    require_plain_options(validated)
     # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses that tomlkit does not know.
-    plain: dict[str, Any] = {**json.loads(json.dumps(validated.validated_parameters)), **imitated()}
-    _judge(action, plain, lambda: options.check(plain, docker=docker))
+    plain: dict[str, Any] = {**json.loads(json.dumps(validated)), **imitated()}
+    options.check(plain, docker=docker)
     return options.with_clean_paths(plain)
 
 
-def _judge(action: ActionBase, names: Mapping[str, Any], check: Callable[[], Any]) -> None:
-    """Run a check of the options and fail with its sentence.
+def find_option_names(action: object) -> OptionNames:
+    """Return how the user of a task has written options: by their variables, or by their own names.
 
-    names: the options that a role's sentence has as variables.
+    In a role or a playbook of this collection, options are set by variables. In any other task, an
+    option of its module has its own name.
     """
-    try:
-        check()
-    except PlanError as error:
-        named = as_variable(action, error, names)
-        raise AnsibleActionFail(str(named), result=failure(named)) from None
+    module = type(action).__module__
+    own = module.rpartition(".")[2]
+    if is_own_task(getattr(action, "_task", None)):
+        return functools.partial(find_variable, own)
+    spec_ = getattr(sys.modules.get(module), "SPEC", {})
+    written = {find_variable(own, option): option for option in spec_}
+    return lambda word: written.get(word, word)
 
 
-def as_variable(action: ActionBase, error: PlanError, names: Mapping[str, Any]) -> PlanError:
-    """Return the error with the user's variables in place of options, if the task is in a role of this collection.
-
-    In such a role, an option is a variable whose name has the prefix.
-    """
-    role, first = getattr(action._task, "_role", None), re.split(r"[ .\[]", error.what, maxsplit=1)[0]
-    if role is None or not str(role.get_name()).startswith(ROLES):
-        return error
-    # A single word is a name only at the beginning. Elsewhere, `state` and `packages` are words of the
-    # language. Quoted text is what the user gave.
-    named = [name for name in names if name not in NAMED_OTHERWISE and "_" in name]
-    found = re.compile(rf"(?<![\w./'])({'|'.join(sorted(named, key=len, reverse=True))})(?!\w)") if named else None
-    what, why, step = (found.sub(rf"{PREFIX}\1", text) if found else text for text in (error.what, error.why, error.next))
-    alone = first in names and first not in NAMED_OTHERWISE and "_" not in first
-    message = Message(PREFIX + what if alone else what, error.code, error.values, why=why, next=step)
-    return PlanError(message, where=error.where, line=error.line)
+def is_own_task(task: Any) -> bool:
+    """Tell whether a task is in a role or a playbook of this collection."""
+    role = getattr(task, "_role", None)
+    if role is not None:
+        return str(role.get_name()).startswith(ROLES)
+    path = task.get_path() if hasattr(task, "get_path") else ""
+    return bool(path) and os.path.realpath(path).startswith(OWN_TASKS)
 
 
 def imitated() -> dict[str, str]:
@@ -146,47 +141,11 @@ def imitated() -> dict[str, str]:
     except ValueError:
         given = None
     if not isinstance(given, dict):
-        raise AnsibleActionFail(f"the environment variable {TEST_HOSTS}, which only tests set, is no JSON table")
+        raise PlanError(messages.TEST_HOSTS.fill(variable=TEST_HOSTS))
     unknown = sorted(set(given) - {"proc_root", "sys_root", "evidence_file", "kernel_log"})
     if unknown:
-        raise AnsibleActionFail(f"the environment variable {TEST_HOSTS}, which only tests set, has unknown keys: {', '.join(unknown)}")
+        raise PlanError(messages.TEST_HOSTS_KEYS.fill(variable=TEST_HOSTS, keys=", ".join(unknown)))
     return given
-
-
-def said(error: AnsibleValidationError, unsupported: set[Any], known: Mapping[str, Any], given: Mapping[str, Any]) -> str:
-    """Return the validator's sentence.
-
-    For options that do not exist, the validator's own is half a sentence. Complete it with the
-    option that the user may have meant.
-    """
-    if not isinstance(error, UnsupportedError):
-        return with_choice(with_types(str(error.msg)), given)
-    wrong = sorted(item if isinstance(item, str) else ".".join(item) for item in unsupported)
-    named = ", ".join(f"{name}{suggestion(name, known)}" for name in wrong)
-    return f"Unsupported parameters: {named}. Supported parameters: {', '.join(sorted(known))}"
-
-
-WRITTEN = {"dict": "{NAME: VALUE}", "list": "[VALUE]"}
-
-
-def with_types(sentence: str) -> str:
-    """Return the validator's sentence with `list` in place of <class '..._AnsibleTaggedList'> or <class 'list'>.
-
-    Append how a value of the type is written.
-    """
-    type_of = r"(is of type )?<class '(?:[\w.]*\.)?(?:_AnsibleTagged)?(\w+)'>"  # ansible-core 2.16 has the class in both places
-    told = re.sub(type_of, lambda found: f"{found[1] or 'a '}{found[2].lower()}", sentence)
-    wrong = re.match(r"argument '(\w+)' is of type \w+ .*unable to convert to (dict|list):", told)
-    return f"{told}. Write it like this: {wrong[1]}: {WRITTEN[wrong[2]]}" if wrong else told
-
-
-def with_choice(sentence: str, given: Mapping[str, Any]) -> str:
-    """Return the validator's sentence about a value outside the choices, with the choice that the user may have meant."""
-    name = next((n for n in given if sentence.startswith(f"value of {n} must be one ")), "")
-    words = given[name].split(",") if name and isinstance(given[name], str) else []
-    if any(word != word.strip() for word in words):  # Ansible takes the blank as part of the value
-        return f"{sentence}. Write a list: {name}: [{', '.join(word.strip() for word in words)}]"
-    return sentence + (options.instead(name.removeprefix(PREFIX), given[name]) if name else "")
 
 
 def policy(args: Mapping[str, Any], **fixed: Any) -> Policy:

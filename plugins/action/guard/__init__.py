@@ -24,6 +24,9 @@ from ansible.errors import AnsibleAction, AnsibleActionFail, AnsibleConnectionFa
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import (
+    name_options_in,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 
 COLLECTION = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", "..")) + os.sep
@@ -42,22 +45,26 @@ def shown(run: Run) -> Run:
 
     @functools.wraps(run)
     def guarded(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        action = args[0] if args else None
         try:
-            return escape.result(run(*args, **kwargs))
+            result = run(*args, **kwargs)
+            return escape.result(name_options_in(result, arguments.find_option_names(action)))
         except Exception as error:
             if isinstance(error, AnsibleAction) and not isinstance(error, AnsibleActionFail):
                 raise
-            return failure(error)
+            return failure(error, action)
 
     return guarded
 
 
-def failure(error: Exception) -> dict[str, Any]:
+def failure(error: Exception, action: object = None) -> dict[str, Any]:
     """Return the result of a task that has failed.
 
     An error that cannot be described counts as unexpected.
     """
     try:
+        if isinstance(error, PlanError):
+            error = error.name_options(arguments.find_option_names(action))
         told = _expected(error)
         return unexpected(error) if told is None else escape.result(told)
     except Exception as second:  # its message is left out, as that of the first

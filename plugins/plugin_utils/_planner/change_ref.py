@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 VARIABLE = "gpufleet_change_ref"
@@ -55,6 +56,5 @@ def required(value: Any) -> str:
     text = "" if value is None else str(value)
     good = isinstance(value, str | int) and not isinstance(value, bool) and TEXT.fullmatch(text)
     if text and not good:
-        why = "it is no text of at most 100 letters, digits, spaces and . , : / # @ + & ( ) _ -"
-        raise PlanError(f"{VARIABLE} is {text[:120]!r}", why=why, next="Write it as CHG0012345")
+        raise PlanError(messages.CHANGE_REF.fill(value=text[:120]))
     return text

@@ -8,7 +8,11 @@ from __future__ import annotations
 import dataclasses as dc
 from typing import Any, Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import (
+    Message,
+    OptionNames,
+    name_options,
+)
 
 # Why an engine is left alone. writer: others write its configuration. unasked: the policy has to name it and does not.
 # stopped, silent, unverified: nothing is known of what it works with. unfit: a person has to correct something first.
@@ -60,6 +64,11 @@ class PlanError(Exception):
         place = f"{where}:{line}" if where and line else where
         said = f"{place}: {self.message}" if place else str(self.message)
         super().__init__(f"{said} [{self.code}]" if self.code else said)
+
+    def name_options(self, names: OptionNames) -> PlanError:
+        """Return this error with options called by these names."""
+        where = name_options(self.where, names)
+        return PlanError(self.message.name_options(names), where=where, line=self.line)
 
 
 class QueryFailed(PlanError):

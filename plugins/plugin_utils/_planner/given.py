@@ -9,15 +9,20 @@ import datetime
 import math
 from collections.abc import Iterator, Mapping, Set
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import (
+    OptionName,
+    Sentence,
+)
 
-IN_QUOTES = "Write it in quotes"
-# What YAML makes of a value without quotes or with a tag, which neither JSON nor an engine's file can hold as it is.
-ODD: tuple[tuple[type, str, str], ...] = (
-    (datetime.datetime, "a time", IN_QUOTES),
-    (datetime.date, "a date", IN_QUOTES),
-    (bytes, "binary data", "Write it as text"),
-    (Set, "a set", "Write it as a list"),
+# What YAML makes of a value without quotes or with a tag, which neither JSON nor an engine's file can hold as it is:
+# the sentence about such a value, and about such a key.
+ODD: tuple[tuple[type, Sentence, Sentence], ...] = (
+    (datetime.datetime, messages.READ_AS_TIME, messages.KEY_READ_AS_TIME),
+    (datetime.date, messages.READ_AS_DATE, messages.KEY_READ_AS_DATE),
+    (bytes, messages.READ_AS_BYTES, messages.KEY_READ_AS_BYTES),
+    (Set, messages.READ_AS_SET, messages.KEY_READ_AS_SET),
 )
 
 
@@ -34,21 +39,23 @@ def require_plain(name: str, value: object) -> None:
     """
     if isinstance(value, Mapping):
         for key, item in value.items():
-            _require_scalar(f"{name} has the key {key}, which", key)
+            _require_scalar(name, key, is_key=True)
             require_plain(f"{name}.{key}", item)
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
             require_plain(f"{name}[{number}]", item)
     else:
-        _require_scalar(f"{name} is {value!s}, which", value)
+        _require_scalar(name, value, is_key=False)
 
 
-def _require_scalar(what: str, value: object) -> None:
-    for kind, title, step in ODD:
+def _require_scalar(name: str, value: object, *, is_key: bool) -> None:
+    option = OptionName(name)
+    for kind, of_value, of_key in ODD:
         if isinstance(value, kind):
-            raise PlanError(f"{what} YAML reads as {title}", next=step)
+            raise PlanError((of_key if is_key else of_value).fill(option=option, value=value))
     if isinstance(value, float) and not math.isfinite(value):
-        raise PlanError(f"{what} is not a finite number", next="Write a number, or put it in quotes")
+        row = messages.KEY_NOT_FINITE if is_key else messages.NOT_FINITE
+        raise PlanError(row.fill(option=option, value=value))
 
 
 def holds_versions(option: str) -> bool:
@@ -67,8 +74,7 @@ def require_versions(values: Mapping[str, object]) -> None:
 def find_versions_as_numbers(name: str, value: object) -> Iterator[PlanError]:
     """Yield an error for each version that YAML has read as a number: it turns 1.30 into 1.3, which is another version."""
     several = isinstance(value, list | tuple)
+    row = messages.VERSIONS_HAVE_NUMBER if several else messages.VERSION_IS_NUMBER
     for one in value if isinstance(value, list | tuple) else [value]:
         if isinstance(one, float):
-            what = f"{name} {'has' if several else 'is'} the number {one}, of which YAML drops a last 0"
-            example = f'{name}: ["1.30"]' if several else f'{name}: "1.30"'
-            yield PlanError(what, next=f"Write the version in quotes: {example}")
+            yield PlanError(row.fill(option=OptionName(name), value=one))

@@ -10,8 +10,17 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
+    host_paths,
+    messages,
+    traits,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import (
+    Message,
+    OptionName,
+    Sentence,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted as sharing
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
@@ -48,12 +57,11 @@ CREDENTIALS = re.compile(r"https?://[^/\s]*@")
 class OptionRule:
     """A rule for a value of an option.
 
-    fits: tells whether a value is good. why: what is wrong with a value that does not fit. next: what to write instead.
+    fits: tells whether a value is good. row: the sentence about a value that does not fit.
     """
 
     fits: Callable[[Any], bool]
-    why: str
-    next: str
+    row: Sentence
 
 
 def _path(value: Any) -> bool:
@@ -72,15 +80,10 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-REPOSITORY = OptionRule(
-    lambda v: v == "nvidia" or _matches(ADDRESS)(v),
-    "which is not the address of a repository",
-    "Give an http, https or file address without spaces",
-)
-PATH = OptionRule(_path, "which is not an absolute path without '..' and control characters", "Give the full path, starting with /")
-FILE = OptionRule(
-    _file, "which is not an absolute path of a file", "Give the full path, starting with /, without '..' and without a / at the end"
-)
+REPOSITORY = OptionRule(lambda v: v == "nvidia" or _matches(ADDRESS)(v), messages.OPTION_REPOSITORY)
+PATH = OptionRule(_path, messages.OPTION_PATH)
+FILE = OptionRule(_file, messages.OPTION_FILE)
+CLASS = OptionRule(_matches(CDI_WORD), messages.OPTION_CLASS)
 RULES: Mapping[str, OptionRule] = {
     "root": PATH,
     "proc_root": PATH,
@@ -91,52 +94,34 @@ RULES: Mapping[str, OptionRule] = {
     "metrics_dir": PATH,
     "evidence_file": FILE,
     "path": FILE,
-    "socket": OptionRule(
-        lambda v: _file(v) and len(v.encode()) <= SOCKET_LENGTH,
-        f"which is not an absolute path of at most {SOCKET_LENGTH} bytes, the limit of a Unix socket",
-        "Give the path alone, without unix://",
-    ),
+    "socket": OptionRule(lambda v: _file(v) and len(v.encode()) <= SOCKET_LENGTH, messages.OPTION_SOCKET),
     "drop_in_path": FILE,
-    "service": OptionRule(
-        _matches(SERVICE), "which is not the name of a systemd service", "Give it with its suffix, for example containerd.service"
-    ),
-    "engine_version": OptionRule(_matches(ENGINE_VERSION), "which is not a version", "Write it like 1.7.24"),
-    "toolkit_version": OptionRule(_matches(PACKAGE_VERSION), "which is not the version of a package", "Write it like 1.20.1 or 1.20.1-1"),
-    "cdi_vendor": OptionRule(
-        _matches(CDI_WORD), "which is not a vendor of CDI devices", "Write it like nvidia.com, with at least two characters"
-    ),
-    "cdi_class": OptionRule(_matches(CDI_WORD), "which is not a class of CDI devices", "Write it like gpu, with at least two characters"),
-    "cdi_model_class": OptionRule(
-        _matches(CDI_WORD), "which is not a class of CDI devices", "Write it like model, with at least two characters"
-    ),
-    "image": OptionRule(_word, "which is not the name of an image", "Write it like registry.example/name:tag"),
-    "timeout": OptionRule(lambda v: v > 0, "which is not a duration", "Give a number of seconds above 0"),
+    "service": OptionRule(_matches(SERVICE), messages.OPTION_SERVICE),
+    "engine_version": OptionRule(_matches(ENGINE_VERSION), messages.OPTION_ENGINE_VERSION),
+    "toolkit_version": OptionRule(_matches(PACKAGE_VERSION), messages.OPTION_PACKAGE_VERSION),
+    "cdi_vendor": OptionRule(_matches(CDI_WORD), messages.OPTION_VENDOR),
+    "cdi_class": CLASS,
+    "cdi_model_class": CLASS,
+    "image": OptionRule(_word, messages.OPTION_IMAGE),
+    "timeout": OptionRule(lambda v: v > 0, messages.OPTION_DURATION),
     "kubeconfig": OptionRule(
         lambda value: isinstance(value, str) and not re.search(r"\$\w|\$\{", value),
-        "which has a variable, and is read on the machine that asks the API",
-        "Write the path out; ~ is the home there",
+        messages.OPTION_KUBECONFIG,
     ),
     "url": REPOSITORY,
     "toolkit_repository": REPOSITORY,
 }
 # What Ansible's type `path` would replace on the machine that validates, which is the controller: a home, a variable of the environment.
 EXPANDS = re.compile(r"^~|\$\w|\$\{")
-LITERAL = OptionRule(
-    lambda value: not (isinstance(value, str) and EXPANDS.search(value)),
-    "which has a ~ or a variable, and a path of a host is taken as it is written",
-    "Give the full path, starting with /",
-)
+LITERAL = OptionRule(lambda value: not (isinstance(value, str) and EXPANDS.search(value)), messages.OPTION_LITERAL)
 ITEMS: Mapping[str, OptionRule] = {
-    "cdi_spec_dirs": OptionRule(lambda v: _path(v) and host_paths.clean(v) != "/", PATH.why, PATH.next),
-    "annotation_prefixes": OptionRule(
-        _matches(PREFIX), "which is not a prefix of annotations", "Write it like nvidia.cdi.k8s.io/, with the / at its end"
-    ),
+    "cdi_spec_dirs": OptionRule(lambda v: _path(v) and host_paths.clean(v) != "/", PATH.row),
+    "annotation_prefixes": OptionRule(_matches(PREFIX), messages.OPTION_ANNOTATION_PREFIX),
     "cdi_imex_channels": OptionRule(
         lambda v: v == "all" or (_matches(CHANNEL)(v) and int(v) < CHANNELS),
-        "which is not the number of an IMEX channel",
-        f"Write a number from 0 to {CHANNELS - 1}, or all for every channel that the host has",
+        messages.OPTION_IMEX_CHANNEL,
     ),
-    "low_level_runtimes": OptionRule(_word, "which is not the name or path of a program", "Give the program alone, without arguments"),
+    "low_level_runtimes": OptionRule(_word, messages.OPTION_PROGRAM),
 }
 
 
@@ -148,10 +133,9 @@ def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
     _check_each(options)
     check_classes(options)
     if options.get("drop_in") == "never" and options.get("drop_in_path"):
-        raise PlanError(f"drop_in is never, and drop_in_path is {options['drop_in_path']}", next="Leave out one of the two")
+        raise PlanError(messages.DROP_IN_NEVER.fill(path=options["drop_in_path"]))
     if options.get("bundle_file") and options.get("toolkit_repository") not in (None, "", "nvidia"):
-        why = f"toolkit_repository is {options['toolkit_repository']}, and packages come from one place"
-        raise PlanError("bundle_file is set besides toolkit_repository", why=why, next="Leave out one of the two")
+        raise PlanError(messages.TWO_SOURCES.fill(repository=options["toolkit_repository"]))
     for name in ("url", "toolkit_repository"):
         check_no_credentials(name, str(options.get(name) or ""))
     sharing.check(options.get("sharing"), str(options.get("root") or "/"), str(options.get("cdi_driver_root") or "/"))
@@ -180,13 +164,14 @@ def _with_clean_binary(handler: Any) -> Any:
 
 def check_classes(options: Mapping[str, Any]) -> None:
     """Raise PlanError if two kinds of devices would have one name, and so one file."""
-    why = "a file defines one kind of devices"
     if options.get("cdi_model_class") and options["cdi_model_class"] == options.get("cdi_class"):
-        raise PlanError("cdi_model_class is the same as cdi_class", why=why, next="Give the second kind another name")
+        one, other = OptionName("cdi_model_class"), OptionName("cdi_class")
+        raise PlanError(messages.SAME_CLASS.fill(option=one, other=other))
     for option, taken in FABRIC_KINDS.items():
         for name in ("cdi_class", "cdi_model_class"):
             if options.get(option) and options.get(name) == taken:
-                raise PlanError(f"{name} is {taken}, the class of {option}", why=why, next=f"Leave {name} or {option} out")
+                given, fabric = OptionName(name), OptionName(option)
+                raise PlanError(messages.FABRIC_CLASS.fill(option=given, value=taken, fabric=fabric))
 
 
 def _check_each(options: Mapping[str, Any]) -> None:
@@ -208,18 +193,21 @@ def _without_kubernetes(engines: Iterable[str]) -> bool:
     return bool(named) and all(engine is not None and engine.handlers and not engine.kubernetes for engine in named)
 
 
-def instead(name: str, value: Any) -> str:
-    """Return what to write instead of a value that an option does not offer; '' if that is not obvious."""
-    if name in SWITCHES and str(value).lower() in BOOLEANS:
-        return f". Write {BOOLEANS[str(value).lower()]}"
-    return ". Give a path as drop_in_path" if name == "drop_in" and str(value).startswith("/") else ""
+def explain_choice(name: str, value: Any, choices: Iterable[Any]) -> Message:
+    """Return the message about a value that an option does not offer, with what to write instead."""
+    plain, option = name.removeprefix("gpufleet_"), OptionName(name)
+    if plain in SWITCHES and str(value).lower() in BOOLEANS:
+        word = BOOLEANS[str(value).lower()]
+        return messages.WRONG_SWITCH.fill(option=option, value=value, word=word)
+    if plain == "drop_in" and str(value).startswith("/"):
+        return messages.DROP_IN_IS_PATH.fill(option=option, value=value)
+    offered = ", ".join(map(str, choices))
+    return messages.WRONG_CHOICE.fill(option=option, value=value, choices=offered)
 
 
 def check_no_credentials(name: str, address: str) -> None:
     if CREDENTIALS.match(address):
-        why = "every user of the host can read the file that holds it"
-        step = "Give the address alone; apt reads credentials from /etc/apt/auth.conf.d"
-        raise PlanError(f"{name} contains a user name or a password", why=why, next=step)
+        raise PlanError(messages.CREDENTIALS_IN_ADDRESS.fill(option=OptionName(name)))
 
 
 def check_name(name: str, docker: bool) -> None:
@@ -227,31 +215,27 @@ def check_name(name: str, docker: bool) -> None:
 
     Kubernetes requests a handler by RuntimeClass. With Docker alone, only `docker run --runtime` names it.
     """
-    why, step = "a RuntimeClass names it, so it has to be a DNS label", "use small letters, digits and - (at most 63)"
-    if docker:
-        why, step = "docker run --runtime names it", "use letters, digits, _, . and - (at most 63)"
     if not (DOCKER_HANDLER if docker else HANDLER).fullmatch(name):
-        raise PlanError(f"{name!r} is not a valid name of a handler", where="handlers", why=why, next=step)
+        row = messages.DOCKER_HANDLER_NAME if docker else messages.HANDLER_NAME
+        raise PlanError(row.fill(name=name))
 
 
 def check_handler(name: str, value: Any) -> None:
-    where = f"handlers.{name}"
+    option = f"handlers.{name}"
     if name in ENGINES_OWN:
-        why = "containers that request no GPU would run through the NVIDIA runtime"
-        raise PlanError("this is the engine's own handler", where=where, why=why, next="Choose another name")
+        raise PlanError(messages.ENGINES_OWN_HANDLER.fill(name=name))
     if not isinstance(value, Mapping):
-        raise PlanError("it must be a dictionary", where=where, next="Give it the keys binary and options, or {}")
+        raise PlanError(messages.HANDLER_NOT_A_DICTIONARY.fill(option=OptionName(option)))
     unknown = sorted(str(key) for key in set(value) - {"binary", "options"})
     if unknown:
-        raise PlanError(f"unknown key {unknown[0]!r}", where=where, next="Known keys are binary and options")
+        raise PlanError(messages.HANDLER_KEY.fill(option=OptionName(option), key=unknown[0]))
     if value.get("binary"):
-        _check(f"{where}.binary", value["binary"], LITERAL)
-    if value.get("binary") and not _file(value["binary"]):
-        raise PlanError(f"binary is {value['binary']!r}, {FILE.why}", where=where, next=FILE.next)
+        _check(f"{option}.binary", value["binary"], LITERAL)
+        _check(f"{option}.binary", value["binary"], FILE)
     if not isinstance(value.get("options") or {}, Mapping):
-        raise PlanError("options must be a dictionary", where=where, next="Write the runtime's options as keys with values")
+        raise PlanError(messages.HANDLER_OPTIONS.fill(option=OptionName(f"{option}.options")))
 
 
 def _check(name: str, value: Any, rule: OptionRule) -> None:
     if not rule.fits(value):
-        raise PlanError(f"{name} is {value!r}, {rule.why}", next=rule.next)
+        raise PlanError(rule.row.fill(option=OptionName(name), value=value))

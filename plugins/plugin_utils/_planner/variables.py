@@ -10,12 +10,69 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import sink, waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import (
+    Filled,
+    Message,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 PREFIX = "gpufleet_"
 OWN = "gpufleet_own_variables"
+
+# Of a module: the variables of its options, as this collection's roles and playbooks set them, where the
+# variable is not gpufleet_ and the option's name. '*' is the prefix of the options that are not listed.
+OF_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "awx": {"*": "gpufleet_awx_"},
+    "bundle": {
+        "*": "gpufleet_bundle_",
+        "key": "gpufleet_toolkit_key",
+        "key_fingerprint": "gpufleet_toolkit_key_fingerprint",
+        "url": "gpufleet_toolkit_repository",
+    },
+    "drain": {
+        "*": "gpufleet_drain_",
+        "context": "gpufleet_kubernetes_context",
+        "kubeconfig": "gpufleet_kubernetes_kubeconfig",
+        "kubernetes_delete_emptydir_data": "gpufleet_kubernetes_delete_emptydir_data",
+        "kubernetes_force": "gpufleet_kubernetes_force",
+        "kubernetes_hold": "gpufleet_kubernetes_hold",
+        "kubernetes_node": "gpufleet_kubernetes_node",
+        "policy": "gpufleet_drain",
+        "rollout": "gpufleet_rollout_id",
+        "slurm_node": "gpufleet_slurm_node",
+    },
+    "fleet_report": {
+        "change_ref": "gpufleet_change_ref",
+        "directory": "gpufleet_report_dir",
+        "publish": "gpufleet_report_publish",
+        "sources": "gpufleet_report_from",
+    },
+    "fleet_table": {"columns": "gpufleet_table_columns"},
+    "hand_over": {
+        "*": "gpufleet_hand_over_",
+        "context": "gpufleet_kubernetes_context",
+        "kubeconfig": "gpufleet_kubernetes_kubeconfig",
+        "kubernetes_node": "gpufleet_kubernetes_node",
+        "rollout": "gpufleet_rollout_id",
+    },
+    "image_report": {"directory": "gpufleet_image_dir"},
+    "image_select": {"*": "gpufleet_image_", "root": "gpufleet_root"},
+    "kubernetes_objects": {"*": "gpufleet_kubernetes_", "fleet_policy": "gpufleet_fleet_policy"},
+    "node_check": {
+        "image": "gpufleet_verify_image",
+        "image_environment": "gpufleet_verify_image_environment",
+        "timeout": "gpufleet_verify_timeout",
+    },
+    "rollout_settings": {"*": "gpufleet_rollout_"},
+    "toolkit_repository": {
+        "key": "gpufleet_toolkit_key",
+        "key_fingerprint": "gpufleet_toolkit_key_fingerprint",
+        "url": "gpufleet_toolkit_repository",
+    },
+}
 
 # Settings of the whole run. Ansible reads `hosts` and `serial` of a play before there is a host, so variables of hosts and groups are not
 # seen there; the others are read once per run, for the host that comes first. So all of them come from the command line.
@@ -98,26 +155,16 @@ RESULTS = frozenset(
     )
 )
 
-TAGS = (
-    "The playbooks of this collection have no tags: leave --tags and --skip-tags out. For one part alone run gpufleet.nvidia.verify (the"
-    " proof) or gpufleet.nvidia.refresh_cdi (the CDI specs)"
-)
-START_AT_TASK = (
-    "Playbooks of this collection check variables and hosts before the first change: leave --start-at-task out, which skips these checks."
-    " Run the playbook again as a whole: hosts that are done are not touched"
-)
-FOR_OWN = f"Names that begin with {PREFIX} are reserved for the collection; list a variable of your own in {OWN}"
 
-
-def problems(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], known: Iterable[str], own: Iterable[str] = ()) -> list[str]:
+def problems(
+    hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], known: Iterable[str], own: Iterable[str] = ()
+) -> list[Message]:
     """List the errors in the variables of a run, one sentence each.
 
     hosts: each host's gpufleet_ variables. run: what a play's own keywords see. known: the names of the roles' options.
     """
-    unknown = _unknown(hosts, {*known, *RUN, *RESULTS, *OF_HOSTS, *OF_IMAGES, *OF_HAND_OVER, OWN}, set(own))
     return [
-        *unknown,
-        *([FOR_OWN] if unknown else []),
+        *_unknown(hosts, {*known, *RUN, *RESULTS, *OF_HOSTS, *OF_IMAGES, *OF_HAND_OVER, OWN}, set(own)),
         *_ignored(hosts, run),
         *_waves(run.get("gpufleet_serial")),
         *_failures(run.get("gpufleet_max_failed") or 0),
@@ -125,105 +172,125 @@ def problems(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], kno
     ]
 
 
-def _unknown(hosts: Mapping[str, Mapping[str, Any]], known: set[str], own: set[str]) -> list[str]:
+def _unknown(hosts: Mapping[str, Mapping[str, Any]], known: set[str], own: set[str]) -> list[Message]:
     found: dict[str, list[str]] = {}
     for host, variables in hosts.items():
         for name in variables:
             if name not in known | own:
                 found.setdefault(name, []).append(host)
     short = {name.removeprefix(PREFIX) for name in known}
-    return [
-        f"There is no variable {name}{suggestion(name.removeprefix(PREFIX), short, PREFIX)}, but it is set for {names.some(places)}"
-        for name, places in sorted(found.items())
-    ]
+    return [_unknown_name(name, names.some(places), short) for name, places in sorted(found.items())]
 
 
-def _ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]) -> list[str]:
+def _unknown_name(name: str, hosts: str, known: Iterable[str]) -> Message:
+    near = find_near(name.removeprefix(PREFIX), known)
+    if not near:
+        return messages.UNKNOWN_VARIABLE.fill(name=name, hosts=hosts)
+    return messages.UNKNOWN_VARIABLE_NEAR.fill(name=name, hosts=hosts, near=PREFIX + near)
+
+
+def _ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]) -> list[Message]:
     """List the settings of the run that hosts or groups set and that the run does not use."""
     found = []
     for name, example in RUN.items():
         places = [host for host, variables in hosts.items() if name in variables and (name not in run or run[name] != variables[name])]
         if places:
-            found.append(
-                f"{name} is set in the inventory, for {names.some(places)}, where it would have no effect, since it applies to the "
-                f"whole run. Remove it there and pass it on the command line: -e @rollout.yml, with `{name}: {example}` in that file"
-            )
+            row = messages.RUN_SETTING_IN_INVENTORY
+            found.append(row.fill(name=name, hosts=names.some(places), example=example))
     return found
 
 
-def _waves(serial: Any) -> list[str]:
+def _waves(serial: Any) -> list[Message]:
     """List the sizes of waves that would make Ansible end the run without naming the variable, or take all hosts at once."""
     if serial is None or (isinstance(serial, str) and serial.startswith("[")):  # a list as text, which older ansible-core reads as a list
         return []
     sizes = [str(size).strip() for size in (serial if isinstance(serial, list) else [serial])]
     wrong = [size or "''" for size in sizes if not re.fullmatch(r"0*(?:[1-9]\d*|(?:[1-9]\d?|100)\s*%)", size)] if sizes else ["no wave"]
-    says = "but the size of a wave is a number of hosts or a percentage, and more than 0, up to 100%; write it like"
-    return [f"gpufleet_serial has {', '.join(wrong)}, {says} gpufleet_serial: {RUN['gpufleet_serial']}"] if wrong else []
+    example = RUN["gpufleet_serial"]
+    return [messages.WAVE_SIZE.fill(sizes=", ".join(wrong), example=example)] if wrong else []
 
 
-def _failures(allowed: Any) -> list[str]:
+def _failures(allowed: Any) -> list[Message]:
     """List the value that the gate would refuse only after the look at hosts, and that `plan` never reads; [] if it is good."""
     try:
         waves.amount("gpufleet_max_failed", allowed)
     except PlanError:
-        return [f"gpufleet_max_failed is {allowed!r}, but it has to be a number of hosts, or a percentage like 10%"]
+        return [messages.FAILED_HOSTS.fill(value=allowed)]
     return []
 
 
-def _published(target: Any) -> list[str]:
+def _published(target: Any) -> list[Message]:
     try:
         sink.parsed("gpufleet_report_publish", target)
     except PlanError as error:
-        return [str(error)]
+        return [error.message]
     return []
 
 
-WITHOUT_AT = "_raw_params"  # the name under which Ansible leaves words of `-e` that are neither a variable nor a file
+RAW_PARAMETERS = "_raw_params"  # the name under which Ansible leaves words of `-e` that are neither a variable nor a file
 
 
-def without_at(left: object) -> list[str]:
+def without_at(left: object) -> list[Message]:
     """Return a sentence for `-e rollout.yml`, which reads no file; [] for other words. The run would go on for all hosts, with defaults."""
     if left in (None, ""):
         return []
     file = str(left).split()[0]
-    return [f"-e {file} sets no variable, since it has neither @ nor =. Write -e @{file} if it is a file of variables"]
+    return [messages.WITHOUT_AT.fill(file=file)]
 
 
-def grouped(sentences: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return each sentence once, with its hosts."""
-    found: dict[str, list[str]] = {}
-    for host, said in sentences.items():
-        for sentence in said:
-            found.setdefault(sentence, []).append(host)
-    return [f"{sentence} (for {names.some(places)})" for sentence, places in sorted(found.items())]
+def group_by_message(wrong: Mapping[str, Iterable[Message]]) -> list[Message]:
+    """Return each message once, with the hosts that it is about."""
+    found: dict[Message, list[str]] = {}
+    for host, several in wrong.items():
+        for message in several:
+            found.setdefault(message, []).append(host)
+    return [_about_hosts(message, names.some(hosts)) for message, hosts in sorted(found.items())]
 
 
-def unknown_hosts(pattern: str, matching: Collection[str], groups: Mapping[str, Iterable[str]]) -> str:
-    """Return a sentence if nothing in the inventory has that name; '' otherwise. A group without hosts is known."""
+def _about_hosts(message: Message, hosts: str) -> Message:
+    what = Filled("{what}, for {hosts}", {"what": message.what, "hosts": hosts})
+    return Message(what, message.code, message.values, why=message.why, next=message.next)
+
+
+def unknown_hosts(pattern: str, matching: Collection[str], groups: Mapping[str, Iterable[str]]) -> Message | None:
+    """Return a message if nothing in the inventory has that name. A group without hosts is known."""
     if matching or pattern in groups or not pattern.strip():
-        return ""
-    near = suggestion(pattern, {*groups, *(host for hosts in groups.values() for host in hosts)})
-    return f"gpufleet_hosts is {pattern}{near}, which no host of the inventory matches. Correct it, or add the hosts to the inventory"
+        return None
+    near = find_near(pattern, {*groups, *(host for hosts in groups.values() for host in hosts)})
+    if near:
+        return messages.UNKNOWN_HOSTS_NEAR.fill(pattern=pattern, near=near)
+    return messages.UNKNOWN_HOSTS.fill(pattern=pattern)
 
 
-def no_hosts(pattern: str, matching: Collection[str], limited: Collection[str], groups: Mapping[str, Collection[str]]) -> str:
-    """Return a sentence if a run has no hosts; '' otherwise.
+def no_hosts(pattern: str, matching: Collection[str], limited: Collection[str], groups: Mapping[str, Collection[str]]) -> Message | None:
+    """Return a message if a run has no hosts.
 
     limited: the hosts of the inventory that --limit leaves.
     """
     if not pattern.strip():
-        return "gpufleet_hosts is empty. Set it to a host, a group or a pattern of the inventory, for example -e gpufleet_hosts=gpu_nodes"
+        return messages.NO_PATTERN.fill()
     if not any(groups.values()) and not matching:
-        return "The inventory has no hosts. Name one that has some, for example with -i inventory"
+        return messages.EMPTY_INVENTORY.fill()
     if not matching and pattern in groups:
-        return f"gpufleet_hosts is {pattern}, a group of the inventory without hosts. Add hosts to it, or name another group"
+        return messages.EMPTY_GROUP.fill(pattern=pattern)
     known = {host for hosts in groups.values() for host in hosts} & set(matching)
     if known and not known & set(limited):
-        return f"--limit leaves none of the hosts of gpufleet_hosts ({pattern}). Limit the run to some of {names.some(sorted(known))}"
+        return messages.LIMIT_LEAVES_NONE.fill(pattern=pattern, hosts=names.some(sorted(known)))
     return unknown_hosts(pattern, matching, groups)
 
 
-def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """Return ' (did you mean X?)' with the nearest name; '' if none is near."""
+def find_variable(module: str, option: str) -> str:
+    """Return the variable by which this collection's roles and playbooks set a module's option.
+
+    A variable stays as it is.
+    """
+    others = OF_OPTIONS.get(module, {})
+    if option.startswith(PREFIX):
+        return option
+    return others.get(option) or others.get("*", PREFIX) + option
+
+
+def find_near(name: str, known: Iterable[str]) -> str:
+    """Return the nearest name; '' if none is near."""
     near = difflib.get_close_matches(name, sorted(known), n=1)
-    return f" (did you mean {prefix}{near[0]}?)" if near else ""
+    return near[0] if near else ""

@@ -15,7 +15,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import yaml
-from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
@@ -210,11 +209,14 @@ PARTS = {
 }
 
 
-def said(part: str, case: Case, place: Path) -> str:
-    """Return what the collection answers to a case, '' if it takes it."""
+def answer(part: str, case: Case, place: Path) -> tuple[str, str, str]:
+    """Return what the collection answers to a case: the code, the option that it is about, and the sentence.
+
+    All three are '' if it takes the case.
+    """
     try:
-        return PARTS[part](case, place) or ""
-    except (PlanError, AnsibleActionFail) as refused:
-        return str(refused)
+        return "", "", PARTS[part](case, place) or ""
+    except PlanError as refused:
+        return refused.code, str(refused.values.get("option", "")), str(refused)
     finally:
         shutil.rmtree(place, ignore_errors=True)

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, clusters
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 MODULES = sorted(path.stem for path in Path(arguments.MODULES).glob("*.py") if path.stem != "__init__")
 # Options of type `path` of the machine that runs Ansible.
@@ -39,9 +39,9 @@ def test_every_option_of_type_path_is_known_as_a_hosts_or_the_controllers() -> N
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, name in PATHS if name in options.HOST_PATHS])
 @pytest.mark.parametrize("path", WRITTEN)
 def test_a_path_of_a_host_never_becomes_one_of_the_controller(module: str, name: str, path: str) -> None:
-    with pytest.raises(AnsibleActionFail) as refused:
+    with pytest.raises(PlanError) as refused:
         of_task(module, **{name: path})
-    assert str(refused.value).startswith(f"{name} is {path!r}, which has a ~ or a variable")
+    assert (refused.value.code, refused.value.values) == ("options.path-expands", {"option": name, "value": path})
 
 
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, name in PATHS if name in options.HOST_PATHS])
@@ -54,8 +54,9 @@ def test_signs_that_nothing_expands_stay(module: str, name: str, path: str) -> N
 def test_a_kubeconfig_is_of_the_machine_that_asks_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/controller")
     assert of_task("kubernetes_objects", kubeconfig="~/.kube/config")["kubeconfig"] == "~/.kube/config"
-    with pytest.raises(AnsibleActionFail, match=r"kubeconfig is '\$HOME/config', which has a variable"):
+    with pytest.raises(PlanError) as refused:
         of_task("drain", kubeconfig="$HOME/config")
+    assert refused.value.code == "options.kubeconfig-expands"
     assert clusters.validated({"kubeconfig": "~/.kube/config"})["kubeconfig"] == "~/.kube/config"
 
 

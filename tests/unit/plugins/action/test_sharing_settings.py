@@ -19,8 +19,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"gpufleet_sharing": {"0": "time_slicng"}}, "gpufleet_sharing has for 0 "),
     ({"gpufleet_sharing": {"0": {"time_slicing": {"interval": "10ms"}}}}, "gpufleet_sharing.0.time_slicing: interval is '10ms'. Write"),
     ({"gpufleet_sharing": {"0": {"dedicated": {"exclusiv": True}}}}, "gpufleet_sharing.0.dedicated: unknown key 'exclusiv'"),
-    ({"gpufleet_sharing": yaml.safe_load("{'0': 2024-01-01}")}, "gpufleet_sharing.0 is 2024-01-01, which YAML reads as a date. Write it"),
-    ({"gpufleet_sharing": yaml.safe_load("{2024-01-01: mps}")}, "gpufleet_sharing has the key 2024-01-01, which YAML reads as a date"),
+    ({"gpufleet_sharing": yaml.safe_load("{'0': 2024-01-01}")}, "gpufleet_sharing.0 is 2024-01-01"),
+    ({"gpufleet_sharing": yaml.safe_load("{2024-01-01: mps}")}, "gpufleet_sharing has the key 2024-01-01"),
     ({"gpufleet_sharing": {"GPU-abc": "dedicated"}}, "gpufleet_sharing has the key 'GPU-abc', which is no GPU"),
     ({"gpufleet_sharing": {"0": "dedicated"}, "gpufleet_root": "/srv/image"}, "gpufleet_sharing is set, and gpufleet_root is /srv/image"),
 ]

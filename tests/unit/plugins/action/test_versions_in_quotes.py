@@ -27,11 +27,11 @@ CASES = [
 @pytest.mark.parametrize(("text", "number"), CASES)
 def test_a_version_that_yaml_has_read_as_a_number_is_refused(text: str, number: Any) -> None:
     name = text.split(":")[0]
-    said = f'{name} is the number {number}, of which YAML drops a last 0. Write the version in quotes: {name}: "1.30"'
-    assert variables_check.wrong_of_host(yaml.safe_load(text)) == ([said] if number else [])
+    found = [(message.code, message.values) for message in variables_check.wrong_of_host(yaml.safe_load(text))]
+    assert found == ([("options.version-is-number", {"option": name, "value": number})] if number else [])
 
 
 def test_a_version_in_a_list_is_a_version() -> None:
-    step = 'Write the version in quotes: gpufleet_bundle_versions: ["1.30"]'
-    said = f"gpufleet_bundle_versions has the number 1.2, of which YAML drops a last 0. {step}"
-    assert variables_check.wrong_of_host(yaml.safe_load("gpufleet_bundle_versions: [1.19.1, 1.20]")) == [said]
+    [message] = variables_check.wrong_of_host(yaml.safe_load("gpufleet_bundle_versions: [1.19.1, 1.20]"))
+    assert message.code == "options.versions-have-number"
+    assert message.values == {"option": "gpufleet_bundle_versions", "value": 1.2}

@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 
 KNOWN = {"gpufleet_isolation", "gpufleet_injection", "gpufleet_no_gpu", "gpufleet_verify_image"}
-OWN = variables.FOR_OWN
 
 
-def said(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any] | None = None, own: tuple[str, ...] = ()) -> list[str]:
+def said(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any] | None = None, own: tuple[str, ...] = ()) -> list[Message]:
     return variables.problems(hosts, run or {}, KNOWN, own)
 
 
 MISSPELT = [
     # what is set, what was meant
-    ("gpufleet_isolaton", " (did you mean gpufleet_isolation?)"),
-    ("gpufleet_injecton", " (did you mean gpufleet_injection?)"),
-    ("gpufleet_max_fail", " (did you mean gpufleet_max_failed?)"),
-    ("gpufleet_verify_img", " (did you mean gpufleet_verify_image?)"),
+    ("gpufleet_isolaton", "gpufleet_isolation"),
+    ("gpufleet_injecton", "gpufleet_injection"),
+    ("gpufleet_max_fail", "gpufleet_max_failed"),
+    ("gpufleet_verify_img", "gpufleet_verify_image"),
     ("gpufleet_datacentre_code_of_the_rack", ""),
 ]
 
@@ -32,7 +32,9 @@ MISSPELT = [
 @pytest.mark.parametrize(("name", "meant"), MISSPELT)
 def test_a_misspelt_variable_is_named_with_the_nearest_right_one(name: str, meant: str) -> None:
     found = said({"gpu1": {"gpufleet_isolation": "strict", name: 1}, "gpu2": {}})
-    assert found == [f"There is no variable {name}{meant}, but it is set for gpu1", OWN]
+    near = {"near": meant} if meant else {}
+    assert [message.values for message in found] == [{"name": name, "hosts": "gpu1", **near}]
+    assert [message.code for message in found] == [f"variables.unknown{'-near' if meant else ''}"]
 
 
 def test_names_of_ones_own_results_of_the_roles_and_of_other_people_are_no_mistakes() -> None:
@@ -58,10 +60,10 @@ def test_a_setting_of_the_run_that_would_be_ignored_is_named_with_the_right_plac
 ) -> None:
     found = said({"gpu1": inventory, "gpu2": {}}, run)
     assert bool(found) == ignored
-    for sentence in found:
+    for message in found:
         name = next(iter(inventory))
-        assert f"{name} is set in the inventory, for gpu1," in sentence
-        assert "-e @rollout.yml" in sentence
+        assert message.code == "variables.run-setting-in-inventory"
+        assert (message.values["name"], message.values["hosts"]) == (name, "gpu1")
 
 
 WAVES = [
@@ -77,7 +79,7 @@ WAVES = [
 @pytest.mark.parametrize(("serial", "wrong"), WAVES)
 def test_what_is_no_size_of_a_wave_is_told_before_ansible_ends_over_it(serial: Any, wrong: str) -> None:
     found = said({"gpu1": {}}, {"gpufleet_serial": serial})
-    assert [sentence.split(",")[0] for sentence in found] == ([f"gpufleet_serial has {wrong}"] if wrong else [])
+    assert [(message.code, message.values["sizes"]) for message in found] == ([("variables.wave-size", wrong)] if wrong else [])
 
 
 FAILURES = [
@@ -90,29 +92,31 @@ FAILURES = [
 @pytest.mark.parametrize(("allowed", "right"), FAILURES)
 def test_what_is_no_number_of_failures_is_told_by_every_playbook(allowed: Any, right: bool) -> None:
     found = said({"gpu1": {}}, {"gpufleet_max_failed": allowed})
-    assert [sentence.split(",")[0] for sentence in found] == ([] if right else [f"gpufleet_max_failed is {allowed!r}"])
+    assert [(message.code, message.values["value"]) for message in found] == ([] if right else [("variables.failed-hosts", allowed)])
 
 
 GROUPS = {"all": ["gpu1", "gpu2", "web1"], "gpu_nodes": ["gpu1", "gpu2"], "web": ["web1"], "spare": []}
-# The pattern, the hosts that match it, those that --limit leaves; what is said of it, nothing where the run has hosts.
+# The pattern, the hosts that match it, those that --limit leaves; the code, '' where the run has hosts.
 HOSTS = {
     "a group": ("gpu_nodes", ["gpu1", "gpu2"], GROUPS["all"], ""),
     "a limit within the group": ("gpu_nodes", ["gpu1", "gpu2"], ["gpu2"], ""),
     "localhost outside of the inventory": ("localhost", ["localhost"], GROUPS["all"], ""),
-    "a typo": ("gpu_node", [], GROUPS["all"], "did you mean gpu_nodes?"),
-    "a typo in a host": ("gqu1", [], GROUPS["all"], "did you mean gpu1?"),
-    "a group without hosts": ("spare", [], GROUPS["all"], "spare, a group of the inventory without hosts"),
-    "a limit outside of the group": ("gpu_nodes", ["gpu1", "gpu2"], ["web1"], "--limit leaves none"),
-    "an answer of a survey that is empty": ("", [], GROUPS["all"], "gpufleet_hosts is empty"),
+    "a typo": ("gpu_node", [], GROUPS["all"], "variables.unknown-hosts-near"),
+    "a typo in a host": ("gqu1", [], GROUPS["all"], "variables.unknown-hosts-near"),
+    "a group without hosts": ("spare", [], GROUPS["all"], "variables.empty-group"),
+    "a limit outside of the group": ("gpu_nodes", ["gpu1", "gpu2"], ["web1"], "variables.limit-leaves-none"),
+    "an answer of a survey that is empty": ("", [], GROUPS["all"], "variables.no-hosts-named"),
 }
 
 
 @pytest.mark.parametrize("case", HOSTS)
 def test_a_run_is_for_some_host(case: str) -> None:
-    pattern, matching, limited, says = HOSTS[case]
+    pattern, matching, limited, code = HOSTS[case]
     found = variables.no_hosts(pattern, matching, limited, GROUPS)
-    assert (says in found) if says else not found
+    assert (found.code if found else "") == code
 
 
 def test_a_run_without_inventory_is_told_so() -> None:
-    assert "inventory has no hosts" in variables.no_hosts("all", [], [], {"all": [], "ungrouped": []})
+    found = variables.no_hosts("all", [], [], {"all": [], "ungrouped": []})
+    assert found is not None
+    assert found.code == "variables.empty-inventory"
