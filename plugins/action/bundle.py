@@ -20,6 +20,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, base, online, outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import key as keys
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed, manifest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
@@ -45,7 +46,7 @@ class Source:
         """Return a file of the repository. Raise PlanError if it does not exist."""
         data = online.download(f"{self.address}/{path}")
         if data is None:
-            raise listed.damaged("the repository does not have this file", f"{self.address}/{path}", "it is needed for the archive")
+            raise PlanError(messages.FILE_MISSING.fill(), where=f"{self.address}/{path}")
         return data
 
 
@@ -60,11 +61,11 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = arguments.of_task(self, SPEC)
         if not args["file"]:
-            raise PlanError("no file is named for the archive", next="Name one in gpufleet_bundle_file, for example gpufleet-bundle.tar")
+            raise PlanError(messages.NO_FILE_NAMED.fill())
         path = Path(args["file"]).expanduser().absolute()
         if not path.parent.is_dir():
-            step = "Make the directory, or name another one"
-            raise PlanError("there is no directory for this file", where=str(path), why="gpufleet_bundle_file names it", next=step)
+            setting = "gpufleet_bundle_file"
+            raise PlanError(controller.NO_DIRECTORY.fill(setting=setting), where=str(path))
         require_gpgv()
         key = key_of(args)
         content: dict[str, bytes] = {manifest.KEY: (key.strip() + "\n").encode()}
@@ -109,8 +110,7 @@ def key_of(args: Mapping[str, Any]) -> str:
         expected = expected or repository.FINGERPRINT
         key = key or (online.download(repository.KEY_URL) or b"").decode("utf-8", "replace")
     elif not key:
-        step = "Give the armored text of its key in gpufleet_toolkit_key"
-        raise PlanError("there is no key for the repository", where=args["url"], why="its signature could not be verified", next=step)
+        raise PlanError(messages.NO_KEY.fill(), where=args["url"])
     repository.require_expected(repository.fingerprint(key), expected)
     return str(key)
 
@@ -121,9 +121,7 @@ def sources(args: Mapping[str, Any], key: str) -> list[Source]:
     found = [Source(form, machine, address(args["url"], form, machine), key) for form, machine in wanted]
     twice = {source.address for source in found}
     if len(twice) < len(found):
-        step = "Write $(ARCH) or $basearch where the architecture stands in it, or make one archive for each"
-        what = "one address cannot be that of several repositories"
-        raise PlanError(what, where=args["url"], why="several architectures or formats are asked for", next=step)
+        raise PlanError(messages.ONE_ADDRESS.fill(), where=args["url"])
     return found
 
 
@@ -167,7 +165,7 @@ def of_apt(source: Source) -> tuple[dict[str, bytes], tuple[listed.Offer, ...]]:
             found[file.path] = compared(source, file, data)
             text = unpacked(source, file.path, data)
     if text is None:
-        raise listed.damaged("the repository does not have its list of packages", source.address, "none that its Release names is there")
+        raise PlanError(messages.LIST_MISSING.fill(), where=source.address)
     return found, listed.of_packages(text.decode("utf-8", "replace"), source.address)
 
 
@@ -185,8 +183,8 @@ def of_rpm(source: Source) -> tuple[dict[str, bytes], tuple[listed.Offer, ...]]:
 def compared(source: Source, file: listed.Listed, data: bytes) -> bytes:
     """Return the bytes. Raise PlanError unless they are the ones that the signed metadata names."""
     if hashlib.new(file.algorithm, data).hexdigest() != file.digest or file.size not in (-1, len(data)):
-        why = f"the signed metadata has another {file.algorithm} or size for it"
-        raise listed.damaged("the repository's file is not the one that it has signed", f"{source.address}/{file.path}", why)
+        message = messages.OTHER_FILE.fill(algorithm=file.algorithm)
+        raise PlanError(message, where=f"{source.address}/{file.path}")
     return data
 
 
@@ -200,7 +198,7 @@ def unpacked(source: Source, name: str, data: bytes) -> bytes:
         why = "this release reads gz, xz and bz2"
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         why = str(error)
-    raise listed.damaged("the repository's index cannot be unpacked", f"{source.address}/{name}", why)
+    raise PlanError(messages.UNPACKABLE.fill(cause=why), where=f"{source.address}/{name}")
 
 
 def require_gpgv() -> str:
@@ -210,8 +208,7 @@ def require_gpgv() -> str:
     """
     found = shutil.which("gpgv") or shutil.which("gpgv2")
     if not found:
-        step = "Install gnupg (the package gpgv on Debian, gnupg2 on RHEL) on this controller"
-        raise PlanError("signatures cannot be verified on this controller", why="there is no gpgv", next=step)
+        raise PlanError(messages.NO_GPGV.fill())
     return str(found)
 
 
@@ -254,5 +251,5 @@ def refusal(status: str, fingerprint: str) -> str:
 
 
 def refused(source: Source, name: str, why: str) -> PlanError:
-    step = "Name the repository's own key in gpufleet_toolkit_key, or another repository"
-    return PlanError("the signature of the repository does not count", where=f"{outside.shown(source.address)}/{name}", why=why, next=step)
+    where = f"{outside.shown(source.address)}/{name}"
+    return PlanError(messages.SIGNATURE.fill(cause=why), where=where)

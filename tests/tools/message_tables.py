@@ -30,10 +30,16 @@ PREFIX = "ansible_collections.gpufleet.nvidia.plugins.plugin_utils."
 def find_tables() -> Mapping[str, Path]:
     """Return the file of each package's table by the package's name, such as `engines.containerd`.
 
-    A long table is a directory, `messages/`, with one file for each subject.
+    A long table is a directory, `messages/`, with one file for each subject, or has a further file `SUBJECT_messages.py`.
     """
-    paths = sorted([*UTILS.rglob("messages.py"), *(path for path in UTILS.rglob("messages") if path.is_dir())])
-    return {".".join(path.parent.relative_to(UTILS).parts).removeprefix("_planner."): path for path in paths}
+    paths = sorted([*UTILS.rglob("*messages.py"), *(path for path in UTILS.rglob("messages") if path.is_dir())])
+    return {find_name(path): path for path in paths}
+
+
+def find_name(path: Path) -> str:
+    """Return the name of a table: its package, and of a package's further table the word before `_messages`."""
+    parts = [*path.parent.relative_to(UTILS).parts, path.stem.removesuffix("messages").rstrip("_")]
+    return ".".join(filter(None, parts)).removeprefix("_planner.")
 
 
 def read_rows(path: Path) -> dict[str, Sentence]:

@@ -24,10 +24,11 @@ from typing import IO, Any, cast
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.action import outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import host, listed, manifest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
-STEP = "Name a file of this controller in gpufleet_bundle_file"
 BLOCK = 1 << 20
 COPYRIGHT = 1 << 20  # bytes of a copyright file that are read
 
@@ -63,9 +64,10 @@ def judged(file: str) -> manifest.Manifest:
                 return manifest.parsed(known.read_text(encoding="utf-8"))
             text = _verified(stream)
     except OSError as error:
-        raise manifest.refused(file, error.strerror or type(error).__name__, STEP) from None
+        cause = error.strerror or type(error).__name__
+        raise PlanError(messages.UNREADABLE_ARCHIVE.fill(cause=cause), where=file) from None
     except ValueError as error:
-        raise manifest.refused(file, str(error)) from None
+        raise PlanError(messages.DAMAGED_ARCHIVE.fill(odd=str(error)), where=file) from None
     with contextlib.suppress(OSError):
         spare = known.with_name(f"{known.name}.{os.getpid()}")
         spare.write_text(text, encoding="utf-8")
@@ -81,10 +83,11 @@ def require_file(file: str) -> None:
     path = Path(file).expanduser()
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
-            raise manifest.refused(file, "it is no regular file", STEP)
+            raise PlanError(messages.NOT_A_FILE.fill(), where=file)
         path.open("rb").close()
     except OSError as error:
-        raise manifest.refused(file, error.strerror or type(error).__name__, STEP) from None
+        cause = error.strerror or type(error).__name__
+        raise PlanError(messages.UNREADABLE_ARCHIVE.fill(cause=cause), where=file) from None
 
 
 def require(policy: Policy) -> None:
@@ -134,10 +137,10 @@ def taken(file: str, names: Iterable[str]) -> dict[str, bytes]:
         with Path(file).expanduser().open("rb") as stream:
             found = {member.name: _read(archive, member) for archive, member in _members(stream) if member.name in wanted}
     except (OSError, ValueError) as error:
-        raise manifest.refused(file, str(error)) from None
+        raise PlanError(messages.DAMAGED_ARCHIVE.fill(odd=str(error)), where=file) from None
     for name in wanted:
         if name not in found or hashlib.sha256(found[name]).hexdigest() != known.files[name].sha256:
-            raise manifest.refused(file, f"{name} is not what it was when this run began", "Leave the file alone while hosts are changed")
+            raise PlanError(messages.REPLACED_ARCHIVE.fill(name=name), where=file)
     return found
 
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import surveys
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx.surveys import Question
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
@@ -98,18 +99,17 @@ def require(wanted: Wanted) -> None:
     """Raise PlanError for what AWX would refuse only after half of the objects are made, or accept without a message."""
     for name in ("inventory", "project_url", "prefix", "organization", "playbooks"):
         if not getattr(wanted, name).strip():
-            raise PlanError(f"gpufleet_awx_{name} is empty", why="AWX cannot make job templates without it", next="Set it")
+            raise PlanError(messages.EMPTY_SETTING.fill(name=name))
     if wanted.slices < 1 or wanted.forks < 0:
         name = "slices" if wanted.slices < 1 else "forks"
-        raise PlanError(f"gpufleet_awx_{name} is {getattr(wanted, name)}", why="AWX takes no such number", next="Write it as 1 or more")
+        raise PlanError(messages.WRONG_NUMBER.fill(name=name, value=getattr(wanted, name)))
     rule = wanted.drift_schedule
     if rule and not RULE.fullmatch(rule):
-        why = "AWX wants one DTSTART with a time zone, and one RRULE with an INTERVAL"
-        raise PlanError(f"gpufleet_awx_drift_schedule is {rule!r}", why=why, next=f"Write it like {EXAMPLE}")
+        raise PlanError(messages.SCHEDULE.fill(value=rule, example=EXAMPLE))
     unknown = sorted(set(wanted.settings) - set(RUN))
     if unknown:
-        why = "a setting of the whole run is wanted there, and variables of hosts belong into the inventory"
-        raise PlanError(f"gpufleet_awx_settings has {', '.join(unknown)}", why=why, next=f"Name any of {', '.join(RUN)}")
+        row = messages.NOT_OF_RUN
+        raise PlanError(row.fill(unknown=", ".join(unknown), known=", ".join(RUN)))
     require_values(wanted.settings)
 
 

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import base_package, queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed, manifest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -33,21 +35,20 @@ DIRECTORY = f"{JOURNAL_DIR}/bundle"
 OPTION = "gpufleet_bundle_file"
 FORMATS = {"apt": manifest.APT, "dnf": manifest.RPM, "zypper": manifest.RPM}
 WHY = "the packages are installed from here"
-AGAIN = "Make an archive that has it, see gpufleet.nvidia.bundle"
-ALL = "Set gpufleet_toolkit_version to a version of the archive, which changes all of them"
 
 
 def require(policy: Policy, described: manifest.Manifest, key: str, now: str) -> None:
     """Raise PlanError for an archive that cannot be used, before any host is looked at. now: as 2026-11-22T20:00:00Z."""
     found = repository.fingerprint(key)
     if found != described.key.fingerprint:
-        raise manifest.refused(
-            policy.bundle_file, f"the fingerprint of its key is {found}, and its manifest says {described.key.fingerprint}"
+        row = messages.OTHER_KEY
+        raise PlanError(
+            row.fill(found=found, wanted=described.key.fingerprint), where=policy.bundle_file
         )
     repository.require_expected(found, policy.toolkit_key_fingerprint or repository.FINGERPRINT, policy.bundle_file)
     if described.key.expires and described.key.expires <= now:
-        step = "Make it again with gpufleet.nvidia.bundle, which takes the renewed key"
-        raise manifest.refused(policy.bundle_file, f"its key expired at {described.key.expires}, and no package manager takes it", step)
+        message = messages.EXPIRED_KEY.fill(time=described.key.expires)
+        raise PlanError(message, where=policy.bundle_file)
     for source in described.repositories:
         _asked(policy, source)
 
@@ -59,8 +60,9 @@ def _asked(policy: Policy, source: manifest.Repository) -> str:
     """
     fitting = [version for version in source.versions if base_package.fits(version, policy.toolkit_version)]
     if policy.toolkit_version and not fitting:
-        why = f"gpufleet_toolkit_version is {policy.toolkit_version}, and {source.place} has {', '.join(source.versions)}"
-        raise manifest.refused(policy.bundle_file, why, AGAIN)
+        known, row = ", ".join(source.versions), messages.VERSION_MISSING
+        message = row.fill(wanted=policy.toolkit_version, place=source.place, known=known)
+        raise PlanError(message, where=policy.bundle_file)
     return listed.newest(fitting) if policy.toolkit_version else ""
 
 
@@ -95,8 +97,8 @@ def of_host(policy: Policy, obs: Observation) -> Part:
     source = described.repository(form, machine)
     if source is None:
         has = ", ".join(r.place for r in described.repositories)
-        step = "Make one with these in gpufleet_bundle_formats and gpufleet_bundle_architectures"
-        raise manifest.refused(policy.bundle_file, f"it is for {has}, and this host is {form}/{machine}", step)
+        message = messages.OTHER_FORMAT.fill(known=has, host=f"{form}/{machine}")
+        raise PlanError(message, where=policy.bundle_file)
     files = {name: described.files[f"{source.place}/{name}"] for name in source.files}
     sizes, digests = ({name: getattr(file, field) for name, file in files.items()} for field in ("size", "sha256"))
     return Part(policy.bundle_file, source, sizes, digests, str(answer["key"]))
@@ -119,8 +121,8 @@ def pinned(policy: Policy, obs: Observation, record: HostDecision) -> Policy:
 def _version(policy: Policy, obs: Observation, source: manifest.Repository) -> str:
     now = next(iter(installed(obs)), "")
     if now and now not in source.versions:
-        why = f"this host has the toolkit's packages in version {now}, and needs more of them; the archive has {', '.join(source.versions)}"
-        raise manifest.refused(policy.bundle_file, why, f"{ALL}. {AGAIN}")
+        row, known = messages.INSTALLED_VERSION_MISSING, ", ".join(source.versions)
+        raise PlanError(row.fill(installed=now, known=known), where=policy.bundle_file)
     return now or listed.newest(source.versions)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xml.etree import ElementTree
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import base_package, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle.manifest import RELATIVE, VERSION
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.decide import LEGACY_PACKAGES as NEEDED
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
@@ -25,7 +26,6 @@ DIGESTS = {"sha512": 128, "sha256": 64}
 PACKAGES = re.compile(r"Packages(?:\.(?:gz|xz|bz2))?")
 REPO, COMMON = "{http://linux.duke.edu/metadata/repo}", "{http://linux.duke.edu/metadata/common}"
 LICENSE = "{http://linux.duke.edu/metadata/rpm}license"
-MIRROR = "Ask the operator of the repository, or name another one"
 
 
 @dc.dataclass(frozen=True)
@@ -46,18 +46,15 @@ class Offer:
     licences: tuple[str, ...] = ()
 
 
-def damaged(what: str, where: str, why: str) -> PlanError:
-    return PlanError(what, where=where, why=why, next=MIRROR)
-
-
 def _listed(path: str, digests: Mapping[str, str], size: str, where: str) -> Listed:
     """Build one file. Raise PlanError for a name that leads out of the repository, or without a digest that counts."""
     name = path.removeprefix("./")
     if not RELATIVE.fullmatch(name):
-        raise damaged(f"the repository names the file {ascii(path)[:80]}", where, "a name has to lead to a place within it")
+        raise PlanError(messages.FILE_OUTSIDE.fill(path=ascii(path)[:80]), where=where)
     algorithm = next((a for a, length in DIGESTS.items() if re.fullmatch(f"[0-9a-f]{{{length}}}", digests.get(a, ""))), "")
     if not algorithm:
-        raise damaged(f"the repository has no digest of {name} that is strong enough", where, f"it needs one of {', '.join(DIGESTS)}")
+        row = messages.WEAK_DIGEST
+        raise PlanError(row.fill(name=name, digests=", ".join(DIGESTS)), where=where)
     return Listed(name, algorithm, digests[algorithm], int(size) if size.isascii() and size.isdigit() else -1)
 
 
@@ -76,7 +73,7 @@ def of_release(text: str, where: str) -> tuple[Listed, ...]:
                     found.setdefault(words[2], {})[field.lower()] = words[0]
                     sizes[words[2]] = words[1]
     if not found:
-        raise damaged("the repository is not a flat one of packages for apt", where, "its Release names no Packages file beside it")
+        raise PlanError(messages.NOT_FLAT.fill(), where=where)
     return tuple(_listed(path, digests, sizes[path], where) for path, digests in sorted(found.items()))
 
 
@@ -125,7 +122,7 @@ def of_repomd(data: bytes, where: str) -> Mapping[str, Listed]:
         if not kind.endswith("_db"):
             found[kind] = _of_xml(entry, REPO, where, entry.findtext(f"{REPO}size", ""))
     if "primary" not in found:
-        raise damaged("the repository is not one of packages for rpm", where, "its repomd.xml names no primary index")
+        raise PlanError(messages.NOT_RPM.fill(), where=where)
     return found
 
 
@@ -146,7 +143,7 @@ def _xml(data: bytes, where: str) -> ElementTree.Element:
     try:
         return ElementTree.fromstring(data)  # noqa: S314 - its signature, or the digest in the signed file above, was verified
     except ElementTree.ParseError as error:
-        raise damaged("the repository's metadata is not XML", where, str(error)) from None
+        raise PlanError(messages.NOT_XML.fill(cause=str(error)), where=where) from None
 
 
 def _of_xml(entry: ElementTree.Element, space: str, where: str, size: str) -> Listed:
@@ -168,7 +165,7 @@ def chosen(offers: Iterable[Offer], wanted: Sequence[str], where: str) -> tuple[
         by_version.setdefault(offer.version, {}).setdefault(offer.name, offer)
     whole = {version: found for version, found in by_version.items() if set(NEEDED) <= set(found)}
     if not whole:
-        raise damaged("the repository does not have the toolkit's packages", where, f"it needs {', '.join(NEEDED)}")
+        raise PlanError(messages.PACKAGES_MISSING.fill(packages=", ".join(NEEDED)), where=where)
     names = [_matching(version, whole, where) for version in wanted] if wanted else [newest(whole)]
     return tuple(found for name in dict.fromkeys(names) for found in sorted(whole[name].values(), key=lambda offer: offer.name))
 
@@ -177,8 +174,7 @@ def _matching(wanted: str, whole: Mapping[str, object], where: str) -> str:
     fitting = [version for version in whole if base_package.fits(version, wanted)]
     if not fitting:
         has = ", ".join(sorted(whole, key=_order, reverse=True)[:5])
-        step = f"Name one of those in gpufleet_bundle_versions, or none for the newest. It has {has}"
-        raise PlanError(f"the repository does not have the toolkit's packages in version {wanted}", where=where, next=step)
+        raise PlanError(messages.VERSION_NOT_OFFERED.fill(wanted=wanted, known=has), where=where)
     return newest(fitting)
 
 

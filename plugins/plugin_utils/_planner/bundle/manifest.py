@@ -32,7 +32,6 @@ PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,99}")
 DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 # Each part begins with a letter or a digit, so none is `..`, hidden or empty.
 RELATIVE = re.compile(r"(?:[A-Za-z0-9][\w.+~^:%@-]{0,254}/){0,8}[A-Za-z0-9][\w.+~^:%@-]{0,254}", re.ASCII)
-AGAIN = "Make it again with gpufleet.nvidia.bundle, or copy it again"
 
 
 @dc.dataclass(frozen=True)
@@ -205,5 +204,3 @@ def _shown(value: Any) -> str:
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
-def refused(file: str, why: str, following: str = AGAIN) -> PlanError:
-    return PlanError("this archive of packages cannot be used", where=file, why=why, next=following)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Kept, Rendered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
@@ -132,16 +133,15 @@ def parsed(content: str, where: str, *keys: str) -> dict[str, Any]:
 
     Raise PlanError if the file cannot be read.
     """
-    step = "Give the file back as it was written, or remove it with those of its nodes"
     try:
         found = yaml_text.read(content)
     except yaml_text.YamlError as error:
-        what = "this file of an earlier run cannot be read"
-        raise PlanError(what, where=where, line=error.line, why=error.problem, next=step) from None
+        message = messages.FILE_UNREADABLE.fill(cause=error.problem)
+        raise PlanError(message, where=where, line=error.line) from None
     for key in keys:
         found = found.get(key) or {} if isinstance(found, dict) else None
     if not isinstance(found, dict):
-        raise PlanError("this file of an earlier run cannot be read", where=where, why="it is no YAML with a table", next=step)
+        raise PlanError(messages.FILE_WITHOUT_TABLE.fill(), where=where)
     return found
 
 
@@ -158,8 +158,7 @@ def changes(
     """
     foreign = next((name for name in wanted if name in before and not is_ours(before[name])), "")
     if foreign:
-        step = f"Move that file away, or name another directory in {SETTING}"
-        raise PlanError("this file is not written over", where=f"{where}/{foreign}", why="it is not of this collection", next=step)
+        raise PlanError(messages.FOREIGN_FILE.fill(), where=f"{where}/{foreign}")
     keeps = {f"{NODES}{name}.yaml" for name in stays}
     going = [name for name, content in before.items() if is_ours(content) and name not in wanted and name not in keeps]
     texts: dict[str, str | None] = {name: content for name, content in wanted.items() if before.get(name) != content}

@@ -17,6 +17,7 @@ import dataclasses as dc
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import TOOLKIT_LABEL
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import daemon_sets, drain_kubernetes
@@ -104,21 +105,11 @@ def needed(node: Node, to: str) -> bool:
         return False
     if to == COLLECTION:
         if node.owner == NOBODY and not (node.there or node.held):
-            step = "Run gpufleet.nvidia.site, which configures it"
-            raise PlanError(
-                f"the GPU Operator's toolkit is not on the node {node.name}",
-                why="the cluster has no DaemonSet of it that can make pods",
-                next=step,
-            )
+            raise PlanError(messages.NOTHING_TO_TAKE.fill(node=node.name))
         return node.held or node.owner != COLLECTION
     if not node.there:
-        step = "Set toolkit.enabled: true in the operator's values first"
-        step += ", or hand it over to `collection`, which puts it back into service" if node.held else ""
-        raise PlanError(
-            f"the node {node.name} cannot go to the GPU Operator's toolkit",
-            why="the cluster has no DaemonSet of it that can make pods",
-            next=step,
-        )
+        row = messages.NO_OPERATOR_AND_HELD if node.held else messages.NO_OPERATOR
+        raise PlanError(row.fill(node=node.name))
     return node.held or node.label != LABELS[OPERATOR] or not node.host.get("installed")
 
 
@@ -162,16 +153,14 @@ def require_converged(name: str, result: Mapping[str, Any], to: str) -> None:
     A host that was lost, or whose engine was left alone, has not been handed over.
     """
     if result.get("unreachable"):
-        raise PlanError(
-            f"{name} was lost while it was changed", why=escape.line(str(result.get("msg") or "")), next="See what its next look says"
-        )
+        cause = escape.line(str(result.get("msg") or ""))
+        raise PlanError(messages.HOST_LOST.fill(host=name, cause=cause))
     found = result.get("journal")  # a look has a list of transactions here, a change its own directory
     newest: Mapping[str, Any] = found[0] if found and isinstance(found, list) else {}
     if to == OPERATOR and newest.get("state") == "rolled_back" and ABSENT in str(newest.get("reason")):
-        why = escape.line(str(newest.get("why") or "unknown"))
-        step = "See what its next look says, and run again"
-        raise PlanError(f"this collection's changes to {name} are there again, since taking them back was rolled back", why=why, next=step)
+        cause = escape.line(str(newest.get("why") or "unknown"))
+        raise PlanError(messages.HOST_ROLLED_BACK.fill(host=name, cause=cause))
     if to == COLLECTION and not (result.get("decision") or {}).get("decisions"):
         refused = [str(r[1]) for r in (result.get("decision") or {}).get("refused") or () if len(r) == 2]
-        why = escape.line(refused[0]) if refused else "no engine of it was configured"
-        raise PlanError(f"{name} was not converged", why=why, next="See the advice in the result")
+        cause = escape.line(refused[0]) if refused else "no engine of it was configured"
+        raise PlanError(messages.NOT_CONVERGED.fill(host=name, cause=cause))

@@ -16,6 +16,7 @@ import dataclasses as dc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import operator_toolkit, own_values
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import LeftOut, Member
@@ -92,8 +93,8 @@ def environment_of(given: Mapping[str, Any]) -> dict[str, str]:
     """
     unknown = sorted(set(given) - KNOWN)
     if unknown:
-        step = f"Name variables of the device plugin: {', '.join(sorted(KEYS))}"
-        raise PlanError(f"{ENVIRONMENT} has the unknown name {unknown[0]!r}", next=step)
+        row = messages.UNKNOWN_ENVIRONMENT
+        raise PlanError(row.fill(name=unknown[0], known=", ".join(sorted(KEYS))))
     both = {**OPERATOR_SETS, **{name: str(value) if value is not None else "" for name, value in given.items()}}
     return {name: value for name, value in both.items() if value}
 
@@ -206,7 +207,8 @@ def class_of_operator(groups: Sequence[Group], kept: Kept) -> str:
     if len({*classes, *theirs}) > 1:
         by_group = {group.handler: group.hosts for group in groups if group.handler}
         said = "; ".join(f"{handler} on {hosts}" for found in (theirs, by_group) for handler, hosts in found.items())
-        raise PlanError(f"runtimeClassName differs: {said}", why=why, next=f"Set gpufleet_handlers to {min(theirs)} for the others")
+        row = messages.OTHER_RUNTIME_CLASS
+        raise PlanError(row.fill(classes=said, handler=min(theirs)))
     return min({*classes, *theirs}, default="")
 
 
@@ -217,8 +219,8 @@ def same(groups: Sequence[Group], value: str, why: str, setting: str) -> None:
     """Raise PlanError if groups differ in a value that all nodes share."""
     said = {group.title: OF_GROUPS[value](group) for group in groups}
     if len(set(said.values())) > 1:
-        step = f"Set {setting} alike for these hosts, or install the chart once for each kind, each as a gpufleet_cluster of its own"
-        raise PlanError(f"{value} differs: {listed(said)}", why=why, next=step)
+        row = messages.VALUES_DIFFER
+        raise PlanError(row.fill(value=value, groups=listed(said), cause=why, setting=setting))
 
 
 def listed(said: Mapping[str, Any]) -> str:
@@ -231,11 +233,8 @@ def require_given(groups: Sequence[Group], given: Mapping[str, Any]) -> None:
         found = own_values.joined(given, value)
         wrong = {group.title: of_group(group) for group in groups if found is not None and of_group(group) != found}
         if wrong:
-            what = (
-                f"{own_values.VARIABLE} sets {value} to {found!r} for the whole cluster, and the decision is another one: {listed(wrong)}"
-            )
-            step = f"Take {value} out of {own_values.VARIABLE}, so that the ConfigMap says it for each group"
-            raise PlanError(what, why="the chart makes it a variable, which ranks above the ConfigMap", next=step)
+            row = messages.VALUE_FOR_ALL
+            raise PlanError(row.fill(value=value, found=found, groups=listed(wrong)))
 
 
 def strategies_of(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -246,13 +245,8 @@ def require_fit(groups: Sequence[Group], environment: Mapping[str, str]) -> None
     """Raise PlanError unless each host understands one of the ways in which the operator's plugin gives GPUs to pods."""
     unfit = {group.title: why for group in groups if (why := misfit(group, environment))}
     if unfit:
-        what = "; ".join(f"{title}: {why}" for title, why in unfit.items())
-        step = (
-            "Give these hosts an engine with CDI, or set gpufleet_device_plugin_prefix: cdi.k8s.io/ and run gpufleet.nvidia.site where the"
-            " NVIDIA runtime resolves CDI devices, or take them from the operator's plugin by the label"
-            " nvidia.com/gpu.deploy.device-plugin=false and run the plugin's own chart there, as a gpufleet_cluster of its own"
-        )
-        raise PlanError(f"these hosts do not fit what the GPU Operator sets for all nodes: {what}", next=step)
+        hosts = "; ".join(f"{title}: {why}" for title, why in unfit.items())
+        raise PlanError(messages.UNFIT_HOSTS.fill(hosts=hosts))
 
 
 def misfit(group: Group, environment: Mapping[str, str]) -> str:
@@ -292,7 +286,5 @@ def require_no_toolkit(groups: Sequence[Group], kept: Kept, environment: Mapping
     have. A wrong path fails every pod.
     """
     if kept and groups and "NVIDIA_CDI_HOOK_PATH" not in environment:
-        what = f"{names.some(kept)} keep the GPU Operator's toolkit, and {names.some(m.host for g in groups for m in g.members)} do not"
-        why = "with its toolkit the operator sets NVIDIA_CDI_HOOK_PATH for all nodes, to a program that is not on the others"
-        step = f"Hand over the first ones, too (docs/cluster.md), or set {ENVIRONMENT}.NVIDIA_CDI_HOOK_PATH to a program that all have"
-        raise PlanError(what, why=why, next=step)
+        others = names.some(m.host for g in groups for m in g.members)
+        raise PlanError(messages.TOOLKIT_ON_SOME.fill(some=names.some(kept), others=others))

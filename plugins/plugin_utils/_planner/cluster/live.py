@@ -14,6 +14,7 @@ import dataclasses as dc
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls, node_taints, objects, owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups as grouping
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.api_calls import Call
@@ -109,9 +110,8 @@ def require_staying(live: Live) -> None:
     found = live.config_map
     if found and found["metadata"].get("deletionTimestamp"):
         holds = ", ".join(escape.line(str(name)) for name in found["metadata"].get("finalizers") or ())
-        step = "Run again once it is gone, or name another one in gpufleet_kubernetes_config_map"
-        why = f"held by {holds}" if holds else "by somebody else"
-        raise PlanError(f"the {api_calls.named(found)} is being deleted", why=why, next=step)
+        row, holder = messages.BEING_DELETED, holds or "somebody else"
+        raise PlanError(row.fill(object=api_calls.named(found), holder=holder))
 
 
 def absent(live: Live, config_maps: Sequence[Object], hosts: Sequence[Host], settings: Settings) -> Plan:
@@ -147,10 +147,9 @@ def require_nodes(rendered: Rendered, live: Live) -> None:
     running = [m for m in rendered.members if not m.image]
     lost = tuple(m.node for m in running if m.node not in live.nodes)
     if lost and len(lost) == len(running):
-        what = f"no host of the cluster {rendered.name} is a node of the one that answers"
-        why = f"there is no node {names.some(lost)}; it has {names.some(live.nodes) if live.nodes else 'no nodes'}"
-        step = f"Check {drain_kubernetes.ACCESS}; gpufleet_kubernetes_node names a host's node"
-        raise PlanError(what, why=why, next=step)
+        known = names.some(live.nodes) if live.nodes else "no nodes"
+        row, lost_nodes = messages.NOT_THIS_CLUSTER, names.some(lost)
+        raise PlanError(row.fill(cluster=rendered.name, nodes=lost_nodes, known=known))
     if lost:
         raise drain.no_node("gpufleet_kubernetes_node", (names.some(lost),), list(live.nodes), f"the cluster {rendered.name}")
     for m in rendered.members:
@@ -165,9 +164,7 @@ def require_cluster(hosts: Sequence[Host], live: Live) -> None:
     """
     there = [one for one in hosts if one.node in live.nodes]
     if not there:
-        what = f"no host of this run is a node of the cluster that answers, among them {names.some(one.node for one in hosts)}"
-        step = f"Check {drain_kubernetes.ACCESS}; gpufleet_kubernetes_node names a host's node"
-        raise PlanError(what, why="all that this collection has made there would be removed", next=step)
+        raise PlanError(messages.OTHER_CLUSTER.fill(nodes=names.some(one.node for one in hosts)))
     for one in there:
         if isinstance(one, Member) and not one.image:
             drain_kubernetes.require_same_machine(live.nodes[one.node], one.boot_id)

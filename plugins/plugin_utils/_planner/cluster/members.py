@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import operator_toolkit, ways
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin, node_names
@@ -256,9 +257,7 @@ def mig_strategy(host: str, result: Mapping[str, Any], wanted: OfInventory) -> s
     gpus = (result.get("driver") or {}).get("gpus") or ()
     if wanted.mig or not any(gpu.get("migs") for gpu in gpus):
         return said
-    why = "its GPUs are divided into MIG devices, which the device plugin gives to no pod unless its settings say how they are called"
-    step = "Set gpufleet_kubernetes_mig_strategy for this host to single (nvidia.com/gpu) or mixed (nvidia.com/mig-1g.10gb), or to none"
-    raise PlanError(f"gpufleet_kubernetes_mig_strategy is not set for {host}", why=why, next=step)
+    raise PlanError(messages.MIG_STRATEGY_MISSING.fill(host=host))
 
 
 def replicas_of(host: str, result: Mapping[str, Any], wanted: OfInventory, mig: str) -> by_plugin.Replicas | None:
@@ -272,8 +271,7 @@ def replicas_of(host: str, result: Mapping[str, Any], wanted: OfInventory, mig: 
     found = by_plugin.of_all(option, entries)
     if not found:
         if entries:
-            step = "Give its GPUs time_slicing or mps with replicas, or leave the host out: without sharing a pod has a GPU for itself"
-            raise PlanError(f"{option} has no replicas", why="on a node the device plugin hands GPUs out", next=step)
+            raise PlanError(messages.NO_REPLICAS.fill(of_host=node_names.of_host(host)))
         return None
     known = (result.get("driver") or {}).get("gpus") or ()
     gpus = [Gpu(**{field.name: gpu[field.name] for field in dc.fields(Gpu) if field.name in gpu}) for gpu in known]
@@ -284,7 +282,9 @@ def replicas_of(host: str, result: Mapping[str, Any], wanted: OfInventory, mig: 
 
 def choice(host: str, name: str, value: str, choices: Iterable[str]) -> str:
     if value not in choices:
-        raise PlanError(f"{name} is {value!r}{node_names.of_host(host)}", next=f"Write {' or '.join(choices)}")
+        row, of_host = messages.CHOICE, node_names.of_host(host)
+        known = " or ".join(choices)
+        raise PlanError(row.fill(setting=name, value=value, of_host=of_host, choices=known))
     return value
 
 
@@ -292,8 +292,7 @@ def cluster_name(result: Mapping[str, Any], wanted: OfInventory) -> str:
     """Return the name of the host's cluster: from the inventory, otherwise from the CA that its kubelet trusts."""
     found = str((result.get("work") or {}).get("cluster") or "")
     if wanted.cluster and not CLUSTER_NAME.fullmatch(wanted.cluster):
-        step = "Write letters, digits, '.', '_' and '-', at most 63 of them"
-        raise PlanError(f"gpufleet_cluster is {wanted.cluster!r}", why="it names a directory", next=step)
+        raise PlanError(messages.CLUSTER_NAME.fill(value=wanted.cluster))
     return wanted.cluster or (found if CLUSTER_NAME.fullmatch(found) else DEFAULT_CLUSTER)
 
 
@@ -302,8 +301,8 @@ def require_own_names(hosts: Iterable[Host]) -> None:
     for one_ in hosts:
         other = found.setdefault((one_.cluster, one_.node), one_.host)
         if other != one_.host:
-            what = f"{other} and {one_.host} would both be the node {one_.node} of the cluster {one_.cluster}"
-            raise PlanError(what, next="Set gpufleet_kubernetes_node to the node's name for each of them")
+            given = {"one": other, "other": one_.host, "node": one_.node, "cluster": one_.cluster}
+            raise PlanError(messages.SAME_NODE.fill(**given))
 
 
 def require_own_directories(hosts: Iterable[Host]) -> None:
@@ -316,6 +315,6 @@ def require_own_directories(hosts: Iterable[Host]) -> None:
     for one_ in hosts:
         other = found.setdefault(one_.cluster.casefold(), one_)
         if other.cluster != one_.cluster:
-            what = f"gpufleet_cluster is {other.cluster} for {other.host} and {one_.cluster} for {one_.host}"
-            why = "names that differ by capital letters alone are one directory on some file systems"
-            raise PlanError(what, why=why, next="Write one name for one cluster, and names that differ otherwise for two")
+            first = {"first": other.cluster, "host": other.host}
+            second = {"second": one_.cluster, "other": one_.host}
+            raise PlanError(messages.SAME_DIRECTORY.fill(**first, **second))

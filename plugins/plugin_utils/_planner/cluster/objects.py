@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups as grouping
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
@@ -157,9 +158,8 @@ def own_name(setting: str, text: str, pattern: re.Pattern[str], longest: int) ->
     Raise PlanError if the API would refuse it when the file is applied.
     """
     if not pattern.fullmatch(text):
-        signs = "digits and '-'" if longest == LONGEST_LABEL else "digits, '-' and dots"
-        step = f"Write small letters, {signs}, at most {longest}"
-        raise PlanError(f"{setting} is {text!r}", why="no object of the API can have that name", next=step)
+        row = messages.LABEL_NAME if longest == LONGEST_LABEL else messages.OBJECT_NAME
+        raise PlanError(row.fill(setting=setting, value=text, longest=longest))
     return text
 
 
@@ -218,8 +218,7 @@ def taints(texts: Iterable[str]) -> tuple[dict[str, str], ...]:
     for text in texts:
         one = taint(text)
         if (one["key"], one["effect"]) in found:
-            what = f"gpufleet_kubernetes_taints has two of {one['key']} with {one['effect']}"
-            raise PlanError(what, why="a node has one", next="Leave one of them out")
+            raise PlanError(messages.TWO_TAINTS.fill(key=one["key"], effect=one["effect"]))
         found[one["key"], one["effect"]] = one
     return tuple(found.values())
 
@@ -235,8 +234,7 @@ def taint(text: str) -> dict[str, str]:
     value, colon, effect = rest.rpartition(":")
     named = QUALIFIED.fullmatch(key) and (not value or re.fullmatch(NAME, value))
     if not (named and colon and effect in EFFECTS):
-        step = f"Write it as kubectl does: nvidia.com/gpu=present:NoSchedule, with one of {', '.join(EFFECTS)}"
-        raise PlanError(f"gpufleet_kubernetes_taints has {text!r}", why="it is no taint", next=step)
+        raise PlanError(messages.NO_TAINT.fill(value=text, effects=", ".join(EFFECTS)))
     return {"key": key, **({"value": value} if value else {}), "effect": effect}
 
 
@@ -245,13 +243,11 @@ def require_uniform(name: str, groups: Sequence[Group]) -> None:
     engines: dict[str, list[str]] = {}
     for m in (m for group in groups for m in group.members):
         engines.setdefault(m.engine, []).append(m.host)
-    policy = "gpufleet_fleet_policy is uniform"
     if len(engines) > 1:
         said = "; ".join(f"{engine} on {names.some(hosts)}" for engine, hosts in sorted(engines.items()))
-        step = "Set gpufleet_fleet_policy to per_host, or give the others a gpufleet_cluster of their own"
-        raise PlanError(f"mixed container engines in the cluster {name}: {said}", why=f"{policy}: one engine for all hosts", next=step)
+        raise PlanError(messages.MIXED_ENGINES.fill(cluster=name, engines=said))
     if len(groups) > 1:
         oldest = min(groups, key=lambda group: decide.AGE.get(group.injection, 0))
         said = "; ".join(f"{group.injection} on {group.hosts}" for group in groups)
-        step = f"Set gpufleet_injection: {oldest.injection} for all, upgrade {oldest.hosts}, or set gpufleet_fleet_policy to per_host"
-        raise PlanError(f"different decisions in the cluster {name}: {said}", why=f"{policy}: the oldest host decides for all", next=step)
+        given = {"decisions": said, "oldest": oldest.injection, "hosts": oldest.hosts}
+        raise PlanError(messages.MIXED_DECISIONS.fill(cluster=name, **given))

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.low_level import PROGRAM
@@ -183,8 +184,4 @@ def require_alike(settings: Mapping[str, ToolkitSettings]) -> None:
     for host, one in settings.items():
         kinds.setdefault(one, []).append(host)
     said = names.few([f"{names.some(hosts)}: {one}" for one, hosts in kinds.items()], 5, "; ")
-    why = "the toolkit is one DaemonSet, with one engine and one environment for all nodes"
-    step = (
-        f"Hand over all of these hosts but one kind, or set {OWN_ENVIRONMENT} in gpufleet_kubernetes_values, which counts as it is written"
-    )
-    raise PlanError(f"the GPU Operator's toolkit needs different environments on these hosts: {said}", why=why, next=step)
+    raise PlanError(messages.TOOLKIT_DIFFERS.fill(kinds=said, path=OWN_ENVIRONMENT))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 VARIABLE = "gpufleet_kubernetes_values"
@@ -35,8 +36,8 @@ def require_as_rendered(says: Mapping[str, str], rendered: Mapping[str, Any], gi
     for path, variable in says.items():
         theirs, wanted = at(given, path), at(rendered, path)
         if wanted is not None and theirs not in (None, wanted):
-            what = f"{VARIABLE} sets {path} to {theirs!r}, and {variable} makes it {wanted!r}"
-            raise PlanError(what, why="the hosts of the cluster are judged by that variable", next=f"Take {path} out, and set {variable}")
+            given_ = {"path": path, "theirs": theirs, "variable": variable, "wanted": wanted}
+            raise PlanError(messages.VALUE_OF_VARIABLE.fill(**given_))
 
 
 def require_not_set(path: str, known: Collection[str], variable: str, given: Mapping[str, Any]) -> None:
@@ -48,8 +49,8 @@ def require_not_set(path: str, known: Collection[str], variable: str, given: Map
     names = [str(entry.get("name")) for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
     wrong = next((name for name in names if name in known), "")
     if wrong:
-        what = f"{VARIABLE} sets {wrong} in {path}"
-        raise PlanError(what, why=f"the hosts of the cluster are judged by {variable}", next=f"Set {variable}.{wrong} instead")
+        row = messages.ENVIRONMENT_OF_VARIABLE
+        raise PlanError(row.fill(name=wrong, path=path, variable=variable))
 
 
 def merged(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members, objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import node_names
@@ -31,8 +33,7 @@ def _mig(value: Any) -> None:
 
 def _hook(value: Any) -> None:
     if not str(value).startswith("/"):
-        step = f"Write the whole path, as {members.HOOK}"
-        raise PlanError(f"gpufleet_kubernetes_hook is {value!r}", why="it is no absolute path", next=step)
+        raise PlanError(messages.HOOK_PATH.fill(value=value, example=members.HOOK))
 
 
 def _taints(value: Any) -> None:
@@ -66,8 +67,8 @@ RULES: Mapping[str, Callable[[Any], None]] = {
 }
 
 
-def problems(given: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each variable with a wrong value.
+def problems(given: Mapping[str, Any]) -> list[Message]:
+    """Return one message for each variable with a wrong value.
 
     A variable with an empty value is not set.
     """
@@ -77,5 +78,5 @@ def problems(given: Mapping[str, Any]) -> list[str]:
             if given.get(name) not in (None, "", [], {}):
                 rule(given[name])
         except PlanError as error:
-            found.append(str(error))
+            found.append(error.message)
     return found

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
@@ -34,11 +34,8 @@ def parsed(value: Any) -> Approved | None:
     given = _data(value)
     _refuse_older(given)
     if not isinstance(given, Mapping) or not all(_digests(v) for v in given.values()):
-        step = (
-            f"Pass on what gpufleet.nvidia.plan has set as the statistic of that name, a class with its digests of {change.LENGTH} digits: "
-            "{class: [5f0c1d2e...]}"
-        )
-        raise PlanError(f"{SETTING} is {str(value)[:80]!r}", why="it is no dictionary of classes with lists of digests", next=step)
+        row = messages.NO_APPROVED_CHANGES
+        raise PlanError(row.fill(value=str(value)[:80], digits=change.LENGTH))
     return {str(text): frozenset(map(str, digests)) for text, digests in given.items()}
 
 
@@ -47,8 +44,7 @@ def _refuse_older(given: Any) -> None:
     lists = [v for v in given.values() if isinstance(v, list | tuple)] if isinstance(given, Mapping) else []
     older = next((str(digest) for digests in lists for digest in digests if OLDER.fullmatch(str(digest))), "")
     if older:
-        why = f"a digest of 16 digits is of an older release, and did not bind the content of files; those of today have {change.LENGTH}"
-        raise PlanError(f"{SETTING} has {older}", why=why, next="Plan again, and have that plan approved")
+        raise PlanError(messages.OLDER_DIGEST.fill(digest=older, digits=change.LENGTH))
 
 
 def _data(value: Any) -> Any:

@@ -18,17 +18,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.bound import Item, Planned
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, OptionName
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, names
 
-OPTION, VARIABLE = "approved_change", "gpufleet_approved_change"
+OPTION = "approved_change"
 NONE = "none"  # the host had nothing to do when the plan was approved
 DIGEST = re.compile(rf"[0-9a-f]{{{change.LENGTH}}}")
 OLD = re.compile(r"[0-9a-f]{16}")
-AGAIN = "Plan again, and have that plan approved"
-# If no version is set, the release of the packages is known only once they are installed. A CDI spec depends on that release.
-BY_RELEASE = "A plan knows the release that comes by gpufleet_toolkit_version or gpufleet_bundle_file"
 
 
 @dc.dataclass(frozen=True)
@@ -52,8 +50,9 @@ class Approval:
         if not self.binds or digest in (self.digest, change.UNCHANGED):
             return {}
         approved = "nothing" if self.digest == NONE else self.digest[: change.SHOWN]
-        said = f"{approved} was approved, and this host plans {digest[: change.SHOWN]} now: {names.few(change.summary(found), 3, '; ')}"
-        return refused(said, "No file was changed")
+        few = names.few(change.summary(found), 3, "; ")
+        shown = digest[: change.SHOWN]
+        return refused(messages.NOT_APPROVED.fill(approved=approved, digest=shown, changes=few))
 
     def unpredicted(self, planned: Planned, before: Planned, host: str) -> dict[str, Any]:
         """Return the same answer for what is left to do after a first stage.
@@ -64,7 +63,7 @@ class Approval:
         if not more:
             return {}
         few = names.few([change.subject(item) for item in more], 3, "; ")
-        return refused(f"after its first stage this host plans something else than what was approved: {few}", BY_RELEASE)
+        return refused(messages.NOT_APPROVED_AFTER_FIRST.fill(changes=few))
 
 
 ANY = Approval()
@@ -75,10 +74,10 @@ def parsed(value: Any) -> Approval:
     text = str(value or "")
     if text in ("", NONE) or DIGEST.fullmatch(text):
         return Approval(text)
-    why = f"it is neither a digest of {change.LENGTH} digits nor {NONE}"
     if OLD.fullmatch(text):
-        why = "it is of an older release, whose digests did not bind the content of files"
-    raise PlanError(f"{OPTION} is {text[:80]!r}", why=why, next=AGAIN)
+        raise PlanError(messages.OLDER_CHANGE.fill(option=OptionName(OPTION), value=text))
+    row = messages.NO_DIGEST
+    raise PlanError(row.fill(option=OptionName(OPTION), value=text[:80], digits=change.LENGTH))
 
 
 def require_same(value: Any, of_rollout: Mapping[str, Any], host: str) -> None:
@@ -89,14 +88,14 @@ def require_same(value: Any, of_rollout: Mapping[str, Any], host: str) -> None:
     wanted = str(((of_rollout.get("hosts") or {}).get(host) or {}).get("approved") or "")
     if wanted and str(value or "") != wanted:
         given = str(value or "")[: change.SHOWN]
-        what = f"{OPTION} is {given!r}, and by the approval of this rollout {wanted[: change.SHOWN]} for this host"
-        raise PlanError(what, why=f"a variable {VARIABLE} has taken its place", next=f"Take {VARIABLE} out of your variables and tasks")
+        option, shown = OptionName(OPTION), wanted[: change.SHOWN]
+        raise PlanError(messages.OTHER_CHANGE.fill(option=option, value=given, wanted=shown))
 
 
-def refused(message: str, state: str = "") -> dict[str, Any]:
+def refused(message: Message) -> dict[str, Any]:
     """Build the answer that a host would give to a transaction that is refused."""
-    step = f"{AGAIN}, or find out who has changed variables or the host since"
-    return {"error": {"phase": "approval", "message": message, "next": f"{state}. {step}" if state else step}}
+    error = {"phase": "approval", "code": message.code, "message": message.what, "next": message.next}
+    return {"error": error}
 
 
 def surplus(planned: Planned, before: Planned) -> Iterator[Item]:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 COMMANDS, SLURM, KUBERNETES = ORCHESTRATORS = ("commands", "slurm", "kubernetes")
@@ -123,26 +124,24 @@ def check(options: Mapping[str, Any]) -> None:
     check_commands(options.get("commands"))
     for name, variable in (("timeout", "gpufleet_drain_timeout"), ("interval", "gpufleet_drain_interval")):
         if not 1 <= options[name] <= LONGEST:
-            raise PlanError(f"{variable} is {options[name]}", why=f"it is no time from 1 to {LONGEST} seconds", next="Write it as 3600")
+            row = drain_messages.DRAIN_TIME
+            raise PlanError(row.fill(setting=variable, value=options[name], longest=LONGEST))
     if options["interval"] > options["timeout"]:
-        why = f"it is longer than gpufleet_drain_timeout, {options['timeout']}"
-        raise PlanError(f"gpufleet_drain_interval is {options['interval']}", why=why, next="Give a shorter interval")
+        row = drain_messages.INTERVAL_TOO_LONG
+        raise PlanError(row.fill(interval=options["interval"], timeout=options["timeout"]))
     if not ID.fullmatch(options["rollout"]):
-        why = "it marks nodes, and is no word of at most 63 letters, digits, '.', '_' and '-'"
-        raise PlanError(f"gpufleet_rollout_id is {options['rollout']!r}", why=why, next="Write it as driver-580-2026-03")
+        raise PlanError(drain_messages.ROLLOUT_ID.fill(value=options["rollout"]))
     by = options["by"]
     if not by:
-        raise PlanError("gpufleet_drain_by is empty", next="Write auto, commands, slurm or kubernetes")
+        raise PlanError(drain_messages.BY_NOBODY.fill())
     if COMMANDS in by and not options.get("commands"):
-        raise PlanError("gpufleet_drain_by names commands, and gpufleet_drain_commands is not set", next="Set it, or name another one")
+        raise PlanError(drain_messages.BY_MISSING_COMMANDS.fill())
     if SLURM in by and options["method"] == "evict":
-        raise PlanError("gpufleet_drain_method is evict, and gpufleet_drain_by names slurm", why=NO_EVICTION, next="Write wait")
+        raise PlanError(drain_messages.SLURM_CANNOT_EVICT.fill())
     if options["method"] == "evict" and options.get("kubernetes_hold") == "taint":
-        step = "Set gpufleet_kubernetes_hold to cordon, or gpufleet_drain_method to wait"
-        raise PlanError("gpufleet_drain_method is evict, and gpufleet_kubernetes_hold is taint", why=EVICTION_CORDONS, next=step)
+        raise PlanError(drain_messages.TAINT_CANNOT_EVICT.fill())
 
 
-NO_EVICTION = "Slurm jobs are waited for and never cancelled"
 # kubernetes.core, plugins/modules/k8s_drain.py, delete_or_evict_pods(): it makes the node unschedulable, which a taint does not record.
 EVICTION_CORDONS = "an eviction cordons the node, and nobody would uncordon it"
 
@@ -154,26 +153,27 @@ def check_commands(commands: Any) -> None:
     """
     if not commands:
         return
-    setting = "gpufleet_drain_commands"
     if not isinstance(commands, Mapping):
-        raise PlanError(f"{setting} is no dictionary", next="Give it the keys before, wait and after, each a list of words")
+        raise PlanError(drain_messages.COMMANDS_NOT_A_DICTIONARY.fill())
     unknown = sorted(str(key) for key in set(commands) - set(STEPS))
     if unknown:
-        raise PlanError(f"{setting} has the unknown key {unknown[0]!r}", next=f"Known keys are {', '.join(STEPS)}")
+        row = drain_messages.UNKNOWN_COMMAND
+        raise PlanError(row.fill(key=unknown[0], known=", ".join(STEPS)))
     for step, argv in commands.items():
-        _check_argv(f"{setting}.{step}", argv)
+        _check_argv(step, argv)
     for step in ("before", "after"):
         if not commands.get(step):
-            raise PlanError(f"{setting} has no {step}", why="a host that is taken out of service has to come back", next=f"Add {step}")
+            raise PlanError(drain_messages.COMMAND_MISSING.fill(step=step))
 
 
-def _check_argv(where: str, argv: Any) -> None:
+def _check_argv(step: str, argv: Any) -> None:
     good = isinstance(argv, (list, tuple)) and argv and all(isinstance(word, (str, int, float)) for word in argv) and str(argv[0]).strip()
     if not good:
-        why = "a string would need a shell" if isinstance(argv, str) else "it is no list of words"
-        raise PlanError(f"{where} is {argv!r}", why=why, next="Write it as a list: [/usr/local/bin/drain, --host, gpu1]")
+        is_text = isinstance(argv, str)
+        row = drain_messages.COMMAND_IS_TEXT if is_text else drain_messages.COMMAND_NOT_A_LIST
+        raise PlanError(row.fill(step=step, value=argv))
     if any("\0" in str(word) for word in argv):
-        raise PlanError(f"{where} has a word with a null character", next="Take it out")
+        raise PlanError(drain_messages.NULL_CHARACTER.fill(step=step))
 
 
 LONGEST_REASON = 200
@@ -263,13 +263,15 @@ def node_names(given: str, work: Work, inventory_hostname: str, others: Collecti
     taken = {other.lower() for other in others} - mine - {"localhost"}
     found = next((name for name in (own, short) if name in taken), "")
     if found:
-        why = f"the inventory has another host of this name, and knows this one as {inventory_hostname}"
-        raise PlanError(f"this host calls itself {work.hostname}", why=why, next=f"Set {setting} to the node's name for this host")
+        row = drain_messages.AMBIGUOUS_NAME
+        raise PlanError(row.fill(name=work.hostname, host=inventory_hostname, setting=setting))
     names_ = (own, short) if HOSTNAME.fullmatch(own) else ()
     return tuple(dict.fromkeys(n for n in (*names_, inventory_hostname) if n))
 
 
 def no_node(setting: str, tried: Sequence[str], known: Sequence[str], where: str) -> PlanError:
     """Build the error for a node that the cluster has under none of its names."""
-    has = f"{where} has {names.some(known)}" if known else f"{where} has no nodes"
-    return PlanError(f"there is no node {' or '.join(tried)}", why=has, next=f"Set {setting} to the node's name for this host")
+    given = {"setting": setting, "tried": " or ".join(tried), "where": where}
+    if not known:
+        return PlanError(drain_messages.NO_NODES.fill(**given))
+    return PlanError(drain_messages.NO_NODE.fill(**given, known=names.some(known)))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import api_shapes, other_owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import api_shapes, drain_messages, other_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import OutOfReach, Standing, counted, text_of
 
 ROLLOUT = "gpufleet.nvidia/rollout"  # the annotation with the rollout's id, and the taint's key
@@ -53,13 +53,12 @@ def objects(resources: Iterable[Any], doing: str) -> list[dict[str, Any]]:
     example, may answer anything.
     """
     found = list(resources)
-    step = f"Check {ACCESS}, and the API"
     for one in found:
         wrong = api_shapes.wrong_part(one)
         if wrong:
-            raise PlanError(f"cannot {doing}", why=f"the answer has an object whose {wrong} is not what Kubernetes has there", next=step)
+            raise PlanError(drain_messages.ODD_OBJECT.fill(doing=doing, part=wrong))
         if not name_of(one):
-            raise PlanError(f"cannot {doing}", why="the answer has something without a name in it", next=step)
+            raise PlanError(drain_messages.NAMELESS_OBJECT.fill(doing=doing))
     return [dict(r) for r in found]
 
 
@@ -122,9 +121,8 @@ def require_same_machine(node: Mapping[str, Any], boot_id: str) -> None:
     """
     known = str(((node.get("status") or {}).get("nodeInfo") or {}).get("bootID") or "")
     if boot_id and known and known != boot_id:
-        why = f"the cluster knows its boot as {known}, and the host's is {boot_id}"
-        step = f"Check gpufleet_kubernetes_node, {ACCESS}; after a reboot wait until the kubelet has reported"
-        raise PlanError(f"the node {name_of(node)} is another machine than this host", why=why, next=step)
+        row = drain_messages.OTHER_MACHINE
+        raise PlanError(row.fill(node=name_of(node), known=known, boot_id=boot_id))
 
 
 def hold(node: Mapping[str, Any], rollout: str, why: str, how: str) -> Patch:
@@ -261,10 +259,10 @@ def failure(result: Mapping[str, Any], doing: str, delegate: str = "gpufleet_dra
         if found:
             return found
     if "Forbidden" in text or "forbidden" in text:
-        return PlanError(f"cannot {doing}", why=said, next=f"Give the account of {ACCESS} that right, see {rights}")
+        return PlanError(drain_messages.FORBIDDEN.fill(doing=doing, cause=said, rights=rights))
     if "Unauthorized" in text:
-        return PlanError(f"cannot {doing}", why="the API does not know this account", next=f"Check {ACCESS}")
-    return PlanError(f"cannot {doing}", why=said, next=f"Check {ACCESS}")
+        return PlanError(drain_messages.UNAUTHORIZED.fill(doing=doing))
+    return PlanError(drain_messages.API_FAILED.fill(doing=doing, cause=said))
 
 
 def _by_admission(doing: str, said: str) -> PlanError | None:
@@ -275,41 +273,41 @@ def _by_admission(doing: str, said: str) -> PlanError | None:
     """
     failed, denied = WEBHOOK_FAILED.search(said), DENIED.search(said)
     if failed:
-        step = f"See that the service of the webhook {failed[1]} answers, or ask its owner"
-        return PlanError(f"cannot {doing}", why=said, next=step)
+        row = drain_messages.WEBHOOK_FAILED
+        return PlanError(row.fill(doing=doing, cause=said, webhook=failed[1]))
     if denied:
-        step = f"Change what the {denied[1]} objects to, or have it let this change pass"
-        return PlanError(f"cannot {doing}", why=said, next=step)
+        row = drain_messages.ADMISSION_DENIED
+        return PlanError(row.fill(doing=doing, cause=said, policy=denied[1]))
     return None
 
 
 def _on_the_way(doing: str, said: str, text: str, delegate: str) -> PlanError | None:
     """Build the error of a request that failed before the API judged it, None for any other."""
     if NO_LIBRARY.search(text):
-        why = "the Python library kubernetes is missing where the task runs"
-        return PlanError(f"cannot {doing}", why=why, next=f"Install it for the Python of {delegate} (the controller)")
+        return PlanError(drain_messages.NO_LIBRARY.fill(doing=doing, delegate=delegate))
     certificate = CERTIFICATE.search(text)
     if certificate:
-        return PlanError(f"cannot {doing}", why=certificate[0][:200], next=f"Check the cluster's CA in the file of {ACCESS}")
+        cause = certificate[0][:200]
+        return PlanError(drain_messages.CERTIFICATE.fill(doing=doing, cause=cause))
     if UNREACHABLE.search(text):
-        return OutOfReach(f"cannot {doing}", why="the Kubernetes API does not answer", next=f"Check {ACCESS}, and the way to the API")
+        return OutOfReach(drain_messages.NO_API.fill(doing=doing))
     if NO_CONFIG.search(text):
-        why = "there is no such kubeconfig, or it is empty" if NO_FILE.search(text) else said
-        step = f"Check {ACCESS}, which are of the machine where the task runs ({delegate}), or the variables K8S_AUTH_*"
-        return PlanError(f"cannot {doing}", why=why, next=step)
+        if NO_FILE.search(text):
+            return PlanError(drain_messages.NO_KUBECONFIG.fill(doing=doing, delegate=delegate))
+        row = drain_messages.KUBECONFIG
+        return PlanError(row.fill(doing=doing, cause=said, delegate=delegate))
     return None
 
 
 def _by_others(doing: str, said: str, text: str) -> PlanError | None:
     """Build the error of a request that other pods, field managers or an ending namespace stop, None for any other."""
     if text.startswith("Pod deletion errors"):
-        step = "Let them end, or see gpufleet_kubernetes_force and gpufleet_kubernetes_delete_emptydir_data"
-        return PlanError(f"cannot {doing}", why=said, next=step)
+        return PlanError(drain_messages.PODS_STAY.fill(doing=doing, cause=said))
     taken, ending = (pattern.search(f"{said} {text}") for pattern in (TAKEN, ENDING))
     if taken:
-        step = f"Undo what {taken[1]} has changed there, or remove the object where nobody else needs it, then run again"
-        return PlanError(f"cannot {doing}", why=said, next=step)
+        row = drain_messages.FIELD_TAKEN
+        return PlanError(row.fill(doing=doing, cause=said, owner=taken[1]))
     if ending:  # which the API forbids, whatever the account may do
-        step = f"Run again once the namespace {ending[1]} is gone, or name another one in gpufleet_kubernetes_namespace"
-        return PlanError(f"cannot {doing}", why=said, next=step)
+        row = drain_messages.NAMESPACE_ENDING
+        return PlanError(row.fill(doing=doing, cause=said, namespace=ending[1]))
     return None

@@ -9,6 +9,7 @@ import dataclasses as dc
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import Standing, text_of
 
 MARK = "gpufleet.nvidia"
@@ -27,7 +28,6 @@ SUFFIXES = {"*": "NOT_RESPONDING", "$": "MAINT", "~": "POWERED_DOWN", "#": "POWE
 SUFFIXES |= {"^": "REBOOT_ISSUED", "!": "POWER_DOWN"}
 # Slurm itself is about to reboot the node (scontrol reboot) or to switch it off (power saving).
 CLAIMED = {"REBOOT_REQUESTED", "REBOOT_ISSUED", "POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN", "POWERING_UP"}
-TESTED = "this release of Slurm may print them in another way"
 ANY_MARK = re.compile(re.escape(MARK) + r" ([A-Za-z0-9_.-]+):")
 
 
@@ -55,8 +55,7 @@ def parse(text: str) -> SlurmNode:
     name, state = _only("NodeName", NAME, text), _only("State", STATE, text)
     reason = _only("Reason", REASON, text)
     if name is None or state is None:
-        step = "Run `scontrol show node` and `scontrol --version` by hand where the task runs, and open an issue with both outputs"
-        raise PlanError("the output of scontrol show node has no NodeName or no State", why=TESTED, next=step)
+        raise PlanError(drain_messages.SLURM_OUTPUT.fill())
     words = state[1]
     found = set()
     while words and words[-1] in "*$~#!%@^+-":
@@ -71,9 +70,8 @@ def parse(text: str) -> SlurmNode:
 def _only(field: str, pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     found = list(pattern.finditer(text))
     if len(found) > 1:
-        why = "it tells more than one node, or a field of it has a line end"
-        step = "Name one node in gpufleet_slurm_node, and look at `scontrol show node`"
-        raise PlanError(f"scontrol show node has {len(found)} lines {field}=", why=why, next=step)
+        row = drain_messages.SLURM_SEVERAL_NODES
+        raise PlanError(row.fill(number=len(found), field=field))
     return found[0] if found else None
 
 

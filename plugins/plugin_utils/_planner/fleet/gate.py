@@ -11,10 +11,9 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages, waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
-
-UNIFORM = "gpufleet_fleet_policy is uniform"
 
 
 @dc.dataclass(frozen=True)
@@ -71,12 +70,12 @@ def hosts_by_injection(results: Mapping[str, Mapping[str, Any]]) -> dict[tuple[s
 
 
 def mixed(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the sentence that names the hosts by engine, '' if all hosts have the same one."""
+    """Return the hosts by engine, '' if all hosts have the same one."""
     found = engines_by_host(results)
     if len(found) < 2:
         return ""
     parts = [f"{engine} on {names.some(hosts)}" for engine, hosts in sorted(found.items())]
-    return f"mixed container engines: {'; '.join(parts)}"
+    return "; ".join(parts)
 
 
 def require_policy(fleet_policy: str, results: Mapping[str, Mapping[str, Any]]) -> None:
@@ -86,14 +85,13 @@ def require_policy(fleet_policy: str, results: Mapping[str, Mapping[str, Any]]) 
     """
     if fleet_policy != "uniform":
         return
-    sentence = mixed(results)
-    if sentence:
-        step = "Set gpufleet_fleet_policy to per_host, or take one engine's hosts out of the play"
-        raise PlanError(sentence, why=f"{UNIFORM}: one engine for all hosts", next=step)
+    engines = mixed(results)
+    if engines:
+        raise PlanError(messages.MIXED_ENGINES.fill(engines=engines))
     found = hosts_by_injection(results)
     if len(found) > 1:
         said = "; ".join(f"{_words(decided)} on {names.some(hosts)}" for decided, hosts in found.items())
-        raise PlanError(f"different decisions: {said}", why=f"{UNIFORM}: one decision for all hosts", next=_step(found))
+        raise PlanError(_describe_decisions(said, found))
 
 
 def _words(decided: tuple[str, str, bool]) -> str:
@@ -102,10 +100,10 @@ def _words(decided: tuple[str, str, bool]) -> str:
     return f"{injection} ({named})" if named else injection
 
 
-def _step(found: Mapping[tuple[str, str, bool], list[str]]) -> str:
-    """Build the next step. It names the hosts with the oldest injection, since the other hosts can do what these do."""
+def _describe_decisions(decisions: str, found: Mapping[tuple[str, str, bool], list[str]]) -> Message:
+    """Build the message. It names the hosts with the oldest injection, since the other hosts can do what these do."""
     if len({injection for injection, _handler, _default in found}) == 1:
-        return "Give all hosts the same gpufleet_handlers and gpufleet_set_as_default, or set gpufleet_fleet_policy to per_host"
+        return messages.MIXED_HANDLERS.fill(decisions=decisions)
     oldest = min((injection for injection, _handler, _default in found), key=lambda injection: decide.AGE.get(injection, 0))
     hosts = names.some(sorted({h for (injection, *_rest), hosts in found.items() if injection == oldest for h in hosts}))
-    return f"Set gpufleet_injection: {oldest} for all, upgrade {hosts}, or set gpufleet_fleet_policy to per_host"
+    return messages.MIXED_INJECTIONS.fill(decisions=decisions, oldest=oldest, hosts=hosts)

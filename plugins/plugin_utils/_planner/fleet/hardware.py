@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 
 CLASS = ("engine", "injection", "gpu.model", "driver.branch", "os.release")
@@ -67,8 +68,7 @@ def require_paths(setting: str, paths: Sequence[str]) -> tuple[str, ...]:
     """Return the user's key paths as text. Raise PlanError for one that has not the form of a key path."""
     wrong = [str(p) for p in paths if not PATH.fullmatch(str(p))]
     if wrong:
-        step = "Write keys with dots between them, for example [gpu.model, rack]"
-        raise PlanError(f"{setting} has {', '.join(map(repr, wrong))}", why="it is no key path", next=step)
+        raise PlanError(messages.NO_KEY_PATH.fill(setting=setting, paths=", ".join(map(repr, wrong))))
     return tuple(str(p) for p in paths)
 
 
@@ -121,8 +121,8 @@ def labels(
     found = {host: {path: at(path, view_, variables.get(host) or {}) for path in paths} for host, view_ in seen.items()}
     for path in paths:
         if found and all(values[path] is None for values in found.values()):
-            step = f"Name a variable of your hosts, or one of {', '.join(names())}"
-            raise PlanError(f"{setting} names the key path {path}", why="no host of this run has it", next=step)
+            row, known = messages.UNKNOWN_KEY_PATH, ", ".join(names())
+            raise PlanError(row.fill(setting=setting, path=path, known=known))
     return {host: Label(tuple(values[path] or NONE for path in paths)).text for host, values in found.items()}
 
 

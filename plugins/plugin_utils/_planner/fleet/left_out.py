@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import bounds, layout, names
-
-SETTING = "gpufleet_rollout_max_left_out"
 
 
 def why(result: Mapping[str, Any]) -> str:
@@ -53,6 +52,14 @@ def require_few(left_out: Mapping[str, str], total: int, most: Amount) -> None:
     if len(left_out) <= allowed:
         return
     first = sorted(left_out, key=names.natural)[0]
-    what = f"{len(left_out)} of {total} hosts would be left out, {allowed} may be ({SETTING}: {most.text}): {names.some(left_out)}"
-    step = f"Mend them, take them out of the run, or raise {SETTING}. No host was changed"
-    raise PlanError(what, why=f"{first}: {left_out[first]}", next=step)
+    raise PlanError(
+        messages.TOO_MANY_LEFT_OUT.fill(
+            number=len(left_out),
+            total=total,
+            allowed=allowed,
+            most=most.text,
+            hosts=names.some(left_out),
+            host=first,
+            reason=left_out[first],
+        )
+    )

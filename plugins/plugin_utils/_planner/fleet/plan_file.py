@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, rollout
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, messages, rollout
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 SCHEMA = 2
@@ -54,18 +54,14 @@ def entry(host: rollout.Host, result: Mapping[str, Any]) -> dict[str, Any]:
 
 def require_plan(data: Any, where: str) -> Mapping[str, Any]:
     """Return the data of a plan file. Raise PlanError, with what it is instead, for anything else."""
-    step = f"Name a file that {FILE} has written"
     if not isinstance(data, dict) or not isinstance(data.get("hosts"), dict) or not isinstance(data.get("changes"), dict):
-        raise PlanError("this is no plan of a rollout", where=where, why=f"{APPROVED} names it", next=step)
+        raise PlanError(messages.NO_PLAN.fill(), where=where)
     if data.get("schema") != SCHEMA:
-        why = f"this collection reads schema {SCHEMA}"
-        why += ", since older plans do not bind the content of files" if data.get("schema") == OLDER else ""
-        raise PlanError(
-            f"this plan has schema {data.get('schema')!r}", where=where, why=why, next="Plan again, and have that plan approved"
-        )
+        row = messages.OLDER_SCHEMA if data.get("schema") == OLDER else messages.OTHER_SCHEMA
+        raise PlanError(row.fill(schema=data.get("schema"), known=SCHEMA), where=where)
     odd = next(itertools.chain(odd_hosts(data["hosts"]), odd_changes(data["changes"])), "")
     if odd:
-        raise PlanError("this plan is not as it was written", where=where, why=odd, next="Plan again, and have that plan approved")
+        raise PlanError(messages.CHANGED_PLAN.fill(odd=odd), where=where)
     return data
 
 
@@ -90,9 +86,11 @@ def require_inventory(approved: Mapping[str, Any], hosts: Sequence[str], where: 
     Some hosts may be new since the plan.
     """
     if hosts and not set(hosts) & set(approved["hosts"]):
-        what = f"this plan is of other hosts: {names.some(approved['hosts'])}" if approved["hosts"] else "this plan has no hosts"
-        why = f"this run has {names.some(hosts)}"
-        raise PlanError(what, where=where, why=why, next=f"Name the plan of this inventory in {APPROVED}")
+        own = names.some(hosts)
+        if not approved["hosts"]:
+            raise PlanError(messages.PLAN_WITHOUT_HOSTS.fill(own=own), where=where)
+        others = names.some(approved["hosts"])
+        raise PlanError(messages.OTHER_INVENTORY.fill(hosts=others, own=own), where=where)
 
 
 def moved(approved: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

@@ -16,7 +16,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, change, hardware, left_out, order, room, waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    approval,
+    change,
+    hardware,
+    left_out,
+    messages,
+    order,
+    room,
+    waves,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.settings import Settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
@@ -83,7 +92,7 @@ class Rollout:
 
 def plan(fleet: Fleet, settings: Settings) -> Rollout:
     if not fleet.results:
-        raise PlanError("the rollout has no hosts", next="Name hosts of the inventory by gpufleet_hosts or --limit")
+        raise PlanError(messages.NO_HOSTS.fill())
     hosts = with_proofs(judged(fleet, settings), fleet, settings.canaries)
     left_out.require_few({h.name: h.why for h in hosts.values() if h.state == LEFT_OUT}, len(hosts), settings.max_left_out)
     line = order.ordered([h.name for h in hosts.values() if h.state == DO], {h.name: h.domain for h in hosts.values()}, settings.seed)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, hardware, sink, waves, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, hardware, messages, sink, waves, window
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 
@@ -48,12 +48,9 @@ def of(options: Mapping[str, Any]) -> Settings:
     given = given_of(options)
     found = Settings(**{field: read(given[name]) for name, (field, read) in READ.items() if name in given})
     if found.max_unavailable is not None and found.max_unavailable.number <= 0:
-        raise PlanError(
-            f"{PREFIX}max_unavailable is {given['max_unavailable']!r}", why="then no host could be taken", next="Say at least 1"
-        )
+        raise PlanError(messages.NONE_UNAVAILABLE.fill(value=given["max_unavailable"]))
     if found.soak_command and not found.soak:
-        why, step = "it is run after a soak, and there is none", f"Set {PREFIX}soak: 60 too"
-        raise PlanError(f"{PREFIX}soak_command is set without {PREFIX}soak", why=why, next=step)
+        raise PlanError(messages.SOAK_COMMAND_ALONE.fill())
     number("host_timeout", given.get("host_timeout", 0))
     tasks_of(given.get("tasks"))
     return found
@@ -97,7 +94,7 @@ UNTIL = ("end", "canaries")
 
 def until_of(value: Any) -> str:
     if value not in UNTIL:
-        raise PlanError(f"{PREFIX}until is {value!r}", why="a rollout does not end there", next=f"Write it as {' or '.join(UNTIL)}")
+        raise PlanError(messages.WRONG_END.fill(value=value, choices=" or ".join(UNTIL)))
     return str(value)
 
 
@@ -111,13 +108,12 @@ def tasks_of(value: Any) -> Mapping[str, Any]:
     """
     if value in (None, "", {}):
         return {}
-    step = f"Write it as {PREFIX}tasks: {{before: drained.yml, change: driver.yml, after: check.yml}}, each of them if needed"
     found = table(value) if isinstance(value, str) else value
     if not isinstance(found, Mapping):
-        raise PlanError(f"{PREFIX}tasks is {value!r}", why="it names no files", next=step)
+        raise PlanError(messages.NO_TASKS.fill(value=value))
     unknown = sorted(set(map(str, found)) - set(TASKS))
     if unknown:
-        raise PlanError(f"{PREFIX}tasks has {', '.join(unknown)}", why=f"files are run at {', '.join(TASKS)}", next=step)
+        raise PlanError(messages.UNKNOWN_TASKS.fill(unknown=", ".join(unknown), known=", ".join(TASKS)))
     return found
 
 
@@ -139,8 +135,7 @@ def check_of(value: Any) -> tuple[str, ...]:
     listed = list_of(value)
     words = tuple(str(v) for v in listed) if isinstance(listed, list) else (str(listed).strip(),)
     if not isinstance(listed, list) and not words[0].startswith(sink.SCHEMES):
-        step = f"Write it as {PREFIX}gate_check: https://..., or as a list of words, [/usr/local/bin/healthy, fleet]"
-        raise PlanError(f"{PREFIX}gate_check is {value!r}", why="it is no address, and a command is a list of words", next=step)
+        raise PlanError(messages.GATE_CHECK.fill(value=value))
     return words
 
 
@@ -150,8 +145,7 @@ def command_of(value: Any) -> tuple[str, ...]:
         return ()
     listed = list_of(value)
     if not isinstance(listed, list) or not all(isinstance(v, str | int | float) and not isinstance(v, bool) for v in listed):
-        step = f"Write it as a list of words, {PREFIX}soak_command: [/usr/local/bin/healthy, --quick]"
-        raise PlanError(f"{PREFIX}soak_command is {value!r}", why="a command is a list of words, which no shell reads", next=step)
+        raise PlanError(messages.SOAK_COMMAND.fill(value=value))
     return tuple(str(v) for v in listed)
 
 
@@ -171,8 +165,9 @@ def number(name: str, value: Any) -> int:
     """Return a whole number, which may have been written as text. Raise PlanError for any other value."""
     text = str(value).strip()
     if isinstance(value, bool) or not text.isascii() or not text.isdigit():
-        why = "it is less than 0" if re.fullmatch(r"-\d+", text) else "it is no whole number"
-        raise PlanError(f"{PREFIX}{name} is {value!r}", why=why, next=f"Write it as {PREFIX}{name}: {WRITTEN.get(name, '1')}")
+        row = messages.NEGATIVE_NUMBER if re.fullmatch(r"-\d+", text) else messages.NO_NUMBER
+        example = WRITTEN.get(name, "1")
+        raise PlanError(row.fill(setting=f"{PREFIX}{name}", value=value, example=example))
     return int(text)
 
 

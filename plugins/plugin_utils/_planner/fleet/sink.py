@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 
 FILE = "file:"  # the first word of a sink that is a file
 SCHEMES = ("http://", "https://")
@@ -24,19 +25,20 @@ def parsed(setting: str, value: Any, *, file: bool = False) -> tuple[str, ...]:
     """
     if value in (None, "", []):
         return ()
-    example = f"{setting}: https://..., or a list of words, [/usr/local/bin/{setting.rpartition('_')[2]}, fleet]"
-    step = f"Write it as {example}{', or the name of a file' if file else ''}"
+    example = f"/usr/local/bin/{setting.rpartition('_')[2]}"
+    or_file = ", or the name of a file" if file else ""
+    given = {"setting": setting, "value": value, "example": example, "or_file": or_file}
     if isinstance(value, list):
         words = tuple(str(word) for word in value)
         if not words[0] or words[0].startswith(SCHEMES):
-            raise PlanError(f"{setting} is {value!r}", why="a list is a command, and its first word names a program", next=step)
+            raise PlanError(messages.SINK_LIST.fill(**given))
         return words
     if not isinstance(value, str):
-        raise PlanError(f"{setting} is {value!r}", why="it is neither text nor a list of words", next=step)
+        raise PlanError(messages.SINK_TYPE.fill(**given))
     if value.startswith(SCHEMES):
         if not value.partition("://")[2].partition("/")[0]:
-            raise PlanError(f"{setting} is {value!r}", why="the address names no host", next=step)
+            raise PlanError(messages.SINK_WITHOUT_HOST.fill(**given))
         return (value,)
     if not file or "://" in value:
-        raise PlanError(f"{setting} is {value!r}", why="it is no address, and a command is a list of words", next=step)
+        raise PlanError(messages.SINK_ADDRESS.fill(**given))
     return (FILE, value)

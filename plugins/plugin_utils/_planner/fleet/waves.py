@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 
 DEFAULT = (1, "10%", "50%", "100%")
@@ -44,13 +45,13 @@ class Amount:
 def amount(setting: str, value: Any, example: str = "2, or 10%") -> Amount:
     found = None if isinstance(value, bool) else AMOUNT.fullmatch(str(value))
     number, percent = (float(found.group(1)), bool(found.group(2))) if found else (-1.0, False)
-    wrong = "" if found else "it is neither a number of hosts nor a percentage"
+    wrong = None if found else messages.NO_AMOUNT
     if percent and number > 100:
-        wrong = "it is more than 100%"
+        wrong = messages.OVER_100_PERCENT
     elif not percent and number != int(number):
-        wrong = "it is no whole number of hosts"
+        wrong = messages.PART_OF_A_HOST
     if wrong:
-        raise PlanError(f"{setting} is {value!r}", why=wrong, next=f"Say for example {example}")
+        raise PlanError(wrong.fill(setting=setting, value=value, example=example))
     return Amount(number, percent)
 
 
@@ -59,14 +60,14 @@ def parsed(setting: str, value: Any) -> tuple[Amount, ...]:
 
     A survey gives text as `1,10%,50%,100%`, and -e gives a list in JSON.
     """
-    step = f"Write it as {setting}: {EXAMPLE}"
     parts = listed(value)
     if not parts:
-        raise PlanError(f"{setting} has no wave", next=step)
+        raise PlanError(messages.NO_WAVE.fill(setting=setting, example=EXAMPLE))
     found = tuple(amount(setting, part, EXAMPLE) for part in parts)
     empty = [str(part) for part, size in zip(parts, found, strict=True) if size.number <= 0]
     if empty:
-        raise PlanError(f"{setting} has {', '.join(empty)}", why="a wave needs at least one host", next=step)
+        sizes = ", ".join(empty)
+        raise PlanError(messages.EMPTY_WAVE.fill(setting=setting, sizes=sizes, example=EXAMPLE))
     return found
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 
 DAYS = ("mo", "tu", "we", "th", "fr", "sa", "su")
 FORM = re.compile(r"(?:(?P<days>[A-Za-z,\-]+)\s+)?(?P<from>\d{1,2}:\d\d)-(?P<to>\d{1,2}:\d\d)(?:\s+(?P<zone>\S+))?")
@@ -53,22 +54,21 @@ def parsed(setting: str, value: Any) -> tuple[Window, ...]:
 def one(setting: str, text: str) -> Window:
     found = FORM.fullmatch(text)
     if re.fullmatch(DAYS_ALONE, text):
-        step = f"""Write it into a file for -e @file, or as JSON: -e '{{"{setting}": "{EXAMPLE}"}}'"""
-        raise PlanError(
-            f"{setting} has {text!r}", why="it has no times; of -e name=value Ansible keeps what stands before a blank", next=step
-        )
+        row = messages.WINDOW_WITHOUT_TIMES
+        raise PlanError(row.fill(setting=setting, window=text, example=EXAMPLE))
     if not found:
-        raise PlanError(f"{setting} has {text!r}", why="it is no window", next=f"Write it as {EXAMPLE!r}")
+        raise PlanError(messages.NO_WINDOW.fill(setting=setting, window=text, example=EXAMPLE))
     start, end = (minute(setting, text, found[name]) for name in ("from", "to"))
     if start == end:
-        raise PlanError(f"{setting} has {text!r}", why="it ends when it begins", next="Leave the setting out where no window is meant")
+        raise PlanError(messages.EMPTY_WINDOW.fill(setting=setting, window=text))
     return Window(days(setting, text, found["days"] or "mo-su"), start, end % MINUTES, found["zone"] or "UTC", text)
 
 
 def minute(setting: str, text: str, clock: str) -> int:
     hours, minutes = (int(part) for part in clock.split(":"))
     if minutes > 59 or hours * 60 + minutes > MINUTES:
-        raise PlanError(f"{setting} has {text!r}", why=f"there is no {clock} on a clock", next=f"Write it as {EXAMPLE!r}")
+        row = messages.NO_SUCH_TIME
+        raise PlanError(row.fill(setting=setting, window=text, clock=clock, example=EXAMPLE))
     return hours * 60 + minutes
 
 
@@ -78,8 +78,8 @@ def days(setting: str, text: str, said: str) -> frozenset[int]:
         first, _dash, last = part.partition("-")
         unknown = [day for day in (first, last or first) if day not in DAYS]
         if unknown:
-            why = f"{unknown[0] or repr(part)} is no day"
-            raise PlanError(f"{setting} has {text!r}", why=why, next=f"Days are Mo, Tu, We, Th, Fr, Sa, Su; write it as {EXAMPLE!r}")
+            row, day = messages.NO_SUCH_DAY, unknown[0] or repr(part)
+            raise PlanError(row.fill(setting=setting, window=text, day=day, example=EXAMPLE))
         a, b = DAYS.index(first), DAYS.index(last or first)
         found.update((a + n) % 7 for n in range((b - a) % 7 + 1))
     return frozenset(found)

@@ -20,7 +20,7 @@ def decided(*engines: str) -> dict[str, Any]:
 
 def test_a_mix_names_the_hosts_by_engine() -> None:
     results = {"b": decided("containerd"), "a": decided("containerd"), "c": decided("crio"), "gone": {}, "idle": decided()}
-    with pytest.raises(PlanError, match=r"mixed container engines: containerd on a, b; crio on c \(gpufleet_fleet_policy is uniform"):
+    with pytest.raises(PlanError, match=r"containerd on a, b; crio on c .*\[gate.mixed-engines\]$"):
         gate.require_policy("uniform", results)
     gate.require_policy("per_host", results)
     gate.require_policy("uniform", {"a": decided("crio"), "gone": {}})
@@ -28,7 +28,7 @@ def test_a_mix_names_the_hosts_by_engine() -> None:
 
 def test_hosts_of_a_mix_are_named_as_in_the_table() -> None:
     results = {**{f"gpu{number}": decided("containerd") for number in range(1, 601)}, "x": decided("crio")}
-    assert gate.mixed(results) == "mixed container engines: containerd on gpu[1-600]; crio on x"
+    assert gate.mixed(results) == "containerd on gpu[1-600]; crio on x"
 
 
 OLD, NEW = ("nvidia-runtime", "nvidia", True), ("native-cdi", "nvidia", False)
@@ -103,13 +103,14 @@ def test_gate(lost: int, total: int, max_failed: int | str, ok: bool, allowed: i
 
 
 NO_BUDGET = {
-    **dict.fromkeys(("", "-1", "ten", "10%%", None), "neither a number of hosts nor a percentage"),
-    "1.5": "no whole number of hosts",
-    "101%": "more than 100%",
+    **dict.fromkeys(("", "-1", "ten", "10%%", None), "rollout.amount"),
+    "1.5": "rollout.part-of-a-host",
+    "101%": "rollout.over-100-percent",
 }
 
 
-@pytest.mark.parametrize(("wrong", "why"), NO_BUDGET.items())
-def test_a_budget_that_is_none(wrong: Any, why: str) -> None:
-    with pytest.raises(PlanError, match=why):
+@pytest.mark.parametrize(("wrong", "code"), NO_BUDGET.items())
+def test_a_budget_that_is_none(wrong: Any, code: str) -> None:
+    with pytest.raises(PlanError) as refused:
         gate.gate(0, 1, wrong)
+    assert refused.value.code == code

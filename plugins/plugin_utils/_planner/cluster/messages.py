@@ -1,0 +1,277 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""List the sentences about Kubernetes clusters, the charts for them, and the hand-over of their nodes."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
+
+ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"
+NO_DAEMON_SET = "the cluster has no DaemonSet of it that can make pods"
+UNIFORM = "gpufleet_fleet_policy is uniform"
+
+# ---------------------------------------------------------------- settings
+HOOK_PATH = Sentence(
+    "cluster.hook-path",
+    "gpufleet_kubernetes_hook is {value!r}",
+    why="it is not an absolute path",
+    next="Write the whole path, as {example}",
+)
+CHOICE = Sentence("cluster.choice", "{setting} is {value!r}{of_host}", next="Write {choices}")
+CLUSTER_NAME = Sentence(
+    "cluster.name",
+    "gpufleet_cluster is {value!r}",
+    why="it names a directory",
+    next="Write letters, digits, '.', '_' and '-', at most 63 of them",
+)
+LABEL_NAME = Sentence(
+    "cluster.label-name",
+    "{setting} is {value!r}",
+    why="the API refuses that name of an object",
+    next="Write small letters, digits and '-', at most {longest}",
+)
+OBJECT_NAME = Sentence(
+    "cluster.object-name",
+    "{setting} is {value!r}",
+    why="the API refuses that name of an object",
+    next="Write small letters, digits, '-' and dots, at most {longest}",
+)
+TWO_TAINTS = Sentence(
+    "cluster.two-taints",
+    "gpufleet_kubernetes_taints has two of {key} with {effect}",
+    why="a node has one",
+    next="Leave one of them out",
+)
+NO_TAINT = Sentence(
+    "cluster.taint",
+    "gpufleet_kubernetes_taints has {value!r}",
+    why="it is not a taint",
+    next="Write it as kubectl does: nvidia.com/gpu=present:NoSchedule, with one of {effects}",
+)
+MIG_STRATEGY_MISSING = Sentence(
+    "cluster.mig-strategy-missing",
+    "gpufleet_kubernetes_mig_strategy is not set for {host}",
+    why="its GPUs are divided into MIG devices, "
+    "which the device plugin gives to a pod only if its settings name them",
+    next="Set gpufleet_kubernetes_mig_strategy for this host to single (nvidia.com/gpu) "
+    "or mixed (nvidia.com/mig-1g.10gb), or to none",
+)
+NO_REPLICAS = Sentence(
+    "cluster.no-replicas",
+    "gpufleet_sharing{of_host} has no replicas",
+    why="on a node the device plugin hands GPUs out",
+    next="Give its GPUs time_slicing or mps with replicas, or leave the host out: "
+    "without sharing a pod has a GPU for itself",
+)
+SAME_NODE = Sentence(
+    "cluster.same-node",
+    "{one} and {other} would both be the node {node} of the cluster {cluster}",
+    next="Set gpufleet_kubernetes_node to the node's name for each of them",
+)
+SAME_DIRECTORY = Sentence(
+    "cluster.same-directory",
+    "gpufleet_cluster is {first} for {host} and {second} for {other}",
+    why="names that differ by capital letters alone are one directory on some file systems",
+    next="Write one name for one cluster, and names that differ otherwise for two",
+)
+
+# ---------------------------------------------------------------- files
+FILE_UNREADABLE = Sentence(
+    "cluster.file-unreadable",
+    "this file of an earlier run cannot be read",
+    why="{cause}",
+    next="Restore the file as it was written, or remove it with those of its nodes",
+)
+FILE_WITHOUT_TABLE = Sentence(
+    "cluster.file-without-table",
+    "this file of an earlier run cannot be read",
+    why="it is not YAML with a table",
+    next="Restore the file as it was written, or remove it with those of its nodes",
+)
+FOREIGN_FILE = Sentence(
+    "cluster.foreign-file",
+    "this file is not written over",
+    why="it is not of this collection",
+    next="Move that file away, or name another directory in gpufleet_kubernetes_dir",
+)
+
+# ---------------------------------------------------------------- in the API
+BEING_DELETED = Sentence(
+    "cluster.being-deleted",
+    "the {object} is being deleted",
+    why="held by {holder}",
+    next="Run again once it is gone, or name another one in gpufleet_kubernetes_config_map",
+)
+NOT_THIS_CLUSTER = Sentence(
+    "cluster.not-this-cluster",
+    "no host of the cluster {cluster} is a node of the one that answers",
+    why="there is no node {nodes}; it has {known}",
+    next=f"Check {ACCESS}; gpufleet_kubernetes_node names a host's node",
+)
+OTHER_CLUSTER = Sentence(
+    "cluster.other-cluster",
+    "no host of this run is a node of the cluster that answers, among them {nodes}",
+    why="all that this collection has made there would be removed",
+    next=f"Check {ACCESS}; gpufleet_kubernetes_node names a host's node",
+)
+
+# ---------------------------------------------------------------- groups of hosts
+MIXED_ENGINES = Sentence(
+    "cluster.mixed-engines",
+    "mixed container engines in the cluster {cluster}: {engines}",
+    why=f"{UNIFORM}: one engine for all hosts",
+    next="Set gpufleet_fleet_policy to per_host, or give the others a gpufleet_cluster of their own",
+)
+MIXED_DECISIONS = Sentence(
+    "cluster.mixed-decisions",
+    "different decisions in the cluster {cluster}: {decisions}",
+    why=f"{UNIFORM}: the oldest host decides for all",
+    next="Set gpufleet_injection: {oldest} for all, upgrade {hosts}, "
+    "or set gpufleet_fleet_policy to per_host",
+)
+
+# ---------------------------------------------------------------- values of charts
+UNKNOWN_ENVIRONMENT = Sentence(
+    "helm.unknown-environment",
+    "gpufleet_kubernetes_operator_environment has the unknown name {name!r}",
+    next="Name variables of the device plugin: {known}",
+)
+OTHER_RUNTIME_CLASS = Sentence(
+    "helm.runtime-class",
+    "runtimeClassName differs: {classes}",
+    why="the operator has one RuntimeClass for its pods on all nodes",
+    next="Set gpufleet_handlers to {handler} for the others",
+)
+VALUES_DIFFER = Sentence(
+    "helm.values-differ",
+    "{value} differs: {groups}",
+    why="{cause}",
+    next="Set {setting} alike for these hosts, or install the chart once for each kind, "
+    "each as a gpufleet_cluster of its own",
+)
+VALUE_FOR_ALL = Sentence(
+    "helm.value-for-all",
+    "gpufleet_kubernetes_values sets {value} to {found!r} for the whole cluster, "
+    "and the decision is another one: {groups}",
+    why="the chart makes it a variable, which ranks above the ConfigMap",
+    next="Take {value} out of gpufleet_kubernetes_values, so that the ConfigMap has it for each group",
+)
+UNFIT_HOSTS = Sentence(
+    "helm.unfit-hosts",
+    "these hosts do not fit what the GPU Operator sets for all nodes: {hosts}",
+    next="Give these hosts an engine with CDI, "
+    "or set gpufleet_device_plugin_prefix: cdi.k8s.io/ and run gpufleet.nvidia.site "
+    "where the NVIDIA runtime resolves CDI devices, or take them from the operator's plugin by the label "
+    "nvidia.com/gpu.deploy.device-plugin=false and run the plugin's own chart there, "
+    "as a gpufleet_cluster of its own",
+)
+TOOLKIT_ON_SOME = Sentence(
+    "helm.toolkit-on-some",
+    "{some} keep the GPU Operator's toolkit, and {others} do not",
+    why="with its toolkit the operator sets NVIDIA_CDI_HOOK_PATH for all nodes, "
+    "to a program that is not on the others",
+    next="Hand over the first ones, too (docs/cluster.md), "
+    "or set gpufleet_kubernetes_operator_environment.NVIDIA_CDI_HOOK_PATH to a program that all have",
+)
+TOOLKIT_DIFFERS = Sentence(
+    "helm.toolkit-differs",
+    "the GPU Operator's toolkit needs different environments on these hosts: {kinds}",
+    why="the toolkit is one DaemonSet, with one engine and one environment for all nodes",
+    next="Hand over all of these hosts but one kind, "
+    "or set {path} in gpufleet_kubernetes_values, which counts as it is written",
+)
+VALUE_OF_VARIABLE = Sentence(
+    "helm.value-of-variable",
+    "gpufleet_kubernetes_values sets {path} to {theirs!r}, and {variable} makes it {wanted!r}",
+    why="the hosts of the cluster are judged by that variable",
+    next="Take {path} out, and set {variable}",
+)
+ENVIRONMENT_OF_VARIABLE = Sentence(
+    "helm.environment-of-variable",
+    "gpufleet_kubernetes_values sets {name} in {path}",
+    why="the hosts of the cluster are judged by {variable}",
+    next="Set {variable}.{name} instead",
+)
+
+# ---------------------------------------------------------------- hand-over
+NOTHING_TO_TAKE = Sentence(
+    "hand-over.nothing-to-take",
+    "the GPU Operator's toolkit is not on the node {node}",
+    why=NO_DAEMON_SET,
+    next="Run gpufleet.nvidia.site, which configures it",
+)
+NO_OPERATOR = Sentence(
+    "hand-over.no-operator",
+    "the node {node} cannot go to the GPU Operator's toolkit",
+    why=NO_DAEMON_SET,
+    next="Set toolkit.enabled: true in the operator's values first",
+)
+NO_OPERATOR_AND_HELD = Sentence(
+    "hand-over.no-operator-and-held",
+    "the node {node} cannot go to the GPU Operator's toolkit",
+    why=NO_DAEMON_SET,
+    next="Set toolkit.enabled: true in the operator's values first, "
+    "or hand it over to `collection`, which puts it back into service",
+)
+HOST_LOST = Sentence(
+    "hand-over.host-lost",
+    "{host} was lost while it was changed",
+    why="{cause}",
+    next="See what its next look says",
+)
+HOST_ROLLED_BACK = Sentence(
+    "hand-over.rolled-back",
+    "this collection's changes to {host} are there again, since taking them back was rolled back",
+    why="{cause}",
+    next="See what its next look says, and run again",
+)
+NOT_CONVERGED = Sentence(
+    "hand-over.not-converged",
+    "{host} was not converged",
+    why="{cause}",
+    next="See the advice in the result",
+)
+
+# ---------------------------------------------------------------- answers of the API about objects of a cluster
+NODES_MISSING = Sentence(
+    "cluster.no-nodes",
+    "cannot list the nodes",
+    why="the cluster that answers has none",
+    next=f"Check {ACCESS}, and the API",
+)
+NAMESPACE_UNREADABLE = Sentence(
+    "cluster.namespace-unreadable",
+    "cannot read the namespace {namespace}",
+    why="the API shows no namespace `default` either, which every cluster has",
+    next=f"Check {ACCESS}, and the API",
+)
+CONFIG_MAP_UNREADABLE = Sentence(
+    "cluster.config-map-unreadable",
+    "cannot read the ConfigMap {namespace}/{name}",
+    why="the API shows no ConfigMap {other} there either, which every namespace has",
+    next=f"Check {ACCESS}, and the API; run again if the namespace is new",
+)
+NODE_MISSING = Sentence(
+    "cluster.node-missing",
+    "the cluster has no node {node}",
+    next="Set gpufleet_kubernetes_node to the name that `kubectl get nodes` shows",
+)
+NODE_CHANGES = Sentence(
+    "cluster.node-changes",
+    "cannot {doing}",
+    why="somebody changes the node {node} all the time",
+    next="Run again",
+)
+OBJECT_OF_OTHERS = Sentence(
+    "cluster.object-of-others",
+    "cannot {doing}",
+    why="it is there already, from {owner}, and the API did not list it",
+    next="Run again, and check the API if it fails again",
+)
+NODE_GONE = Sentence(
+    "cluster.node-gone",
+    "cannot {doing}: the cluster does not have the node {node} any more",
+    why="it was there when this run began",
+    next="Run the playbook again, without this host if its node is gone for good",
+)

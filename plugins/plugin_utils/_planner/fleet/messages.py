@@ -1,0 +1,275 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""List the sentences about rollouts: their settings, plans, approvals and gates."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
+
+AMOUNT = "Write for example {example}"
+AGAIN = "Plan again, and have that plan approved"
+
+# ---------------------------------------------------------------- numbers and waves
+NO_AMOUNT = Sentence(
+    "rollout.amount",
+    "{setting} is {value!r}",
+    why="it is neither a number of hosts nor a percentage",
+    next=AMOUNT,
+)
+OVER_100_PERCENT = Sentence("rollout.over-100-percent", "{setting} is {value!r}", why="it is more than 100%", next=AMOUNT)
+PART_OF_A_HOST = Sentence(
+    "rollout.part-of-a-host",
+    "{setting} is {value!r}",
+    why="it is not a whole number of hosts",
+    next=AMOUNT,
+)
+NO_WAVE = Sentence("rollout.no-wave", "{setting} has no wave", next="Write it as {setting}: {example}")
+EMPTY_WAVE = Sentence(
+    "rollout.empty-wave",
+    "{setting} has {sizes}",
+    why="a wave needs at least one host",
+    next="Write it as {setting}: {example}",
+)
+NO_NUMBER = Sentence(
+    "rollout.number",
+    "{setting} is {value!r}",
+    why="it is not a whole number",
+    next="Write it as {setting}: {example}",
+)
+NEGATIVE_NUMBER = Sentence(
+    "rollout.negative-number",
+    "{setting} is {value!r}",
+    why="it is less than 0",
+    next="Write it as {setting}: {example}",
+)
+NO_SWITCH = Sentence(
+    "rollout.switch",
+    "{setting} is {value!r}",
+    why="it is neither true nor false",
+    next="Write it as {setting}: true",
+)
+NONE_UNAVAILABLE = Sentence(
+    "rollout.none-unavailable",
+    "gpufleet_rollout_max_unavailable is {value!r}",
+    why="with it, no host could be taken",
+    next="Write at least 1",
+)
+SOAK_COMMAND_ALONE = Sentence(
+    "rollout.soak-command-alone",
+    "gpufleet_rollout_soak_command is set without gpufleet_rollout_soak",
+    why="it is run after a soak",
+    next="Set gpufleet_rollout_soak: 60 as well",
+)
+WRONG_END = Sentence(
+    "rollout.until",
+    "gpufleet_rollout_until is {value!r}",
+    why="a rollout does not end there",
+    next="Write it as {choices}",
+)
+
+# ---------------------------------------------------------------- files of tasks, commands and sinks
+TASKS_STEP = "Write it as gpufleet_rollout_tasks: {{before: drained.yml, change: driver.yml, after: check.yml}}, each of them if needed"
+NO_TASKS = Sentence("rollout.tasks", "gpufleet_rollout_tasks is {value!r}", why="it names no files", next=TASKS_STEP)
+UNKNOWN_TASKS = Sentence(
+    "rollout.unknown-tasks",
+    "gpufleet_rollout_tasks has {unknown}",
+    why="files are run at {known}",
+    next=TASKS_STEP,
+)
+GATE_CHECK = Sentence(
+    "rollout.gate-check",
+    "gpufleet_rollout_gate_check is {value!r}",
+    why="it is not an address, and a command is a list of words",
+    next="Write it as gpufleet_rollout_gate_check: https://..., or as a list of words, [/usr/local/bin/healthy, fleet]",
+)
+SOAK_COMMAND = Sentence(
+    "rollout.soak-command",
+    "gpufleet_rollout_soak_command is {value!r}",
+    why="a command is a list of words, which no shell reads",
+    next="Write it as a list of words, gpufleet_rollout_soak_command: [/usr/local/bin/healthy, --quick]",
+)
+SINK_STEP = "Write it as {setting}: https://..., or a list of words, [{example}, fleet]{or_file}"
+SINK_LIST = Sentence(
+    "rollout.sink-list",
+    "{setting} is {value!r}",
+    why="a list is a command, and its first word names a program",
+    next=SINK_STEP,
+)
+SINK_TYPE = Sentence(
+    "rollout.sink-type",
+    "{setting} is {value!r}",
+    why="it is neither text nor a list of words",
+    next=SINK_STEP,
+)
+SINK_WITHOUT_HOST = Sentence(
+    "rollout.sink-without-host",
+    "{setting} is {value!r}",
+    why="the address names no host",
+    next=SINK_STEP,
+)
+SINK_ADDRESS = Sentence(
+    "rollout.sink-address",
+    "{setting} is {value!r}",
+    why="it is not an address, and a command is a list of words",
+    next=SINK_STEP,
+)
+
+# ---------------------------------------------------------------- windows
+WINDOW_WITHOUT_TIMES = Sentence(
+    "rollout.window-without-times",
+    "{setting} has {window!r}",
+    why="it has no times; of -e name=value Ansible keeps what is before a blank",
+    next='Write it into a file for -e @file, or as JSON: -e \'{{"{setting}": "{example}"}}\'',
+)
+NO_WINDOW = Sentence("rollout.window", "{setting} has {window!r}", why="it is not a window", next="Write it as '{example}'")
+EMPTY_WINDOW = Sentence(
+    "rollout.empty-window",
+    "{setting} has {window!r}",
+    why="it ends when it begins",
+    next="Leave the setting out if no window is meant",
+)
+NO_SUCH_TIME = Sentence(
+    "rollout.window-time",
+    "{setting} has {window!r}",
+    why="there is no {clock} on a clock",
+    next="Write it as '{example}'",
+)
+NO_SUCH_DAY = Sentence(
+    "rollout.window-day",
+    "{setting} has {window!r}",
+    why="{day} is not a day",
+    next="Days are Mo, Tu, We, Th, Fr, Sa, Su; write it as '{example}'",
+)
+NO_SUCH_ZONE = Sentence(
+    "rollout.window-zone",
+    "gpufleet_rollout_window has {window!r}",
+    why="this controller knows no time zone {zone}",
+    next="Write it as '{example}'; a controller without time zones needs the Python library tzdata",
+)
+
+# ---------------------------------------------------------------- key paths and hosts
+NO_KEY_PATH = Sentence(
+    "rollout.key-path",
+    "{setting} has {paths}",
+    why="it is not a key path",
+    next="Write keys with dots between them, for example [gpu.model, rack]",
+)
+UNKNOWN_KEY_PATH = Sentence(
+    "rollout.unknown-key-path",
+    "{setting} names the key path {path}",
+    why="no host of this run has it",
+    next="Name a variable of your hosts, or one of {known}",
+)
+NO_HOSTS = Sentence(
+    "rollout.no-hosts",
+    "The rollout has no hosts",
+    next="Name hosts of the inventory by gpufleet_hosts or --limit",
+)
+TOO_MANY_LEFT_OUT = Sentence(
+    "rollout.too-many-left-out",
+    "{number} of {total} hosts would be left out, {allowed} may be (gpufleet_rollout_max_left_out: {most}): {hosts}",
+    why="{host}: {reason}",
+    next="Fix them, take them out of the run, or raise gpufleet_rollout_max_left_out. No host was changed",
+)
+CHANGED_BEFORE = Sentence(
+    "rollout.changed-before",
+    "An earlier play of this ansible-playbook command has changed {hosts}",
+    why="the gate could not distinguish a lost host from one with that result",
+    next="Run the rollout by itself",
+)
+
+# ---------------------------------------------------------------- approvals
+NO_APPROVED_CHANGES = Sentence(
+    "approval.not-a-dictionary",
+    "gpufleet_rollout_approved_changes is {value!r}",
+    why="it is not a dictionary of classes with lists of digests",
+    next="Pass on what gpufleet.nvidia.plan has set as the statistic of that name, "
+    "a class with its digests of {digits} digits: {{class: [5f0c1d2e...]}}",
+)
+OLDER_DIGEST = Sentence(
+    "approval.older-digest",
+    "gpufleet_rollout_approved_changes has {digest}",
+    why="a digest of 16 digits is of an older release, and did not bind the content of files; today's have {digits}",
+    next=AGAIN,
+)
+NO_DIGEST = Sentence(
+    "approval.digest",
+    "{option} is {value!r}",
+    why="it is neither a digest of {digits} digits nor none",
+    next=AGAIN,
+)
+OLDER_CHANGE = Sentence(
+    "approval.older-change",
+    "{option} is {value!r}",
+    why="it is of an older release, whose digests did not bind the content of files",
+    next=AGAIN,
+)
+OTHER_CHANGE = Sentence(
+    "approval.other-change",
+    "{option} is {value!r}, and by the approval of this rollout {wanted} for this host",
+    why="a variable gpufleet_approved_change has taken its place",
+    next="Take gpufleet_approved_change out of your variables and tasks",
+)
+NOT_APPROVED = Sentence(
+    "approval.not-approved",
+    "{approved} was approved, and this host plans {digest} now: {changes}",
+    next="No file was changed. Plan again, and have that plan approved, or find out who has changed variables or the host since",
+)
+NOT_APPROVED_AFTER_FIRST = Sentence(
+    "approval.not-approved-after-first-stage",
+    "after its first stage this host plans something else than what was approved: {changes}",
+    next="A plan knows the release that comes by gpufleet_toolkit_version or gpufleet_bundle_file. "
+    "Plan again, and have that plan approved, or find out who has changed variables or the host since",
+)
+NO_PLAN = Sentence(
+    "approval.not-a-plan",
+    "this is not a plan of a rollout",
+    why="gpufleet_rollout_approved names it",
+    next="Name a file that gpufleet_rollout_plan_file has written",
+)
+OTHER_SCHEMA = Sentence(
+    "approval.schema",
+    "this plan has schema {schema!r}",
+    why="this collection reads schema {known}",
+    next=AGAIN,
+)
+OLDER_SCHEMA = Sentence(
+    "approval.older-schema",
+    "this plan has schema {schema!r}",
+    why="this collection reads schema {known}, since older plans do not bind the content of files",
+    next=AGAIN,
+)
+CHANGED_PLAN = Sentence("approval.changed-plan", "this plan is not as it was written", why="{odd}", next=AGAIN)
+OTHER_INVENTORY = Sentence(
+    "approval.other-inventory",
+    "this plan is of other hosts: {hosts}",
+    why="this run has {own}",
+    next="Name the plan of this inventory in gpufleet_rollout_approved",
+)
+PLAN_WITHOUT_HOSTS = Sentence(
+    "approval.no-hosts",
+    "this plan has no hosts",
+    why="this run has {own}",
+    next="Name the plan of this inventory in gpufleet_rollout_approved",
+)
+
+# ---------------------------------------------------------------- the fleet as a whole
+MIXED_ENGINES = Sentence(
+    "gate.mixed-engines",
+    "mixed container engines: {engines}",
+    why="gpufleet_fleet_policy is uniform: one engine for all hosts",
+    next="Set gpufleet_fleet_policy to per_host, or take one engine's hosts out of the play",
+)
+MIXED_HANDLERS = Sentence(
+    "gate.mixed-handlers",
+    "different decisions: {decisions}",
+    why="gpufleet_fleet_policy is uniform: one decision for all hosts",
+    next="Give all hosts the same gpufleet_handlers and gpufleet_set_as_default, or set gpufleet_fleet_policy to per_host",
+)
+MIXED_INJECTIONS = Sentence(
+    "gate.mixed-injections",
+    "different decisions: {decisions}",
+    why="gpufleet_fleet_policy is uniform: one decision for all hosts",
+    next="Set gpufleet_injection: {oldest} for all, upgrade {hosts}, or set gpufleet_fleet_policy to per_host",
+)
