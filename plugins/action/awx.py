@@ -15,6 +15,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import module_loader
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, online, outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.sentences import last_line
@@ -57,8 +58,7 @@ class ActionModule(ActionBase):
     def _written(self, items: tuple[objects.Item, ...], variables: Mapping[str, Any], name: str) -> dict[str, Any]:
         path = Path(name).expanduser().absolute()
         if not path.parent.is_dir():
-            step = "Make the directory, or name another one"
-            raise PlanError("there is no directory for this file", where=name, why="gpufleet_awx_file names it", next=step)
+            raise PlanError(messages.NO_DIRECTORY.fill(setting="gpufleet_awx_file"), where=name)
         text = HEAD + yaml.safe_dump(variables, sort_keys=False, width=140, allow_unicode=True)
         changed = not holds(path, text)
         if changed and not self._task.check_mode:
@@ -83,8 +83,8 @@ class ActionModule(ActionBase):
             done = [name for name, changed in made.items() if changed]
             so_far = f"{', '.join(done)} {'was' if len(done) == 1 else 'were'} made or updated before" if done else "nothing was changed"
             why = last_line(str(result.get("msg") or "")) or "it gave no reason"
-            step = f"Mend that and run this again; {so_far}"
-            raise PlanError(f"AWX's {item.kind.replace('_', ' ')} '{item.name}' could not be made", why=why, next=step)
+            row, kind = messages.AWX_NOT_MADE, item.kind.replace("_", " ")
+            raise PlanError(row.fill(kind=kind, name=item.name, cause=why, so_far=so_far))
         return bool(result.get("changed"))
 
 
@@ -108,5 +108,4 @@ def require_collection(name: str) -> None:
     except AnsibleError:
         found = False
     if not found:
-        step = f"Install it: ansible-galaxy collection install {name}. Or set gpufleet_awx_file, which needs none"
-        raise PlanError(f"the collection {name} is not installed", why="its modules make the objects in AWX", next=step)
+        raise PlanError(messages.AWX_COLLECTION.fill(name=name))

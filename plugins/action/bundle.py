@@ -20,9 +20,10 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, base, online, outside
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages as controller_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import key as keys
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed, manifest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import messages as bundle_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
 
@@ -46,7 +47,7 @@ class Source:
         """Return a file of the repository. Raise PlanError if it does not exist."""
         data = online.download(f"{self.address}/{path}")
         if data is None:
-            raise PlanError(messages.FILE_MISSING.fill(), where=f"{self.address}/{path}")
+            raise PlanError(bundle_messages.FILE_MISSING.fill(), where=f"{self.address}/{path}")
         return data
 
 
@@ -61,11 +62,11 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = arguments.of_task(self, SPEC)
         if not args["file"]:
-            raise PlanError(messages.NO_FILE_NAMED.fill())
+            raise PlanError(bundle_messages.NO_FILE_NAMED.fill())
         path = Path(args["file"]).expanduser().absolute()
         if not path.parent.is_dir():
             setting = "gpufleet_bundle_file"
-            raise PlanError(controller.NO_DIRECTORY.fill(setting=setting), where=str(path))
+            raise PlanError(controller_messages.NO_DIRECTORY.fill(setting=setting), where=str(path))
         require_gpgv()
         key = key_of(args)
         content: dict[str, bytes] = {manifest.KEY: (key.strip() + "\n").encode()}
@@ -110,7 +111,7 @@ def key_of(args: Mapping[str, Any]) -> str:
         expected = expected or repository.FINGERPRINT
         key = key or (online.download(repository.KEY_URL) or b"").decode("utf-8", "replace")
     elif not key:
-        raise PlanError(messages.NO_KEY.fill(), where=args["url"])
+        raise PlanError(bundle_messages.NO_KEY.fill(), where=args["url"])
     repository.require_expected(repository.fingerprint(key), expected)
     return str(key)
 
@@ -121,7 +122,7 @@ def sources(args: Mapping[str, Any], key: str) -> list[Source]:
     found = [Source(form, machine, address(args["url"], form, machine), key) for form, machine in wanted]
     twice = {source.address for source in found}
     if len(twice) < len(found):
-        raise PlanError(messages.ONE_ADDRESS.fill(), where=args["url"])
+        raise PlanError(bundle_messages.ONE_ADDRESS.fill(), where=args["url"])
     return found
 
 
@@ -165,7 +166,7 @@ def of_apt(source: Source) -> tuple[dict[str, bytes], tuple[listed.Offer, ...]]:
             found[file.path] = compared(source, file, data)
             text = unpacked(source, file.path, data)
     if text is None:
-        raise PlanError(messages.LIST_MISSING.fill(), where=source.address)
+        raise PlanError(bundle_messages.LIST_MISSING.fill(), where=source.address)
     return found, listed.of_packages(text.decode("utf-8", "replace"), source.address)
 
 
@@ -183,7 +184,7 @@ def of_rpm(source: Source) -> tuple[dict[str, bytes], tuple[listed.Offer, ...]]:
 def compared(source: Source, file: listed.Listed, data: bytes) -> bytes:
     """Return the bytes. Raise PlanError unless they are the ones that the signed metadata names."""
     if hashlib.new(file.algorithm, data).hexdigest() != file.digest or file.size not in (-1, len(data)):
-        message = messages.OTHER_FILE.fill(algorithm=file.algorithm)
+        message = bundle_messages.OTHER_FILE.fill(algorithm=file.algorithm)
         raise PlanError(message, where=f"{source.address}/{file.path}")
     return data
 
@@ -198,7 +199,7 @@ def unpacked(source: Source, name: str, data: bytes) -> bytes:
         why = "this release reads gz, xz and bz2"
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         why = str(error)
-    raise PlanError(messages.UNPACKABLE.fill(cause=why), where=f"{source.address}/{name}")
+    raise PlanError(bundle_messages.UNPACKABLE.fill(cause=why), where=f"{source.address}/{name}")
 
 
 def require_gpgv() -> str:
@@ -208,7 +209,7 @@ def require_gpgv() -> str:
     """
     found = shutil.which("gpgv") or shutil.which("gpgv2")
     if not found:
-        raise PlanError(messages.NO_GPGV.fill())
+        raise PlanError(bundle_messages.NO_GPGV.fill())
     return str(found)
 
 
@@ -252,4 +253,4 @@ def refusal(status: str, fingerprint: str) -> str:
 
 def refused(source: Source, name: str, why: str) -> PlanError:
     where = f"{outside.shown(source.address)}/{name}"
-    return PlanError(messages.SIGNATURE.fill(cause=why), where=where)
+    return PlanError(bundle_messages.SIGNATURE.fill(cause=why), where=where)

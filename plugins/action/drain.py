@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
@@ -39,7 +40,7 @@ class ActionModule(ActionBase):
         took = earlier.get("by") or () if state in ("in_service", "kept") and earlier.get("outcome") in ("drained", "pending") else ()
         by = drain.orchestrators([*args["by"], *took], work, args["commands"])
         if "auto" in args["by"] and args["policy"] != "never" and "work" not in result:
-            raise PlanError(f"{args['results']} has no result of gpufleet.nvidia.node_info", next="Run that module first, and register it")
+            raise PlanError(messages.LOOK_MISSING.fill(variable=args["results"]))
         needed = decision.drain and state in ("drained", "checked")
         if needed and not by:
             return self._without(args, decision)
@@ -56,7 +57,7 @@ class ActionModule(ActionBase):
         try:
             return {"drained": run.drain, "in_service": run.give_back, "kept": run.keep, "checked": run.checked}[state]()
         except draining.Refused as error:
-            raise PlanError(str(error), next="Look at who holds the node now, and run again") from None
+            raise PlanError(messages.NODE_HELD.fill(reason=str(error))) from None
 
     def _without(self, args: Mapping[str, Any], decision: drain.DrainDecision) -> dict[str, Any]:
         """Return the result for a host that no orchestrator can drain.
@@ -66,7 +67,7 @@ class ActionModule(ActionBase):
         """
         why = drain.no_orchestrator(decision)
         if args["policy"] == "always":
-            raise PlanError(why, next="Set gpufleet_drain_by and what it needs, or gpufleet_drain: auto")
+            raise PlanError(messages.NOBODY_DRAINS.fill(reason=why))
         return shaped("not_needed", why, {}, 0)
 
 

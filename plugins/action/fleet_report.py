@@ -14,6 +14,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, outside, rollout_batch, rollout_report
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, sink
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
@@ -115,6 +116,8 @@ def read(name: str) -> Any:
     try:
         return kept.require(json_bounds.loads(text(Path(name).expanduser()), LARGEST), name)
     except OSError as error:
-        raise PlanError("this file cannot be read", where=name, why=error.strerror or "", next=kept.STEP) from None
+        message = messages.REPORT_UNREADABLE.fill(cause=error.strerror or "", step=kept.STEP)
+        raise PlanError(message, where=name) from None
     except ValueError as error:
-        raise PlanError("this file is no JSON", where=name, why=str(error), next=kept.STEP) from None
+        message = messages.REPORT_NOT_JSON.fill(cause=str(error), step=kept.STEP)
+        raise PlanError(message, where=name) from None

@@ -16,6 +16,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.color import stringc
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, unread
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
@@ -131,15 +132,17 @@ def searcher(wanted: tuple[columns.Column, ...]) -> columns.Compile | None:
         try:
             expression = library.compile(path)
         except library.exceptions.JMESPathError as error:
-            what, why = f"gpufleet_table_columns: {path!r} is not a JMESPath expression", str(error).splitlines()[0]
-            raise PlanError(what, why=why, next=COLUMN) from None
+            cause = str(error).splitlines()[0]
+            message = messages.COLUMN_PATH.fill(path=path, cause=cause, step=COLUMN)
+            raise PlanError(message) from None
 
         def found(value: Any) -> Any:
             try:
                 return expression.search(value)
             except library.exceptions.JMESPathError as error:
-                what, why = f"gpufleet_table_columns: {path!r} cannot be evaluated", str(error).splitlines()[0]
-                raise PlanError(what, why=why, next=COLUMN) from None
+                cause = str(error).splitlines()[0]
+                message = messages.COLUMN_VALUE.fill(path=path, cause=cause, step=COLUMN)
+                raise PlanError(message) from None
 
         return found
 

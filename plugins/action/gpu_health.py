@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gpu_health
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -38,8 +39,9 @@ class ActionModule(ActionBase):
         found = gpu_health.diagnosis(seen) if args["diagnosis"] else {}
         answer = {"changed": False, "kernel_log": gpu_health.kernel_log(seen, path), "diagnosis": found}
         if found.get("failed"):
-            step = "Run it there to read why, and keep work away from the host until it passes"
-            return {**answer, "failed": True, "msg": f"{' '.join(gpu_health.DIAGNOSIS)} failed: {', '.join(found['failed'])}. {step}"}
+            command, tests = " ".join(gpu_health.DIAGNOSIS), ", ".join(found["failed"])
+            error = PlanError(messages.DIAGNOSIS_FAILED.fill(command=command, tests=tests))
+            return {**answer, **arguments.failure(error), "failed": True, "msg": str(error)}
         return answer
 
 
@@ -53,5 +55,5 @@ def look(action: ActionBase, asked: list[queries.Question], task_vars: dict[str,
     request.update(queries.sent(sent))
     answer = transport.named(transport.exchange(action, "observe", request, task_vars, way), sent)
     if answer["host"]["uid"] != 0:
-        raise AnsibleActionFail("not root on the node: the kernel log can be read by root only. Set ansible_become: true for this host")
+        raise PlanError(messages.NOT_ROOT_FOR_LOG.fill())
     return Observation({}, {}).with_answers(answer)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, clusters, draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import hand_over, objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
@@ -91,9 +92,10 @@ class Step:
             if not still:
                 return node
             if time.monotonic() >= end:
-                what = f"the GPU Operator's toolkit has not {'left' if to == hand_over.COLLECTION else 'come to'} the node {self.name}"
-                why = f"{still} after {self.args['timeout']} s"
-                raise PlanError(what, why=why, next="Look at that pod, or raise gpufleet_hand_over_timeout")
+                leaves = to == hand_over.COLLECTION
+                row = messages.TOOLKIT_HAS_NOT_LEFT if leaves else messages.TOOLKIT_HAS_NOT_COME
+                seconds = self.args["timeout"]
+                raise PlanError(row.fill(node=self.name, waits=still, seconds=seconds))
             # The pause between two questions; the last question is at `end`. The API announces a change only to
             # watchers, and no module of kubernetes.core watches the pods of one node.
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))

@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, clusters, fleet_table, outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files, live, objects, order, summary
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference
@@ -171,8 +172,8 @@ def read(place: Path) -> dict[str, str]:
         found = [path for folder in (place, *(place / name for name in files.FOLDERS)) for path in listed(folder)]
         return {str(path.relative_to(place)): path.read_text(encoding="utf-8", errors="surrogateescape") for path in found}
     except OSError as error:
-        step = f"Make it readable, or name another directory in {files.SETTING}"
-        raise PlanError("this cannot be read", where=str(error.filename), why=error.strerror or "", next=step) from None
+        message = messages.NOT_READ.fill(cause=error.strerror or "", setting=files.SETTING)
+        raise PlanError(message, where=str(error.filename)) from None
 
 
 def listed(folder: Path) -> Iterator[Path]:
@@ -212,4 +213,5 @@ def write(place: Path, name: str, text: str | None) -> None:
             with contextlib.suppress(OSError):  # it contains other files, or it is a link
                 folder.rmdir()
     except OSError as error:
-        raise PlanError("this file cannot be removed", where=str(path), why=error.strerror or "", next="Remove it by hand") from None
+        message = messages.NOT_REMOVED.fill(cause=error.strerror or "")
+        raise PlanError(message, where=str(path)) from None

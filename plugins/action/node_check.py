@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import dra
@@ -27,11 +27,7 @@ SPEC = arguments.spec("node_check")
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.root != "/":
-        raise PlanError(
-            "verification starts containers, and nothing runs in another root directory",
-            where=policy.root,
-            next="Run it on the host itself",
-        )
+        raise PlanError(messages.ROOT_NOT_RUNNING.fill(), where=policy.root)
     seen = node.see(policy, obs)
     evidence_file = arguments.imitated().get("evidence_file", "")
     proof = handed_on.planned(policy, obs, seen.record, seen.instances, seen.driver, evidence_file=evidence_file)
@@ -48,7 +44,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = arguments.of_task(self, SPEC)
         if not args["image"]:
-            raise AnsibleActionFail("image is empty: set it to an image that exists on the host and has a shell, sleep, rm and mknod")
+            raise PlanError(messages.NO_IMAGE.fill())
         policy, way = arguments.policy(args), str(args["transport"])
         judge = None if args["image_environment"] is None else required(args["image_environment"])
         # The plan of an earlier task does not show the current settings of the kubelet and the engine.

@@ -10,6 +10,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
 
@@ -45,5 +47,6 @@ class ActionModule(ActionBase):
         answer = {"changed": False, "lost": lost, "allowed": verdict.allowed, "total": verdict.total}
         if verdict.ok:
             return {**answer, "msg": verdict.sentence}
-        step = "Look at those hosts first, then run again for the rest, or raise max_failed (gpufleet_max_failed in the playbooks)"
-        return {**answer, "failed": True, "msg": f"the rollout stops here: {verdict.sentence}: {names.some(lost)}. {step}"}
+        row, hosts = messages.ROLLOUT_STOPS, names.some(lost)
+        error = PlanError(row.fill(sentence=verdict.sentence, hosts=hosts))
+        return {**answer, **arguments.failure(error), "failed": True, "msg": str(error)}

@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     approved,
     events,
     gate,
+    messages,
     plan_file,
     progress,
     rollout,
@@ -116,9 +117,7 @@ def require_fresh(hosts: Mapping[str, Mapping[str, Any]]) -> None:
     """
     stale = [host for host, of_host in hosts.items() if any(rollout_batch.done(of_host, name) for name in OF_A_ROLLOUT)]
     if stale:
-        why = "a lost host could not be distinguished from one with that result"
-        what = f"an earlier play of this ansible-playbook command has changed {names.some(stale)}"
-        raise PlanError(what, why=why, next="Run the rollout by itself")
+        raise PlanError(messages.CHANGED_BEFORE.fill(hosts=names.some(stale)))
 
 
 def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str, tasks: Mapping[str, Any]) -> rollout.Fleet:

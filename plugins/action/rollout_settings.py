@@ -19,8 +19,9 @@ from ansible.playbook.block import Block
 from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages as controller_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, plan_file, settings, sink, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, messages, plan_file, settings, sink, window
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 
 SPEC = arguments.spec("rollout_settings")
@@ -45,8 +46,8 @@ class ActionModule(ActionBase):
         if args["approved"]:
             read_plan(args["approved"])
         if args["plan_file"] and not Path(args["plan_file"]).expanduser().absolute().parent.is_dir():
-            step = "Make the directory, or name another one"
-            raise PlanError("there is no directory for this file", where=args["plan_file"], why=plan_file.FILE, next=step)
+            message = controller_messages.NO_DIRECTORY.fill(setting=plan_file.FILE)
+            raise PlanError(message, where=args["plan_file"])
         tasks = files(settings.tasks_of(args["tasks"]))
         for name, path in tasks.items():
             if path:
@@ -74,7 +75,7 @@ def require_switch(name: str, value: Any) -> None:
         boolean(value)
     except TypeError:
         variable = f"{settings.PREFIX}{name}"
-        raise PlanError(f"{variable} is {value!r}", why="it is neither true nor false", next=f"Write it as {variable}: true") from None
+        raise PlanError(messages.NO_SWITCH.fill(setting=variable, value=value)) from None
 
 
 def files(tasks: Mapping[str, str]) -> dict[str, str]:
@@ -85,9 +86,7 @@ def files(tasks: Mapping[str, str]) -> dict[str, str]:
     found = {name: str(Path(tasks[name]).expanduser().absolute()) if tasks.get(name) else "" for name in settings.TASKS}
     for name, path in found.items():
         if path and not Path(path).is_file():
-            raise PlanError(
-                "there is no such file", where=path, why=f"gpufleet_rollout_tasks has it as {name}", next="Name a file of tasks"
-            )
+            raise PlanError(controller_messages.TASKS_FILE_MISSING.fill(name=name), where=path)
     return found
 
 
@@ -105,20 +104,17 @@ def require_tasks(loader: Any, play: Any, path: str, name: str) -> None:
         data = loader.load_from_file(path, **trust)
         require_list(loader, Block(play=play), [] if data is None else data)
     except AnsibleError as error:
-        raise PlanError(
-            "this is no file of tasks that Ansible takes",
-            where=path,
-            why=f"gpufleet_rollout_tasks has it as {name}: {str(error).splitlines()[0]}",
-            next="Mend the file. No host was looked at",
-        ) from None
+        cause = str(error).splitlines()[0]
+        message = controller_messages.NOT_TASKS.fill(name=name, cause=cause)
+        raise PlanError(message, where=path) from None
 
 
 def require_list(loader: Any, parent: Any, tasks: Any) -> None:
     if not isinstance(tasks, list):
-        raise AnsibleError("it is no list of tasks")
+        raise AnsibleError("it is not a list of tasks")
     for task in tasks:
         if not isinstance(task, dict):
-            raise AnsibleError(f"{str(task)!r} is no task")
+            raise AnsibleError(f"{str(task)!r} is not a task")
         if "block" in task:
             for part in ("block", "rescue", "always"):
                 require_list(loader, parent, task.get(part) or [])
@@ -134,11 +130,12 @@ def read_plan(name: str) -> Mapping[str, Any]:
     try:
         data = json_bounds.loads(read_approval(name), LARGEST)
     except (OSError, RuntimeError) as error:  # RuntimeError: no home directory for `~`, or lists in lists without an end
-        step = f"Name a file that {plan_file.FILE} has written"
-        why = (error.strerror if isinstance(error, OSError) else str(error)) or ""
-        raise PlanError("this file cannot be read", where=name, why=why, next=step) from None
+        cause = (error.strerror if isinstance(error, OSError) else str(error)) or ""
+        message = controller_messages.PLAN_UNREADABLE.fill(cause=cause)
+        raise PlanError(message, where=name) from None
     except ValueError as error:
-        raise PlanError("this file is no JSON", where=name, why=str(error), next="Plan again, and have that plan approved") from None
+        message = controller_messages.PLAN_NOT_JSON.fill(cause=str(error))
+        raise PlanError(message, where=name) from None
     return plan_file.require_plan(data, name)
 
 
@@ -152,12 +149,10 @@ def read_approval(name: str) -> bytes:
     with open(handle, "rb") as opened:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-            step = f"Name a file that {plan_file.FILE} has written"
-            raise PlanError("this is no plan of a rollout", where=name, why="it is no file, or a very large one", next=step)
+            raise PlanError(controller_messages.PLAN_NOT_A_FILE.fill(), where=name)
         if found.st_mode & stat.S_IWOTH:
-            why = f"everybody may write to it (mode {stat.S_IMODE(found.st_mode):04o}), so it may say something else than what was approved"
-            step = "Run chmod o-w on it, or copy it to a directory of yours"
-            raise PlanError("this plan is not bound to who approved it", where=name, why=why, next=step)
+            mode = f"{stat.S_IMODE(found.st_mode):04o}"
+            raise PlanError(controller_messages.PLAN_WRITABLE.fill(mode=mode), where=name)
         return opened.read()
 
 
@@ -167,6 +162,5 @@ def require_zones(windows: Iterable[window.Window]) -> None:
         try:
             zoneinfo.ZoneInfo(one.zone)
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-            what = f"gpufleet_rollout_window has {one.text!r}"
-            step = f"Write it as {window.EXAMPLE!r}; a controller without time zones needs the Python library tzdata"
-            raise PlanError(what, why=f"{one.zone} is no time zone that this controller knows", next=step) from None
+            given = {"window": one.text, "zone": one.zone, "example": window.EXAMPLE}
+            raise PlanError(messages.NO_SUCH_ZONE.fill(**given)) from None

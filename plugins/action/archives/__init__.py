@@ -24,9 +24,8 @@ from typing import IO, Any, cast
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.action import outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import host, listed, manifest, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import host, listed, manifest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
 BLOCK = 1 << 20

@@ -11,10 +11,10 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, guard, online, stages, transport, turns
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, change_ref, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction as transactions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
@@ -95,9 +95,7 @@ def look(
     answer = transport.named(transport.exchange(action, "observe", request, task_vars, way), asked)
     require_root(wanted, answer["host"])
     if wanted.root == "/" and answer["host"]["uid"] != 0:
-        raise AnsibleActionFail(
-            "not root on the node: only root can read the sockets and configurations of engines. Set ansible_become: true for this host"
-        )
+        raise PlanError(messages.NOT_ROOT.fill())
     queries.note_lists(answer["answers"], unique)
     return before.with_answers(answer)
 
@@ -108,9 +106,7 @@ def require_root(wanted: Policy, host: Mapping[str, Any]) -> None:
     A missing tree would look like an empty one, and its journal cannot be read.
     """
     if host.get("root") is False:
-        raise AnsibleActionFail(
-            f"{wanted.root}: there is no such directory on this host. gpufleet_root names it: make it, or name the one that is meant"
-        )
+        raise PlanError(messages.NO_ROOT_DIRECTORY.fill(), where=wanted.root)
 
 
 def with_source(question: dict[str, Any]) -> dict[str, Any]:
@@ -167,16 +163,13 @@ def plan_from(
             wants = {str(q["id"]) for q in need.questions}
             repeated = ", ".join(sorted({str(q.get("kind")) for q in need.questions}))  # an id may quote the host
             if wants <= asked:
-                raise AnsibleActionFail(
-                    f"the plan repeats queries of the kinds {repeated}; this is a bug in the collection, please report it"
-                ) from None
+                raise PlanError(messages.REPEATED_QUERIES.fill(kinds=repeated)) from None
             asked |= wants
             seen = look(action, task_vars, wanted, need.questions, way, seen)
         except PlanError as error:
-            raise AnsibleActionFail(str(error), result=arguments.failure(error)) from None
-    step = "Set gpufleet_config_path to the engine's own file, or remove that engine from gpufleet_engines"
-    more = f"each led to more queries, the last of the kinds {repeated}"
-    raise AnsibleActionFail(f"{LOOKS} observations of this host were not enough: {more}. {step}")
+            # Raised anew: ansible-core 2.19 prints the causes of an error behind it, and they have the same words.
+            raise PlanError(error.message, where=error.where, line=error.line) from None
+    raise PlanError(messages.TOO_MANY_LOOKS.fill(number=LOOKS, kinds=repeated))
 
 
 @dc.dataclass(frozen=True)
@@ -323,7 +316,9 @@ def end(answer: Mapping[str, Any]) -> tuple[str, ...]:
     Nothing is planned on top of such a transaction, since it may be taken back at any time.
     """
     if answer.get("error"):
-        raise AnsibleActionFail(differences_.trouble(answer), result={"evidence": differences_.evidence(answer)})
+        error = PlanError(messages.UNFINISHED.fill(trouble=differences_.trouble(answer)))
+        error.kept = {"evidence": differences_.evidence(answer)}
+        raise error
     return past.recovered(answer)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import registry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import catalogue, cpu, document, inspected
@@ -46,8 +47,7 @@ def _tagged(entry: Image, access: registry.Access | None) -> tuple[Image, ...]:
     if not entry.tags:
         return (entry,)
     if access is None:
-        step = "Let registries be asked (registry: true, gpufleet_image_registry), or list the images one by one"
-        raise PlanError(f"which tags are {entry.tags} is known to the registry alone", where=entry.reference, next=step)
+        raise PlanError(messages.TAGS_UNKNOWN.fill(tags=entry.tags), where=entry.reference)
     return catalogue.expanded(entry, registry.tags(entry.reference, access))
 
 
@@ -68,10 +68,9 @@ def said(given: Any) -> inspected.Inspected:
             return inspected.Inspected(inspected.environment(given))
         return inspected.described(json_bounds.loads(text(given, DESCRIPTION)))
     except (ValueError, RecursionError) as error:
-        why = str(error) if isinstance(error, (inspected.Unreadable, json_bounds.TooLarge)) else "it is no JSON"
+        why = str(error) if isinstance(error, (inspected.Unreadable, json_bounds.TooLarge)) else "it is not JSON"
         where = given if isinstance(given, str) else "gpufleet_verify_image_environment"
-        step = "Give the output of skopeo inspect or docker image inspect, or the variables themselves"
-        raise PlanError("this describes no image", where=where, why=why, next=step) from None
+        raise PlanError(messages.NO_DESCRIPTION.fill(cause=why), where=where) from None
 
 
 def text(name: str, kind: str) -> str:
@@ -84,12 +83,13 @@ def text(name: str, kind: str) -> str:
         with open(handle, "rb") as opened:
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-                why = f"it is no file, or one of more than {LARGEST >> 20} MiB"
-                raise PlanError(f"this is no {kind}", where=name, why=why, next=STEPS[kind])
+                row, limit = messages.NOT_A_KIND, LARGEST >> 20
+                raise PlanError(row.fill(kind=kind, limit=limit, step=STEPS[kind]), where=name)
             return opened.read().decode("utf-8")
     except (OSError, ValueError) as error:  # ValueError: bytes that are not text, or a zero byte in the name
-        why = getattr(error, "strerror", "") or "it is no UTF-8 text"
-        raise PlanError(f"this {kind} cannot be read", where=name, why=why, next=STEPS[kind]) from None
+        why = getattr(error, "strerror", "") or "it is not UTF-8 text"
+        message = messages.KIND_UNREADABLE.fill(kind=kind, cause=why, step=STEPS[kind])
+        raise PlanError(message, where=name) from None
 
 
 @functools.cache

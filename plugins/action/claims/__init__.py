@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 SCHEMA = 1
@@ -119,9 +120,8 @@ def locked(name: str) -> Iterator[Path]:
 
 
 def unusable(directory: Path, error: OSError) -> PlanError:
-    step = "Make it a directory that you alone may write to, or set ANSIBLE_HOME"
-    why = f"{error.strerror}; runs record in it which hosts they have"
-    return PlanError("this directory cannot be used", where=str(directory), why=why, next=step)
+    message = messages.RUN_DIRECTORY.fill(cause=error.strerror or "")
+    return PlanError(message, where=str(directory))
 
 
 def identities(host: str, result: Mapping[str, Any], variables: Mapping[str, Any]) -> tuple[str, ...]:
@@ -201,8 +201,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Process]:
         shown = {"about": str(claim["about"]), "begun": str(claim["begun"]), "hosts": hosts, "ended": list(map(str, claim["ended"]))}
         return shown, owner
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        step = "Remove it if no rollout runs"
-        raise PlanError("this file does not say which hosts a rollout has", where=str(path), why=str(error), next=step) from None
+        raise PlanError(messages.CLAIM.fill(cause=str(error)), where=str(path)) from None
 
 
 def take(directory: Path, known: Mapping[str, Sequence[str]], own: Collection[str], begun: str, about: str) -> list[str]:

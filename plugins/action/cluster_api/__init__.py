@@ -15,9 +15,10 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible_collections.gpufleet.nvidia.plugins.action import draining
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls, live, objects, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages as controller_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls, live, messages, objects, owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes, drain_messages
 
 DELEGATE, RIGHTS = "gpufleet_kubernetes_delegate", "docs/cluster.md"
 OF_EVERY_NAMESPACE = "kube-root-ca.crt"
@@ -36,8 +37,7 @@ class Api:
         if not nodes:
             # k8s_info takes an answer 400, or a list without items, for an empty cluster
             # (plugins/module_utils/k8s/service.py, `find`). What no node needs would be removed.
-            step = f"Check {drain_kubernetes.ACCESS}, and the API"
-            raise PlanError("cannot list the nodes", why="the cluster that answers has none", next=step)
+            raise PlanError(messages.NODES_MISSING.fill())
         classes = self._get("list the RuntimeClasses", {"kind": "RuntimeClass", "api_version": "node.k8s.io/v1"})
         return live.Live(
             nodes={drain_kubernetes.name_of(node): node for node in nodes},
@@ -62,13 +62,11 @@ class Api:
             return found, True
         if not self._get("read the namespace", {"kind": "Namespace", "name": namespace}):
             if not self._get("read the namespace", {"kind": "Namespace", "name": "default"}):
-                why = "the API shows no namespace `default` either, which every cluster has"
-                raise PlanError(f"cannot read the namespace {namespace}", why=why, next=f"Check {drain_kubernetes.ACCESS}, and the API")
+                raise PlanError(messages.NAMESPACE_UNREADABLE.fill(namespace=namespace))
             return [], False
         if not self._get("read the ConfigMap", {**where, "name": OF_EVERY_NAMESPACE}):
-            why = f"the API shows no ConfigMap {OF_EVERY_NAMESPACE} there either, which every namespace has"
-            step = f"Check {drain_kubernetes.ACCESS}, and the API; run again where the namespace is new"
-            raise PlanError(f"cannot read the ConfigMap {namespace}/{name}", why=why, next=step)
+            row, other = messages.CONFIG_MAP_UNREADABLE, OF_EVERY_NAMESPACE
+            raise PlanError(row.fill(namespace=namespace, name=name, other=other))
         return [], True
 
     def own_config_maps(self) -> list[dict[str, Any]]:
@@ -81,8 +79,7 @@ class Api:
     def node(self, name: str) -> dict[str, Any]:
         found = self._get("read the node", {"kind": "Node", "name": name})
         if not found:
-            step = "Set gpufleet_kubernetes_node to the name that `kubectl get nodes` shows"
-            raise PlanError(f"the cluster has no node {name}", next=step)
+            raise PlanError(messages.NODE_MISSING.fill(node=name))
         return found[0]
 
     def pods(self, node: str, selector: str) -> list[dict[str, Any]]:
@@ -106,7 +103,7 @@ class Api:
                 return True
             if not drain_kubernetes.conflict(result):
                 raise drain_kubernetes.failure(result, doing, DELEGATE, RIGHTS)
-        raise PlanError(f"cannot {doing}", why=f"somebody changes the node {name} all the time", next="Run again")
+        raise PlanError(messages.NODE_CHANGES.fill(doing=doing, node=name))
 
     def judge(self, calls: Sequence[api_calls.Call]) -> None:
         """Let the API judge all calls (dry run), so that a refusal comes before anything is changed."""
@@ -128,8 +125,8 @@ class Api:
         made = result.get("result")
         others = [who for who, _applied, _fields in owners.entries(made) if who != objects.MANAGER] if isinstance(made, Mapping) else []
         if others:
-            why = f"it is there already, from {owners.called(others[0])}, and the API did not list it"
-            raise PlanError(f"cannot {call.doing}", why=why, next="Run again, and check the API if it fails again")
+            row, owner = messages.OBJECT_OF_OTHERS, owners.called(others[0])
+            raise PlanError(row.fill(doing=call.doing, owner=owner))
 
     def _do(self, call: api_calls.Call, *, check: bool) -> dict[str, Any]:
         result = self._call(call.module, call.arguments, check=check)
@@ -147,9 +144,7 @@ class Api:
         name = call.arguments["name"]
         found = self._get("read the node", {"kind": "Node", "name": name})
         if len(found) != 1:
-            why = "it was there when this run began"
-            step = "Run the playbook again, without this host if its node is gone for good"
-            raise PlanError(f"cannot {call.doing}: the cluster has no node {name} any more", why=why, next=step)
+            raise PlanError(messages.NODE_GONE.fill(doing=call.doing, node=name))
         return found[0]
 
     def _of_missing_namespace(self, result: Mapping[str, Any]) -> bool:
@@ -165,8 +160,8 @@ class Api:
         if result.get("failed"):
             raise drain_kubernetes.failure(result, doing, DELEGATE, RIGHTS)
         if result.get("api_found") is False or "resources" not in result:  # the module does not fail then, and lists nothing
-            step = f"Check {drain_kubernetes.ACCESS}, and the API"
-            raise PlanError(f"cannot {doing}", why=drain_kubernetes.message(result), next=step)
+            cause = drain_kubernetes.message(result)
+            raise PlanError(drain_messages.ODD_ANSWER.fill(doing=doing, cause=cause))
         # Plain values: up to ansible-core 2.18, a text of a module's answer is of a class that YAML cannot write.
         return drain_kubernetes.objects(json.loads(json.dumps(result["resources"] or [])), doing)
 
@@ -176,7 +171,6 @@ class Api:
         except AnsibleError as error:
             if "kubernetes.core" not in str(error):
                 raise
-            step = "Run `ansible-galaxy collection install kubernetes.core`, or leave gpufleet_kubernetes_apply out and apply the files"
-            raise PlanError("the collection kubernetes.core is not installed", next=step) from None
+            raise PlanError(controller_messages.KUBERNETES_CORE_FOR_FILES.fill()) from None
         event = getattr(result.get("exception"), "event", None)  # since ansible-core 2.19, an exception that ended a module is a value
         return drain_kubernetes.with_message({**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))})

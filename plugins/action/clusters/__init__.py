@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, cluster_api, draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages, validation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import files, live, members, objects, order
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.given import require_plain
@@ -139,8 +139,8 @@ def options_of(
         values = {text: validated({option: json.loads(text) if text else given[option]})[option] for text in said}
         if any(value != next(iter(values.values())) for value in values.values()):
             texts = "; ".join(f"{text or 'not set'} for {names.some(of)}" for text, of in said.items())
-            step = "Set it for the whole cluster, or give those hosts another gpufleet_cluster"
-            raise PlanError(f"{PREFIX}{option} differs within the cluster {name}: {texts}", next=step)
+            row = messages.CLUSTER_OPTION_DIFFERS
+            raise PlanError(row.fill(setting=f"{PREFIX}{option}", cluster=name, values=texts))
         found[option] = next(iter(values.values()))
     return validated(found)
 
@@ -154,11 +154,9 @@ def validated(options: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         require_plain(name, value)
     spec = arguments.as_written({name: SPEC[name] for name in OF_CLUSTER})
-    result = ArgumentSpecValidator({PREFIX + name: option for name, option in spec.items()}).validate(given)
-    if result.error_messages:
-        said = "; ".join(arguments.with_choice(message, given) for message in result.error_messages)
-        raise PlanError(said, next="Set it in the variables of all hosts of the cluster, or in the task")
-    return {name.removeprefix(PREFIX): plain(value) for name, value in result.validated_parameters.items()}
+    named = {PREFIX + name: option for name, option in spec.items()}
+    found = validation.validate(named, given)
+    return {name.removeprefix(PREFIX): plain(value) for name, value in found.items()}
 
 
 def settings_of(options: Mapping[str, Any], args: Mapping[str, Any]) -> objects.Settings:
@@ -225,9 +223,7 @@ def require_own_access(asked: Sequence[OneCluster]) -> None:
         access = (one.options["kubeconfig"], one.options["context"])
         other = found.setdefault(access, one.name)
         if other != one.name:
-            what = f"the clusters {other} and {one.name} would be reached by the same kubeconfig and context"
-            step = "Set gpufleet_kubernetes_context or gpufleet_kubernetes_kubeconfig for the hosts of each, or gpufleet_cluster alike"
-            raise PlanError(what, next=step)
+            raise PlanError(messages.SAME_ACCESS.fill(one=other, other=one.name))
 
 
 def api_diff(path: str, before: Any, after: Any) -> dict[str, str]:

@@ -20,8 +20,15 @@ from typing import Any, Protocol
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import online
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, drain_kubernetes, drain_slurm, other_owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    drain,
+    drain_kubernetes,
+    drain_messages,
+    drain_slurm,
+    other_owners,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import node_names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.sentences import last_line
 
@@ -83,7 +90,8 @@ class Calls:
         given = {"argv": words, "expand_argument_vars": False}
         result = self.module("ansible.builtin.command", given, seconds=seconds + online.CALL)
         if "rc" not in result:
-            raise PlanError(f"{argv[0]} cannot be run", why=said(result), next=f"See {self.delegate} for where it runs")
+            given = {"program": argv[0], "cause": said(result), "delegate": self.delegate}
+            raise PlanError(messages.CANNOT_RUN.fill(**given))
         return int(result["rc"]), str(result.get("stdout") or ""), str(result.get("stderr") or result.get("msg") or "")
 
 
@@ -227,9 +235,10 @@ class Commands:
         return self.calls.command(self.args["commands"][step], seconds, environment)
 
     def _failed(self, step: str, status: int, error: str) -> PlanError:
-        how = "did not end in time" if status in HUNG else f"ended with {status}"
-        why = last_line(error) or "it said nothing"
-        return PlanError(f"gpufleet_drain_commands.{step} {how}", why=why, next="Try the command by hand, where the task runs")
+        cause = last_line(error) or "it said nothing"
+        if status in HUNG:
+            return PlanError(messages.COMMAND_HUNG.fill(step=step, cause=cause))
+        return PlanError(messages.COMMAND_FAILED.fill(step=step, status=status, cause=cause))
 
 
 @dc.dataclass(frozen=True)
@@ -296,15 +305,13 @@ class Slurm:
 
     def _failed(self, doing: str, status: int, error: str) -> PlanError:
         if status == 127:
-            step = "Install Slurm's commands there, or set gpufleet_drain_delegate to a host that has them"
-            return PlanError("there is no scontrol where the task runs", next=step)
+            return PlanError(messages.NO_SCONTROL.fill())
         if drain_slurm.NOT_PERMITTED.search(error):
-            step = "Run it as SlurmUser or root, or as an operator of Slurm (gpufleet_drain_delegate)"
-            return PlanError(f"cannot {doing}", why=last_line(error), next=step)
+            return PlanError(messages.SLURM_FORBIDS.fill(doing=doing, cause=last_line(error)))
         why = "slurmctld did not answer in time" if status in HUNG else last_line(error) or f"scontrol ended with {status}"
         passing = status in HUNG or drain_slurm.UNREACHABLE.search(error)
         kind = drain.OutOfReach if passing else PlanError
-        return kind(f"cannot {doing}", why=why, next="Try scontrol by hand, where the task runs")
+        return kind(messages.SLURM_FAILED.fill(doing=doing, cause=why))
 
 
 @dc.dataclass(frozen=True)
@@ -419,7 +426,8 @@ class Kubernetes:
         if result.get("failed"):
             raise drain_kubernetes.failure(result, doing)
         if result.get("api_found") is False or "resources" not in result:  # the module does not fail then, and lists nothing
-            raise PlanError(f"cannot {doing}", why=drain_kubernetes.message(result), next=f"Check {drain_kubernetes.ACCESS}, and the API")
+            cause = drain_kubernetes.message(result)
+            raise PlanError(drain_messages.ODD_ANSWER.fill(doing=doing, cause=cause))
         return drain_kubernetes.objects(result["resources"] or (), doing)
 
     def _call(self, module: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
@@ -429,7 +437,6 @@ class Kubernetes:
         except AnsibleError as error:
             if "kubernetes.core" not in str(error):
                 raise
-            step = "Run `ansible-galaxy collection install kubernetes.core`, or name others by gpufleet_drain_by"
-            raise PlanError("the collection kubernetes.core is not installed", next=step) from None
+            raise PlanError(messages.KUBERNETES_CORE_FOR_DRAIN.fill()) from None
         event = getattr(result.get("exception"), "event", None)  # since ansible-core 2.19, an exception that ended a module is a value
         return drain_kubernetes.with_message({**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))})

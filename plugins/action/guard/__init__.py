@@ -75,7 +75,7 @@ def _expected(error: Exception) -> dict[str, Any] | None:
     """Return the result for an error that this collection or Ansible has raised on purpose; None for any other."""
     failed = {"failed": True, "changed": False}
     if isinstance(error, PlanError):
-        return {**arguments.failure(error), **failed, "msg": str(error)}
+        return {**error.kept, **arguments.failure(error), **failed, "msg": str(error)}
     if isinstance(error, AnsibleActionFail):
         given: Mapping[str, Any] = error.result or {}
         kept = {key: value for key, value in given.items() if key != "exception"}  # the traceback that ansible-core adds by itself

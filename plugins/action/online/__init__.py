@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ansible import constants
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 LONGEST = 1 << 16
@@ -88,9 +89,10 @@ def download(url: str) -> bytes | None:
         if getattr(error, "code", 0) == 404 or isinstance(getattr(error, "reason", None), FileNotFoundError):
             return None
         why = " ".join(str(error).split())[:200] or type(error).__name__
-        raise PlanError("the controller cannot fetch this", where=url, why=why, next=step) from None
+        raise PlanError(messages.CANNOT_FETCH.fill(cause=why, step=step), where=url) from None
     if len(data) > LARGEST:
-        raise PlanError("the controller does not fetch this", where=url, why=f"it is larger than {LARGEST >> 20} MiB", next=step)
+        limit = LARGEST >> 20
+        raise PlanError(messages.FETCHED_TOO_LARGE.fill(limit=limit, step=step), where=url)
     return data
 
 
@@ -158,8 +160,8 @@ def interrupted(seconds: float, who: str, error: type[PlanError] = PlanError) ->
     try:
         yield
     except _Late:
-        step = "See that it answers, then run again; what it was asked to change may still happen"
-        raise error(f"{who} did not answer", why=f"nothing came within {seconds:.0f} s", next=step) from None
+        message = messages.NO_ANSWER_IN_TIME.fill(who=who, seconds=f"{seconds:.0f}")
+        raise error(message) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -26,6 +26,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from ansible.module_utils.urls import open_url
 from ansible_collections.gpufleet.nvidia.plugins.action import online
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import COMMAND_SECONDS, FILE, SCHEMES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import sentences, values
@@ -45,8 +46,8 @@ def directory(name: str, setting: str = DIRECTORY) -> Path:
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        step = f"Name a directory that this user can make in {setting}"
-        raise PlanError("this directory cannot be made", where=str(place), why=error.strerror or "", next=step) from None
+        message = messages.DIRECTORY_NOT_MADE.fill(cause=error.strerror or "", setting=setting)
+        raise PlanError(message, where=str(place)) from None
     return place
 
 
@@ -62,14 +63,15 @@ def judged(name: str, setting: str = DIRECTORY) -> Path:
             try:
                 found, inside = part.lstat(), part.is_dir()
             except PermissionError as error:
-                step = "Name a directory that this user can reach"
-                raise PlanError(f"{setting} is not used", where=str(place), why=f"{part}: {error.strerror}", next=step) from None
+                given = {"setting": setting, "part": part, "cause": error.strerror}
+                message = messages.DIRECTORY_UNREACHABLE.fill(**given)
+                raise PlanError(message, where=str(place)) from None
             if not inside:
-                what = f"{setting} names no directory"
-                raise PlanError(what, where=str(place), why=f"{part} is none", next="Name a directory, which is made where it is missing")
+                message = messages.NOT_A_DIRECTORY.fill(setting=setting, part=part)
+                raise PlanError(message, where=str(place))
             if stat.S_ISLNK(found.st_mode) and found.st_uid not in (0, os.geteuid()):
-                why = f"{part} is a link of the user {found.st_uid}, who could turn it to any other place"
-                raise PlanError(f"{setting} is not used", where=str(place), why=why, next="Name a directory of your own")
+                given = {"setting": setting, "part": part, "user": found.st_uid}
+                raise PlanError(messages.FOREIGN_LINK.fill(**given), where=str(place))
     return place
 
 
@@ -90,8 +92,8 @@ def write(place: Path, name: str, text: str | bytes, setting: str = DIRECTORY, m
         whole.replace(place / name)
     except OSError as error:
         whole.unlink(missing_ok=True)
-        step = f"Name a place that this user can write to in {setting}"
-        raise PlanError("this file cannot be written", where=str(place / name), why=error.strerror or "", next=step) from None
+        message = messages.NOT_WRITTEN.fill(cause=error.strerror or "", setting=setting)
+        raise PlanError(message, where=str(place / name)) from None
     return place / name
 
 

@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.action import online
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import distribution, inspected
@@ -86,7 +87,7 @@ def tags(name: str, access: Access) -> list[str]:
 def _reference(name: str, digest: str) -> Reference:
     of = distribution.reference(name, digest)
     if of is None:
-        raise PlanError("this names no image of a registry", where=name, next="Write it as registry.example.org/team/name:tag")
+        raise PlanError(messages.NOT_AN_IMAGE.fill(), where=name)
     return of
 
 
@@ -273,8 +274,8 @@ def _parsed(body: bytes) -> Any:
 
 
 def _refused(of: Reference, why: str, step: str) -> PlanError:
-    what = "what this image is" if of.wanted else "which tags there are"
-    return PlanError(f"the registry {of.registry} does not say {what}", where=str(of), why=why, next=step)
+    row = messages.REGISTRY_IMAGE if of.wanted else messages.REGISTRY_TAGS
+    return PlanError(row.fill(registry=of.registry, cause=why, step=step), where=str(of))
 
 
 def _auths(named: str) -> tuple[Any, str]:
@@ -285,21 +286,18 @@ def _auths(named: str) -> tuple[Any, str]:
     try:
         paths = [Path(named).expanduser()] if named else _usual()
     except RuntimeError as error:  # the home directory of an unknown user
-        step = "Name one that podman login has written"
-        raise PlanError("there is no such file of credentials", where=named, why=str(error), next=step) from None
+        message = messages.CREDENTIALS_HOME.fill(cause=str(error))
+        raise PlanError(message, where=named) from None
     for path in paths:
         try:
             return json_bounds.loads(path.read_text(encoding="utf-8")), str(path)
         except FileNotFoundError:
             if named:
-                raise PlanError(
-                    "there is no such file of credentials", where=named, next="Name one that podman login has written"
-                ) from None
+                raise PlanError(messages.CREDENTIALS_MISSING.fill(), where=named) from None
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", "") or "it is no JSON"
-            raise PlanError(
-                "this file of credentials cannot be read", where=str(path), why=why, next="Log in again, or name another"
-            ) from None
+            cause = getattr(error, "strerror", "") or "it is not JSON"
+            message = messages.CREDENTIALS_UNREADABLE.fill(cause=cause)
+            raise PlanError(message, where=str(path)) from None
     return {}, ""
 
 

@@ -10,8 +10,9 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approved, bound
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -149,9 +150,7 @@ def settled(plan: Plan) -> None:
     """
     if plan.first:
         missing = ", ".join(d.path for part in plan.first for d in part.differences)
-        raise AnsibleActionFail(
-            f"packages that had to come first were installed but are still missing: {missing}. Check the host's package manager"
-        )
+        raise PlanError(messages.STILL_MISSING.fill(paths=missing))
 
 
 def with_earlier(last: dict[str, Any], whole: Plan, done: Done, restart: str) -> dict[str, Any]:

@@ -24,8 +24,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ansible import constants
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes import edge, rules
 
@@ -78,16 +80,9 @@ NO_PYTHON = "gpufleet-no-python"
 OLD_PYTHON = "Unknown option: -I"  # Python 2 has no isolated mode
 NO_JSON = "No start of json char found"  # Ansible's words for a module that printed something else
 WANTS_TERMINAL = "must have a tty to run sudo"  # sudo's words if its settings have requiretty
-NO_TERMINAL = (
-    "sudo on this host wants a terminal (requiretty), which a program that is sent over stdin does not have. Leave gpufleet_transport at "
-    "auto or set it to module, or remove requiretty for this account"
-)
 LONGEST = 1 << 27  # bytes of an answer: eight times what a look may hold
 MOST_VALUES = 1 << 20  # of an answer: each takes some hundred bytes here, even a short one
 DEEPEST = 64  # nested lists and tables of an answer: its own few, and those of a configuration that an engine reports
-SOMEBODY_ELSES = "Check what this host runs as its Python"
-NO_ANSWER = f"the output of the node is not what this collection's programs print. {SOMEBODY_ELSES}"
-INSTALL = "install python3 (3.6 or newer), or set ansible_python_interpreter to the one that exists"
 # Only the standard library can be imported. -I leaves out the connection's current directory, the
 # environment and the user's own packages. -S leaves out the site's packages and the code in their .pth
 # files. An account that becomes root here may be able to write all of these.
@@ -123,16 +118,16 @@ def unpack(text: str) -> Any:
     try:
         data = stream.decompress(base64.b64decode(text), LONGEST)
         if stream.unconsumed_tail:
-            raise AnsibleActionFail(f"the output of the node has more than {LONGEST >> 20} MiB. {SOMEBODY_ELSES}")
+            raise PlanError(messages.ANSWER_TOO_LARGE.fill(limit=LONGEST >> 20))
         if len(data) > MOST_VALUES and _values(data) > MOST_VALUES:
-            raise AnsibleActionFail(f"the output of the node has more than {MOST_VALUES} values. {SOMEBODY_ELSES}")
+            raise PlanError(messages.ANSWER_TOO_MANY_VALUES.fill(limit=MOST_VALUES))
         if not stream.eof:
             raise ValueError("cut short")
         if data.count(b"[") + data.count(b"{") > DEEPEST and _depth(data) > DEEPEST:
-            raise AnsibleActionFail(f"the output of the node has values more than {DEEPEST} deep. {SOMEBODY_ELSES}")
+            raise PlanError(messages.ANSWER_TOO_DEEP.fill(limit=DEEPEST))
         return json.loads(data.decode("utf-8"), parse_constant=_no_number)
     except (ValueError, zlib.error, RecursionError):
-        raise AnsibleActionFail(NO_ANSWER) from None
+        raise PlanError(messages.NO_ANSWER.fill()) from None
 
 
 def _no_number(word: str) -> None:
@@ -161,7 +156,7 @@ def answered(text: str) -> dict[str, Any]:
     """Return the answer of a program. Fail unless it is a table."""
     found = unpack(text)
     if not isinstance(found, dict):
-        raise AnsibleActionFail(NO_ANSWER)
+        raise PlanError(messages.NO_ANSWER.fill())
     return found
 
 
@@ -174,7 +169,7 @@ def judged(read: Callable[[], T]) -> T:
     try:
         return read()
     except rules.Broken as broken:
-        raise AnsibleActionFail(f"an answer of the node has not the shape that it must have: {broken}. {SOMEBODY_ELSES}") from None
+        raise PlanError(messages.ANSWER_SHAPE.fill(broken=str(broken))) from None
 
 
 def named(answer: Any, asked: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -290,7 +285,7 @@ def environment(action: ActionBase) -> list[str]:
     return sorted(found)
 
 
-class NeedsTerminal(AnsibleActionFail):
+class NeedsTerminal(PlanError):
     """A failure of sudo that has run nothing: it wants a terminal, which a program sent over stdin does not have."""
 
 
@@ -344,23 +339,22 @@ def by_stdin(action: ActionBase, program: str, request: Mapping[str, Any], task_
         if row.startswith(marker):
             return answered(row[len(marker) :])
     if any(WANTS_TERMINAL in str(result.get(stream) or "") for stream in ("stdout", "stderr")):
-        raise NeedsTerminal(NO_TERMINAL)
-    raise AnsibleActionFail(lost(program, result, python))
+        raise NeedsTerminal(messages.NEEDS_TERMINAL.fill())
+    raise PlanError(lost(program, result, python))
 
 
-def lost(program: str, result: Mapping[str, Any], python: str = "") -> str:
+def lost(program: str, result: Mapping[str, Any], python: str = "") -> Message:
     """Return why a node program gave no answer. python: the interpreter that the inventory names."""
     text = str(result.get("stdout") or "") + "\n" + str(result.get("stderr") or "")
     if NO_PYTHON in text:
-        return f"no Python 3 on the node: {INSTALL}"
+        return messages.NO_PYTHON.fill()
     if python and OLD_PYTHON in text:
-        return f"the Python at {python} on the node is Python 2: {INSTALL}"
+        return messages.PYTHON_2.fill(python=python)
     if python and result.get("rc") in (126, 127):
-        return f"no Python at {python} on the node: {INSTALL}"
+        return messages.NO_PYTHON_THERE.fill(python=python)
     tail = " | ".join(row for row in text.splitlines() if row.strip())[-600:]
     said = tail or "no output"
-    what = f"the node's program {program} gave no answer (exit status {result.get('rc')}): {said}"
-    return f"{what}. Run with -vvv, or set gpufleet_transport: module"
+    return messages.PROGRAM_LOST.fill(program=program, status=result.get("rc"), output=said)
 
 
 def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -370,7 +364,10 @@ def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task
         said = said_by_module(result, interpreter(action, task_vars))
         # Keep what Ansible adds to a failed module. Everything else comes from the host, and must not pass for this action's own result.
         shown = {key: result[key] for key in FAILED_MODULE if key in result}
-        raise AnsibleActionFail(f"the module {MODULE} ({program}) failed on the node: {said}", result=shown)
+        message = messages.MODULE_FAILED.fill(module=MODULE, program=program, cause=said)
+        error = PlanError(message)
+        error.kept = shown
+        raise error
     return answered(str(result["answer"]))
 
 

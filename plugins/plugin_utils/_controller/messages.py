@@ -27,6 +27,12 @@ NOT_ROOT = Sentence(
     why="only root can read the sockets and configurations of engines",
     next="Set ansible_become: true for this host",
 )
+NOT_ROOT_FOR_LOG = Sentence(
+    "host.not-root-for-log",
+    "The program on the host does not run as root",
+    why="only root can read the kernel log",
+    next="Set ansible_become: true for this host",
+)
 NO_ROOT_DIRECTORY = Sentence(
     "host.no-root-directory",
     "there is no such directory on this host",
@@ -73,9 +79,7 @@ DIAGNOSIS_FAILED = Sentence(
 
 # ---------------------------------------------------------------- the way to the host
 CHECK_PYTHON = "Check what this host runs as its Python"
-INSTALL_PYTHON = (
-    "Install python3 (3.6 or newer), or set ansible_python_interpreter to the one that exists"
-)
+INSTALL_PYTHON = "Install python3 (3.6 or newer), or set ansible_python_interpreter to the one that exists"
 ANSWER_TOO_LARGE = Sentence(
     "transport.answer-too-large",
     "The output of the host has more than {limit} MiB",
@@ -107,15 +111,9 @@ NEEDS_TERMINAL = Sentence(
     why="a program that is sent over stdin does not have one",
     next="Leave gpufleet_transport at auto or set it to module, or remove requiretty for this account",
 )
-NO_PYTHON = Sentence(
-    "transport.no-python", "There is no Python 3 on the host", next=INSTALL_PYTHON
-)
-PYTHON_2 = Sentence(
-    "transport.python-2", "The Python at {python} on the host is Python 2", next=INSTALL_PYTHON
-)
-NO_PYTHON_THERE = Sentence(
-    "transport.no-python-there", "There is no Python at {python} on the host", next=INSTALL_PYTHON
-)
+NO_PYTHON = Sentence("transport.no-python", "There is no Python 3 on the host", next=INSTALL_PYTHON)
+PYTHON_2 = Sentence("transport.python-2", "The Python at {python} on the host is Python 2", next=INSTALL_PYTHON)
+NO_PYTHON_THERE = Sentence("transport.no-python-there", "There is no Python at {python} on the host", next=INSTALL_PYTHON)
 PROGRAM_LOST = Sentence(
     "transport.program-lost",
     "The program {program} gave no answer on the host (exit status {status}): {output}",
@@ -170,30 +168,22 @@ NOT_READ = Sentence(
     why="{cause}",
     next="Make it readable, or name another directory in {setting}",
 )
-NOT_REMOVED = Sentence(
-    "file.not-removed", "this file cannot be removed", why="{cause}", next="Remove it by hand"
-)
+NOT_REMOVED = Sentence("file.not-removed", "this file cannot be removed", why="{cause}", next="Remove it by hand")
 NOT_A_KIND = Sentence(
     "file.not-a-kind",
     "this is not a {kind}",
     why="it is not a file, or it has more than {limit} MiB",
     next="{step}",
 )
-KIND_UNREADABLE = Sentence(
-    "file.kind-unreadable", "this {kind} cannot be read", why="{cause}", next="{step}"
-)
+KIND_UNREADABLE = Sentence("file.kind-unreadable", "this {kind} cannot be read", why="{cause}", next="{step}")
 NO_DESCRIPTION = Sentence(
     "file.not-an-image-description",
     "this does not describe an image",
     why="{cause}",
     next="Give the output of skopeo inspect or docker image inspect, or the variables themselves",
 )
-REPORT_UNREADABLE = Sentence(
-    "file.report-unreadable", "this file cannot be read", why="{cause}", next="{step}"
-)
-REPORT_NOT_JSON = Sentence(
-    "file.report-not-json", "this file is not JSON", why="{cause}", next="{step}"
-)
+REPORT_UNREADABLE = Sentence("file.report-unreadable", "this file cannot be read", why="{cause}", next="{step}")
+REPORT_NOT_JSON = Sentence("file.report-not-json", "this file is not JSON", why="{cause}", next="{step}")
 RUN_DIRECTORY = Sentence(
     "file.run-directory",
     "this directory cannot be used",
@@ -246,9 +236,7 @@ PLAN_WRITABLE = Sentence(
 )
 
 # ---------------------------------------------------------------- registries and downloads
-CANNOT_FETCH = Sentence(
-    "download.failed", "the controller cannot fetch this", why="{cause}", next="{step}"
-)
+CANNOT_FETCH = Sentence("download.failed", "the controller cannot fetch this", why="{cause}", next="{step}")
 FETCHED_TOO_LARGE = Sentence(
     "download.too-large",
     "the controller does not fetch this",
@@ -322,14 +310,12 @@ CLUSTER_OPTION_DIFFERS = Sentence(
 SAME_ACCESS = Sentence(
     "cluster-run.same-access",
     "the clusters {one} and {other} would be reached by the same kubeconfig and context",
-    next="Set gpufleet_kubernetes_context or gpufleet_kubernetes_kubeconfig for the hosts of each, "
-    "or gpufleet_cluster alike",
+    next="Set gpufleet_kubernetes_context or gpufleet_kubernetes_kubeconfig for the hosts of each, or gpufleet_cluster alike",
 )
 KUBERNETES_CORE_FOR_FILES = Sentence(
     "cluster-run.collection-missing",
     "the collection kubernetes.core is not installed",
-    next="Run `ansible-galaxy collection install kubernetes.core`, "
-    "or leave gpufleet_kubernetes_apply out and apply the files",
+    next="Run `ansible-galaxy collection install kubernetes.core`, or leave gpufleet_kubernetes_apply out and apply the files",
 )
 KUBERNETES_CORE_FOR_DRAIN = Sentence(
     "drain-run.collection-missing",
@@ -353,9 +339,7 @@ LOOK_MISSING = Sentence(
     "{variable} has no result of gpufleet.nvidia.node_info",
     next="Run that module first, and register it",
 )
-NODE_HELD = Sentence(
-    "drain-run.node-held", "{reason}", next="Look at who holds the node now, and run again"
-)
+NODE_HELD = Sentence("drain-run.node-held", "{reason}", next="Look at who holds the node now, and run again")
 NOBODY_DRAINS = Sentence(
     "drain-run.nobody-drains",
     "{reason}",

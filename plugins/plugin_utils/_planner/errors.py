@@ -61,6 +61,7 @@ class PlanError(Exception):
         self.code, self.values = given.code, given.values
         self.what, self.why, self.next = self.message.what, self.message.why, self.message.next
         self.where, self.line = where, line
+        self.kept: dict[str, Any] = {}  # further parts of the failed result
         place = f"{where}:{line}" if where and line else where
         said = f"{place}: {self.message}" if place else str(self.message)
         super().__init__(f"{said} [{self.code}]" if self.code else said)
@@ -68,7 +69,9 @@ class PlanError(Exception):
     def name_options(self, names: OptionNames) -> PlanError:
         """Return this error with options called by these names."""
         where = name_options(self.where, names)
-        return PlanError(self.message.name_options(names), where=where, line=self.line)
+        named = PlanError(self.message.name_options(names), where=where, line=self.line)
+        named.kept = self.kept
+        return named
 
 
 class QueryFailed(PlanError):

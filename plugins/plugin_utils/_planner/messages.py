@@ -353,3 +353,19 @@ CHANGE_REF = Sentence(
     why="it is not a text of at most 100 letters, digits, spaces and . , : / # @ + & ( ) _ -",
     next="Write it as CHG0012345",
 )
+
+# ---------------------------------------------------------------- queries that failed
+QUERY_TIMEOUT = Sentence(
+    "query.timeout",
+    "{what}",
+    why="{cause}",
+    next="Find out what hangs or takes that long there, then run again",
+)
+QUERY_TOO_LARGE = Sentence("query.too-large", "{what}", why="{cause}", next="Make it smaller, then run again")
+QUERY_DENIED = Sentence(
+    "query.denied",
+    "{what}",
+    why="{cause}",
+    next="Make it accessible to root again, then run again",
+)
+QUERY_FAILED = Sentence("query.failed", "{what}", why="{cause}", next="Correct what the message names, then run again")

@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import messages, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
@@ -38,12 +38,11 @@ UNKNOWN = {
     "originals": "the journal of this host could not be read",
 }
 PLACED = ("file", "stat", "dir", "glob", "mentioned", "tags", "command", "cri", "http")  # whose ids end in a place that a person knows
-NEXT = {
-    "timeout": "Find out what hangs or takes that long there, then run again",
-    "too-large": "Make it smaller, then run again",
-    "denied": "Make it accessible to root again, then run again",
+FAILED_BY = {
+    "timeout": messages.QUERY_TIMEOUT,
+    "too-large": messages.QUERY_TOO_LARGE,
+    "denied": messages.QUERY_DENIED,
 }
-MEND = "Correct what the message names, then run again"
 
 
 def failed(qid: str, error: Mapping[str, Any]) -> QueryFailed:
@@ -51,7 +50,9 @@ def failed(qid: str, error: Mapping[str, Any]) -> QueryFailed:
     kind, _colon, rest = qid.partition(":")
     place = (rest.partition(":")[2] if kind == "cri" else rest) if kind in PLACED else ""
     why = str(error.get("message") or error.get("kind") or "no reason given").removeprefix(f"{place}: ")
-    return QueryFailed(UNKNOWN.get(kind, f"the query {qid} failed"), where=place, why=why, next=NEXT.get(str(error.get("kind")), MEND))
+    row = FAILED_BY.get(str(error.get("kind")), messages.QUERY_FAILED)
+    what = UNKNOWN.get(kind, f"the query {qid} failed")
+    return QueryFailed(row.fill(what=what, cause=why), where=place)
 
 
 @dc.dataclass(frozen=True)

@@ -15,8 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import surveys
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import messages, surveys
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx.surveys import Question
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings as rollout_settings

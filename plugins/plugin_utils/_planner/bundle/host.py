@@ -16,10 +16,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import base_package, queries, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed, manifest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed, manifest, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
     Difference,
@@ -42,9 +40,7 @@ def require(policy: Policy, described: manifest.Manifest, key: str, now: str) ->
     found = repository.fingerprint(key)
     if found != described.key.fingerprint:
         row = messages.OTHER_KEY
-        raise PlanError(
-            row.fill(found=found, wanted=described.key.fingerprint), where=policy.bundle_file
-        )
+        raise PlanError(row.fill(found=found, wanted=described.key.fingerprint), where=policy.bundle_file)
     repository.require_expected(found, policy.toolkit_key_fingerprint or repository.FINGERPRINT, policy.bundle_file)
     if described.key.expires and described.key.expires <= now:
         message = messages.EXPIRED_KEY.fill(time=described.key.expires)

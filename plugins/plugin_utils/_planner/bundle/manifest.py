@@ -16,7 +16,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 
 SCHEMA = 1
@@ -202,5 +201,3 @@ def _list(value: Any, where: str) -> list[Any]:
 def _shown(value: Any) -> str:
     shown = ascii(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."
-
-

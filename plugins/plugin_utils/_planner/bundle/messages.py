@@ -59,10 +59,8 @@ OTHER_FORMAT = Sentence(
 INSTALLED_VERSION_MISSING = Sentence(
     "bundle.installed-version-missing",
     UNUSABLE,
-    why="this host has the toolkit's packages in version {installed}, and needs more of them; "
-    "the archive has {known}",
-    next="Set gpufleet_toolkit_version to a version of the archive, which changes all of them. "
-    + MAKE_FITTING,
+    why="this host has the toolkit's packages in version {installed}, and needs more of them; the archive has {known}",
+    next="Set gpufleet_toolkit_version to a version of the archive, which changes all of them. " + MAKE_FITTING,
 )
 
 # ---------------------------------------------------------------- repositories that an archive is made of
@@ -90,9 +88,7 @@ NOT_RPM = Sentence(
     why="its repomd.xml names no primary index",
     next=MIRROR,
 )
-NOT_XML = Sentence(
-    "bundle.not-xml", "the repository's metadata is not XML", why="{cause}", next=MIRROR
-)
+NOT_XML = Sentence("bundle.not-xml", "the repository's metadata is not XML", why="{cause}", next=MIRROR)
 PACKAGES_MISSING = Sentence(
     "bundle.packages-missing",
     "the repository does not have the toolkit's packages",
@@ -122,9 +118,7 @@ OTHER_FILE = Sentence(
     why="the signed metadata has another {algorithm} or size for it",
     next=MIRROR,
 )
-UNPACKABLE = Sentence(
-    "bundle.unpackable", "the repository's index cannot be unpacked", why="{cause}", next=MIRROR
-)
+UNPACKABLE = Sentence("bundle.unpackable", "the repository's index cannot be unpacked", why="{cause}", next=MIRROR)
 NO_FILE_NAMED = Sentence(
     "bundle.no-file-named",
     "no file is named for the archive",

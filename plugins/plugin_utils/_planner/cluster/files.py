@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages, objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Kept, Rendered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text

@@ -16,8 +16,7 @@ import dataclasses as dc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import operator_toolkit, own_values
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages, operator_toolkit, own_values
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import LeftOut, Member
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError

@@ -14,8 +14,7 @@ import dataclasses as dc
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls, node_taints, objects, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import api_calls, messages, node_taints, objects, owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups as grouping
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.api_calls import Call
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import Host, Member
@@ -232,11 +231,11 @@ def conflict(wanted: Object, node: Object, m: Member) -> tuple[str, bool]:
             if keeper:
                 return keeper, False
             if others and key not in TAKEN_OVER:
-                what = f"the node {m.node} has {key}={there[key]} from {others[0]}, and its group is {value}"
+                verb = api_calls.VERBS[part]
+                given = {"node": m.node, "key": key, "owner": others[0], "verb": verb}
                 if part == "annotations":  # an annotation is a whole decision
-                    what = f"the node {m.node} has the annotation {key} from {others[0]}, and it is not what the host's decision is"
-                step = f"Remove it (kubectl {api_calls.VERBS[part]} node {m.node} {key}-) and run again, or leave this host out"
-                raise PlanError(what, why=f"this collection takes over no {part[:-1]} of somebody else", next=step)
+                    raise PlanError(messages.ANNOTATION_OF_OTHERS.fill(**given))
+                raise PlanError(messages.LABEL_OF_OTHERS.fill(**given, value=there[key], wanted=value))
             force = force or bool(others)
     return "", force
 

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import operator_toolkit, ways
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages, operator_toolkit, ways
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin, node_names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known

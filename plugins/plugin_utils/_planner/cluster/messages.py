@@ -52,17 +52,14 @@ NO_TAINT = Sentence(
 MIG_STRATEGY_MISSING = Sentence(
     "cluster.mig-strategy-missing",
     "gpufleet_kubernetes_mig_strategy is not set for {host}",
-    why="its GPUs are divided into MIG devices, "
-    "which the device plugin gives to a pod only if its settings name them",
-    next="Set gpufleet_kubernetes_mig_strategy for this host to single (nvidia.com/gpu) "
-    "or mixed (nvidia.com/mig-1g.10gb), or to none",
+    why="its GPUs are divided into MIG devices, which the device plugin gives to a pod only if its settings name them",
+    next="Set gpufleet_kubernetes_mig_strategy for this host to single (nvidia.com/gpu) or mixed (nvidia.com/mig-1g.10gb), or to none",
 )
 NO_REPLICAS = Sentence(
     "cluster.no-replicas",
     "gpufleet_sharing{of_host} has no replicas",
     why="on a node the device plugin hands GPUs out",
-    next="Give its GPUs time_slicing or mps with replicas, or leave the host out: "
-    "without sharing a pod has a GPU for itself",
+    next="Give its GPUs time_slicing or mps with replicas, or leave the host out: without sharing a pod has a GPU for itself",
 )
 SAME_NODE = Sentence(
     "cluster.same-node",
@@ -127,8 +124,7 @@ MIXED_DECISIONS = Sentence(
     "cluster.mixed-decisions",
     "different decisions in the cluster {cluster}: {decisions}",
     why=f"{UNIFORM}: the oldest host decides for all",
-    next="Set gpufleet_injection: {oldest} for all, upgrade {hosts}, "
-    "or set gpufleet_fleet_policy to per_host",
+    next="Set gpufleet_injection: {oldest} for all, upgrade {hosts}, or set gpufleet_fleet_policy to per_host",
 )
 
 # ---------------------------------------------------------------- values of charts
@@ -147,13 +143,11 @@ VALUES_DIFFER = Sentence(
     "helm.values-differ",
     "{value} differs: {groups}",
     why="{cause}",
-    next="Set {setting} alike for these hosts, or install the chart once for each kind, "
-    "each as a gpufleet_cluster of its own",
+    next="Set {setting} alike for these hosts, or install the chart once for each kind, each as a gpufleet_cluster of its own",
 )
 VALUE_FOR_ALL = Sentence(
     "helm.value-for-all",
-    "gpufleet_kubernetes_values sets {value} to {found!r} for the whole cluster, "
-    "and the decision is another one: {groups}",
+    "gpufleet_kubernetes_values sets {value} to {found!r} for the whole cluster, and the decision is another one: {groups}",
     why="the chart makes it a variable, which ranks above the ConfigMap",
     next="Take {value} out of gpufleet_kubernetes_values, so that the ConfigMap has it for each group",
 )
@@ -169,8 +163,7 @@ UNFIT_HOSTS = Sentence(
 TOOLKIT_ON_SOME = Sentence(
     "helm.toolkit-on-some",
     "{some} keep the GPU Operator's toolkit, and {others} do not",
-    why="with its toolkit the operator sets NVIDIA_CDI_HOOK_PATH for all nodes, "
-    "to a program that is not on the others",
+    why="with its toolkit the operator sets NVIDIA_CDI_HOOK_PATH for all nodes, to a program that is not on the others",
     next="Hand over the first ones, too (docs/cluster.md), "
     "or set gpufleet_kubernetes_operator_environment.NVIDIA_CDI_HOOK_PATH to a program that all have",
 )
@@ -178,8 +171,7 @@ TOOLKIT_DIFFERS = Sentence(
     "helm.toolkit-differs",
     "the GPU Operator's toolkit needs different environments on these hosts: {kinds}",
     why="the toolkit is one DaemonSet, with one engine and one environment for all nodes",
-    next="Hand over all of these hosts but one kind, "
-    "or set {path} in gpufleet_kubernetes_values, which counts as it is written",
+    next="Hand over all of these hosts but one kind, or set {path} in gpufleet_kubernetes_values, which counts as it is written",
 )
 VALUE_OF_VARIABLE = Sentence(
     "helm.value-of-variable",
@@ -211,8 +203,7 @@ NO_OPERATOR_AND_HELD = Sentence(
     "hand-over.no-operator-and-held",
     "the node {node} cannot go to the GPU Operator's toolkit",
     why=NO_DAEMON_SET,
-    next="Set toolkit.enabled: true in the operator's values first, "
-    "or hand it over to `collection`, which puts it back into service",
+    next="Set toolkit.enabled: true in the operator's values first, or hand it over to `collection`, which puts it back into service",
 )
 HOST_LOST = Sentence(
     "hand-over.host-lost",
@@ -274,4 +265,16 @@ NODE_GONE = Sentence(
     "cannot {doing}: the cluster does not have the node {node} any more",
     why="it was there when this run began",
     next="Run the playbook again, without this host if its node is gone for good",
+)
+LABEL_OF_OTHERS = Sentence(
+    "cluster.label-of-others",
+    "the node {node} has {key}={value} from {owner}, and its group is {wanted}",
+    why="this collection takes over no label of somebody else",
+    next="Remove it (kubectl {verb} node {node} {key}-) and run again, or leave this host out",
+)
+ANNOTATION_OF_OTHERS = Sentence(
+    "cluster.annotation-of-others",
+    "the node {node} has the annotation {key} from {owner}, and it differs from the host's decision",
+    why="this collection takes over no annotation of somebody else",
+    next="Remove it (kubectl {verb} node {node} {key}-) and run again, or leave this host out",
 )

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import groups as grouping
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.groups import Group
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.members import LeftOut, Member
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError

@@ -23,8 +23,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.low_level import PROGRAM
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members, objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members, messages, objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import node_names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 
 
 def _cluster(value: Any) -> None:

@@ -74,7 +74,7 @@ def test_the_sentence_says_what_where_why_and_what_next(qid: str, message: str, 
     obs = Observation({}, {qid: {"error": {"kind": "failed", "message": message}}})
     with pytest.raises(QueryFailed) as caught:
         obs.raw({"id": qid})
-    assert str(caught.value) == f"{sentence}. Correct what the message names, then run again"
+    assert str(caught.value) == f"{sentence}. {caught.value.next} [query.failed]"
 
 
 # ---------------------------------------------------------------- whole hosts

@@ -63,13 +63,13 @@ def test_packages_of_others_are_passed_over_and_text_goes_on() -> None:
     "name", ["../a.deb", "/etc/passwd", "pool/../../a.deb", "https://other.example.org/a.deb", "", "./.a.deb", "a b.deb"]
 )
 def test_a_package_lies_within_its_repository(name: str) -> None:
-    with pytest.raises(PlanError, match="a name has to lead to a place within it"):
+    with pytest.raises(PlanError, match=r"\[bundle.file-outside\]$"):
         listed.of_packages(stanza(Filename=name), URL)
 
 
 @pytest.mark.parametrize("digests", [{"SHA512": ""}, {"SHA512": "0" * 32}, {"SHA512": "", "MD5sum": "0" * 32}])
 def test_a_package_without_a_digest_that_counts(digests: dict[str, str]) -> None:
-    with pytest.raises(PlanError, match=r"no digest of a\.deb that is strong enough"):
+    with pytest.raises(PlanError, match=r"a\.deb .*\[bundle.weak-digest\]$"):
         listed.of_packages(stanza(**digests), URL)
 
 
@@ -96,7 +96,7 @@ def test_rpms_are_listed_without_the_databases_of_yum() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"<repomd", b"{}", b"<repomd/>", b'<repomd xmlns="http://linux.duke.edu/metadata/repo"/>'])
 def test_a_repomd_that_is_of_no_use(data: bytes) -> None:
-    with pytest.raises(PlanError, match="not XML|not one of packages for rpm"):
+    with pytest.raises(PlanError, match=r"\[bundle.not-(xml|rpm)\]$"):
         listed.of_repomd(data, URL)
 
 
@@ -131,7 +131,7 @@ def test_packages_that_no_decision_needs_may_be_missing() -> None:
 
 
 def test_what_is_not_there_is_refused_with_what_is() -> None:
-    with pytest.raises(PlanError, match=r"in version 1\.21.*It has 1\.20\.1-1, 1\.19\.1-1"):
+    with pytest.raises(PlanError, match=r"1\.21.* 1\.20\.1-1, 1\.19\.1-1 \[bundle.version-not-offered\]$"):
         listed.chosen(offers("1.19.1-1", "1.20.1-1"), ("1.21",), URL)
-    with pytest.raises(PlanError, match="does not have the toolkit's packages"):
+    with pytest.raises(PlanError, match=r"\[bundle.packages-missing\]$"):
         listed.chosen([], (), URL)

@@ -44,18 +44,16 @@ def test_what_is_there_is_not_done_again() -> None:
     assert live.plan(wanted, after(wanted), SETTINGS) == live.Plan()
 
 
-@pytest.mark.parametrize(("finalizers", "why"), [(["acme.example/hold"], "held by acme.example/hold"), ([], "by somebody else")])
-def test_nothing_is_written_into_a_config_map_that_is_being_deleted(finalizers: list[str], why: str) -> None:
+@pytest.mark.parametrize(("finalizers", "holder"), [(["acme.example/hold"], "acme.example/hold"), ([], "somebody else")])
+def test_nothing_is_written_into_a_config_map_that_is_being_deleted(finalizers: list[str], holder: str) -> None:
     wanted = rendered(TWO)
     there = after(wanted)
     assert there.config_map
     there.config_map["metadata"].update(deletionTimestamp="2026-01-31T16:58:44Z", finalizers=finalizers)
     with pytest.raises(PlanError) as refused:
         live.plan(wanted, there, SETTINGS)
-    assert str(refused.value) == (
-        f"the ConfigMap nvidia-device-plugin/gpufleet-device-plugin is being deleted ({why}). "
-        "Run again once it is gone, or name another one in gpufleet_kubernetes_config_map"
-    )
+    assert refused.value.code == "cluster.being-deleted"
+    assert refused.value.values == {"object": "ConfigMap nvidia-device-plugin/gpufleet-device-plugin", "holder": holder}
 
 
 def test_an_annotation_alone_that_is_another_one_is_named() -> None:
@@ -205,7 +203,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an annotation of a person's": (
         {"gpu1": made(node("gpu1", annotations={"gpufleet.nvidia/decision": "{}"}), "kubectl-annotate")},
         (
-            "the node gpu1 has the annotation gpufleet.nvidia/decision from kubectl-annotate, and it is not what the host's decision is "
+            "the node gpu1 has the annotation gpufleet.nvidia/decision from kubectl-annotate, and it differs from the host's decision "
             "(this collection takes over no annotation of somebody else). "
             "Remove it (kubectl annotate node gpu1 gpufleet.nvidia/decision-) and run"
         ),

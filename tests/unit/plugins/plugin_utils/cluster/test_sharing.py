@@ -183,7 +183,7 @@ def test_what_the_plugin_cannot_do_is_refused_with_the_way_round(case: str) -> N
     given, migs, mig, sentence = REFUSED[case]
     with pytest.raises(PlanError) as refused:
         rendered(given, *migs, mig=mig)
-    assert str(refused.value) == sentence
+    assert str(refused.value.message) == sentence
 
 
 def test_mps_is_refused_where_the_operator_sets_mig_to_mixed_for_all_nodes() -> None:

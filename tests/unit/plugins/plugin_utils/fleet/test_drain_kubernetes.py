@@ -136,7 +136,7 @@ FAILURES = [
     ),
     ("Exception 'HTTPConnectionPool(host='10.0.0.1'): Max retries exceeded with url", "kubernetes-api.no-answer"),
     ("Could not create API client: Invalid kube-config file. No configuration found.", "kubernetes-api.no-kubeconfig"),
-    ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer", "check the cluster's CA".capitalize()),
+    ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer", "kubernetes-api.certificate"),
     (
         f"Failed to apply object: {api(409, TAKEN)}",
         "kubernetes-api.field-taken",
