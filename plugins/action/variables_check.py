@@ -104,14 +104,14 @@ def wrong_number(name: str, value: Any) -> list[Message]:
     try:
         return [] if value in ("", None) or waves.amount(name, value) else []
     except PlanError as error:
-        return [error.message]
+        return [error.placed]
 
 
 def wrong_ticket(of_run: Mapping[str, Any]) -> list[Message]:
     try:
         change_ref.required(of_run.get(change_ref.VARIABLE))
     except PlanError as error:
-        return [error.message]
+        return [error.placed]
     return []
 
 
@@ -120,7 +120,7 @@ def unusable(directory: Any) -> list[Message]:
     try:
         outside.judged(str(directory or "."))
     except PlanError as error:
-        return [error.message]
+        return [error.placed]
     return []
 
 
@@ -180,7 +180,7 @@ def wrong_sharing(variables: Mapping[str, Any]) -> list[Message]:
             given_values.require_plain(SHARING["given"], given["given"])
             sharing.check(given["given"], str(given["root"] or "/"), str(given["driver_root"] or "/"))
     except PlanError as error:
-        return [error.message]
+        return [error.placed]
     return []
 
 
@@ -200,7 +200,7 @@ def wrong_archive(variables: Mapping[str, Any]) -> list[Message]:
         if file and state != "absent":
             archives.require_file(str(file))
     except PlanError as error:
-        return [error.message]
+        return [error.placed]
     return []
 
 
@@ -212,7 +212,7 @@ def wrong_versions(variables: Mapping[str, Any]) -> list[Message]:
             value = variables.get(name)
         except AnsibleError:  # reported when the host's task reads it, with everything else that the task needs
             continue
-        found += [error.message for error in given_values.find_versions_as_numbers(name, value)]
+        found += [error.placed for error in given_values.find_versions_as_numbers(name, value)]
     return found
 
 
@@ -233,7 +233,7 @@ def wrong_drain(variables: Mapping[str, Any]) -> list[Message]:
         judged = ArgumentSpecValidator(DRAIN_SPEC).validate(given)
         drain.check(judged.validated_parameters)
     except PlanError as error:
-        return [error.message.name_options(functools.partial(names.find_variable, "drain"))]
+        return [error.placed.name_options(functools.partial(names.find_variable, "drain"))]
     return []
 
 

@@ -23,10 +23,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
 from ansible_collections.gpufleet.nvidia.plugins.action.node import planner
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as whole
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results
 
@@ -373,7 +373,7 @@ class Victim:
         with self.tracing(tracer, traced):
             try:
                 return Outcome(self.converge(door, policy))
-            except AnsibleActionFail as lost:
+            except PlanError as lost:
                 return Outcome({}, str(lost))
             finally:
                 self.requests = door.requests or self.requests
@@ -385,7 +385,7 @@ class Victim:
         with self.tracing(tracer, traced):
             try:
                 answer = transport.exchange(door, "transaction", fresh, VARIABLES, "stdin")
-            except AnsibleActionFail as lost:
+            except PlanError as lost:
                 return Outcome({}, str(lost))
         trouble = results.trouble(answer)
         return Outcome({"failed": True, "msg": trouble} if trouble else {})

@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 SOURCES = sorted([*(PLUGINS / "action").rglob("*.py"), *(PLUGINS / "plugin_utils").rglob("*.py")])
 # The values that carry a next step, and where in their arguments it is when it has no name.
-ERRORS = {"PlanError", "QueryFailed", "Sentence", "Shadowed", "Stopped", "TomlError", "TooMuch"}
+ERRORS = {"PlanError", "QueryFailed", "Shadowed", "Stopped", "TomlError", "TooMuch"}
 BY_PLACE = {"Refusal": 1}
 
 
@@ -32,7 +32,7 @@ def _leaves(value: ast.expr) -> Iterator[ast.expr]:
 
 def _passed(call: ast.Call) -> Iterator[ast.expr]:
     name = ast.unparse(call.func).rpartition(".")[2]
-    if name not in ERRORS and name not in BY_PLACE:
+    if name not in ERRORS and name not in BY_PLACE and name != "Sentence":
         return
     yield from (word.value for word in call.keywords if word.arg == "next")
     if name in BY_PLACE:

@@ -52,8 +52,8 @@ TOO_MANY_LOOKS = Sentence(
 )
 UNFINISHED = Sentence(
     "host.unfinished-transaction",
-    "{trouble}",
-    why="an earlier transaction of this host cannot be ended, and nothing is planned on top of it",
+    "An earlier transaction of this host cannot be ended: {trouble}",
+    why="it could be taken back at any time, so nothing is planned on top of it",
     next="Fix what it names, and run again",
 )
 STILL_MISSING = Sentence(

@@ -9,6 +9,7 @@ import dataclasses as dc
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import (
+    Filled,
     Message,
     OptionNames,
     name_options,
@@ -62,9 +63,15 @@ class PlanError(Exception):
         self.what, self.why, self.next = self.message.what, self.message.why, self.message.next
         self.where, self.line = where, line
         self.kept: dict[str, Any] = {}  # further parts of the failed result
-        place = f"{where}:{line}" if where and line else where
-        said = f"{place}: {self.message}" if place else str(self.message)
+        said = str(self.placed)
         super().__init__(f"{said} [{self.code}]" if self.code else said)
+
+    @property
+    def placed(self) -> Message:
+        """The message that begins with the place, for a list of messages."""
+        place = f"{self.where}:{self.line}" if self.where and self.line else self.where
+        what = Filled("{place}: {what}", {"place": place, "what": self.what}) if place else self.what
+        return Message(what, self.code, self.values, why=self.why, next=self.next)
 
     def name_options(self, names: OptionNames) -> PlanError:
         """Return this error with options called by these names."""

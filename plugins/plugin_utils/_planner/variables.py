@@ -223,7 +223,7 @@ def _published(target: Any) -> list[Message]:
     try:
         sink.parsed("gpufleet_report_publish", target)
     except PlanError as error:
-        return [error.message]
+        return [error.placed]
     return []
 
 

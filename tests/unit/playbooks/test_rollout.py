@@ -243,7 +243,7 @@ def test_files_of_ones_own_are_run_on_each_host_and_a_second_look_finds_what_wen
     assert status == 2, words
     at = [words.index(f"{text} gpu2") for text in words_of.values()]
     assert at == sorted(at)
-    assert "it is not as desired any more: /etc/nvidia-container-runtime/config.toml" in re.sub(r"\s+", " ", words)
+    assert "it is not converged any more: /etc/nvidia-container-runtime/config.toml" in re.sub(r"\s+", " ", words)
     assert told(words) == {"gpu1": "pending", "gpu2": "failed"}
 
 

@@ -26,8 +26,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 # The operator sets this label only if it is missing or empty, so it leaves a label that is set (gpu-operator, state_manager.go).
 TAKEN_OVER = frozenset({objects.TOOLKIT_LABEL})
-TAKEN_BACK = "gpufleet_kubernetes_state is absent"
-LABEL_WHY = f"the label {objects.CONFIG_LABEL} chooses the node's group, and others read the decision"
+TAKEN_BACK = messages.TAKEN_BACK.fill()
+LABEL_WHY = messages.LABEL_CHOOSES.fill(label=objects.CONFIG_LABEL)
+NO_GPUS = messages.NO_GPUS_ANY_MORE.fill()
 
 
 @dc.dataclass(frozen=True)
@@ -187,16 +188,18 @@ def of_nodes(
     for wanted in rendered.nodes:
         name = wanted["metadata"]["name"]
         if name not in live.nodes:
-            said.append(f"{members[name].host} is an image, and the cluster has no node {name}: its node is only rendered")
+            host = members[name].host
+            said.append(messages.IMAGE_WITHOUT_NODE.fill(host=host, node=name))
         elif name in held:
             continue
         elif wanted["metadata"]["labels"][objects.CONFIG_LABEL] in missing:
-            said.append(f"the node {name} is only rendered: its configuration is not in the ConfigMap yet")
+            said.append(messages.GROUP_NOT_THERE.fill(node=name))
         else:
             node, freed, tainted = node_taints.with_taints(wanted, live.nodes[name], rendered.taints, known)
             keeper, force = conflict(node, live.nodes[name], members[name])
             if keeper:
-                said.append(f"the node {name} is only rendered: its label {objects.CONFIG_LABEL} is kept by {keeper}")
+                row, label = messages.LABEL_KEPT, objects.CONFIG_LABEL
+                said.append(row.fill(node=name, label=label, keeper=keeper))
                 continue
             if differs(node, live.nodes[name]):
                 (forced if force else plain).append((node, live.nodes[name]))
@@ -240,7 +243,7 @@ def conflict(wanted: Object, node: Object, m: Member) -> tuple[str, bool]:
     return "", force
 
 
-def released(nodes: Iterable[Object], known: node_taints.Taints, why: str = "it is no node with GPUs any more") -> list[Call]:
+def released(nodes: Iterable[Object], known: node_taints.Taints, why: str = NO_GPUS) -> list[Call]:
     """Build the calls that remove what this collection has written to nodes."""
     own = [node for node in nodes if any(owners.own_keys(node, part) for part in api_calls.PARTS)]
     taints = [call for node in own for call in node_taints.with_taints(bare(node), node, (), known)[1]]  # the removals; none is added
@@ -280,36 +283,41 @@ def of_config_map(
     """
     there, wanted = live.config_map, rendered.config_map
     if there is not None and not owners.is_ours(there):
-        said = f"the ConfigMap {settings.place}/{settings.config_map} is kept by {owners.owner(there)}: it is only rendered"
-        return [], [], [said] if wanted else []
+        place = {"namespace": settings.place, "name": settings.config_map}
+        kept = messages.CONFIG_MAP_KEPT.fill(**place, owner=owners.owner(there))
+        return [], [], [kept] if wanted else []
     before: Mapping[str, str] = (there or {}).get("data") or {}
     after = {**{key: text for key, text in before.items() if key in named}, **((wanted or {}).get("data") or {})}
     if not after:
-        return [], [api_calls.deleted(there, "no node has GPUs any more")] if there else [], []
+        why = messages.NO_NODE_HAS_GPUS.fill()
+        return [], [api_calls.deleted(there, why)] if there else [], []
     taints = node_taints.together(rendered.taints, tainted)
     wanted = objects.config_map(after, settings, taints)
     whole = objects.config_map({**before, **after}, settings, node_taints.together(taints, node_taints.of_cluster(there)))
     parts = ("data", api_calls.TAINTS)
-    first = api_calls.of_object("write the ConfigMap", whole, there, "the device plugin reads how pods get their GPUs", *parts)
-    return first, api_calls.of_object("write the ConfigMap", wanted, whole, "no node needs that any more", *parts), []
+    first = api_calls.of_object("write the ConfigMap", whole, there, messages.PLUGIN_READS.fill(), *parts)
+    why = messages.NOT_NEEDED.fill()
+    return first, api_calls.of_object("write the ConfigMap", wanted, whole, why, *parts), []
 
 
 def of_classes(rendered: Rendered, live: Live) -> tuple[list[Call], list[Call], list[str]]:
-    made, said = [], []
+    made: list[Call] = []
+    said: list[str] = []
     wanted = {c["metadata"]["name"]: c for c in rendered.classes}
     for name, one in wanted.items():
         there = live.classes.get(name)
         if there is None or owners.is_ours(there):
-            made += api_calls.of_object(f"write the RuntimeClass {name}", one, there, "pods can name this handler", "handler", "scheduling")
+            why = messages.HANDLER_NAMED.fill()
+            doing = f"write the RuntimeClass {name}"
+            made += api_calls.of_object(doing, one, there, why, "handler", "scheduling")
         elif there.get("handler") == one["handler"]:
-            said.append(f"the RuntimeClass {name} is there already, from {owners.owner(there)}, and stays as it is")
+            said.append(messages.CLASS_STAYS.fill(name=name, owner=owners.owner(there)))
         else:
             other = escape.line(str(there.get("handler")))
-            said.append(
-                f"the RuntimeClass {name} of {owners.owner(there)} names the handler {other}, not {one['handler']}: it is only rendered"
-            )
+            given = {"name": name, "owner": owners.owner(there), "other": other}
+            said.append(messages.CLASS_OF_OTHERS.fill(**given, handler=one["handler"]))
     gone = [c for n, c in sorted(live.classes.items()) if n not in wanted and owners.is_ours(c)]
-    return made, [api_calls.deleted(c, "no node has this handler any more") for c in gone], said
+    return made, [api_calls.deleted(c, messages.HANDLER_GONE.fill()) for c in gone], said
 
 
 def of_namespace(settings: Settings) -> Call:
@@ -320,5 +328,5 @@ def of_namespace(settings: Settings) -> Call:
     """
     wanted = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": settings.place}}
     named = api_calls.named(wanted)
-    what = Difference("object", named, "", None, "present", "the ConfigMap is in this namespace")
+    what = Difference("object", named, "", None, "present", messages.OF_NAMESPACE.fill())
     return Call(f"make the namespace {settings.place}", "k8s", api_calls.ssa([wanted]), (what,), ((named, None, wanted),))

@@ -120,7 +120,7 @@ Host = Member | LeftOut
 
 
 # A directory tree shows no kubelet either, since nothing runs there.
-NO_KUBELET = "no kubelet is there. If the host is a node, name its cluster in gpufleet_cluster"
+NO_KUBELET = messages.NO_KUBELET.fill()
 
 
 def of(results: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, OfInventory]) -> tuple[Host, ...]:
@@ -136,9 +136,10 @@ def one(host: str, result: Mapping[str, Any], wanted: OfInventory) -> Host:
     why = outcomes.trouble(result)
     if why:
         said = str(result.get("problem") or result.get("msg") or "")
-        return dc.replace(out, why=f"{why}: {layout.flat(said)}" if said else why)
+        message = messages.HOST_IN_TROUBLE.fill(trouble=why, cause=layout.flat(said))
+        return dc.replace(out, why=message if said else why)
     if "decision" not in result or "kubelet" not in result:
-        return dc.replace(out, why="it was not looked at by node_info")
+        return dc.replace(out, why=messages.NOT_LOOKED_AT.fill())
     decision: Mapping[str, Any] = result["decision"] or {}
     if decision.get("skipped"):
         return dc.replace(out, why=escape.line(str(decision["skipped"])), gone=True)
@@ -174,9 +175,10 @@ def of_kubelet(result: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str
     if len(found) == 1:
         return found[0], ""
     if found:
-        return None, f"several engines could run its pods ({', '.join(escape.line(str(d.get('engine'))) for d in found)})"
+        engines = ", ".join(escape.line(str(d.get("engine"))) for d in found)
+        return None, messages.SEVERAL_ENGINES.fill(engines=engines)
     refused = [str(r[1]) for r in result["decision"].get("refused") or () if len(r) == 2]
-    return None, escape.line(refused[0]) if refused else "no engine of it is configured that a kubelet uses"
+    return None, escape.line(refused[0]) if refused else messages.NO_ENGINE.fill()
 
 
 def with_operator(result: Mapping[str, Any]) -> bool:
@@ -190,7 +192,7 @@ def member(out: LeftOut, result: Mapping[str, Any], decision: Mapping[str, Any],
     odd += [i for i in [str(decision.get("injection"))] if i not in decide.INJECTIONS]
     odd += [h for h in [handler] if h and not HANDLER.fullmatch(h)]
     if odd:
-        return dc.replace(out, why=f"its decision has a value that Kubernetes does not take: {escape.line(odd[0])}")
+        return dc.replace(out, why=messages.ODD_DECISION.fill(value=escape.line(odd[0])))
     by_cdi = any(name in device_plugin.BY_CDI for name in strategies)
     mig = mig_strategy(out.host, result, wanted)
     setting = Setting(

@@ -278,3 +278,65 @@ ANNOTATION_OF_OTHERS = Sentence(
     why="this collection takes over no annotation of somebody else",
     next="Remove it (kubectl {verb} node {node} {key}-) and run again, or leave this host out",
 )
+
+# ---------------------------------------------------------------- why something differs in the API
+TAKEN_BACK = Sentence("cluster.taken-back", "gpufleet_kubernetes_state is absent")
+LABEL_CHOOSES = Sentence(
+    "cluster.label-chooses",
+    "the label {label} chooses the node's group, and others read the decision",
+)
+NO_GPUS_ANY_MORE = Sentence("cluster.not-a-gpu-node", "it is not a node with GPUs any more")
+NO_NODE_HAS_GPUS = Sentence("cluster.no-gpu-nodes", "no node has GPUs any more")
+PLUGIN_READS = Sentence("cluster.plugin-reads", "the device plugin reads how pods get their GPUs")
+NOT_NEEDED = Sentence("cluster.not-needed", "no node needs that any more")
+HANDLER_NAMED = Sentence("cluster.handler-named", "pods can name this handler")
+HANDLER_GONE = Sentence("cluster.handler-gone", "no node has this handler any more")
+OF_NAMESPACE = Sentence("cluster.of-namespace", "the ConfigMap is in this namespace")
+WANTED_TAINTS = Sentence("cluster.wanted-taints", "gpufleet_kubernetes_taints")
+
+# ---------------------------------------------------------------- what is only rendered, or stays
+IMAGE_WITHOUT_NODE = Sentence(
+    "cluster.image-without-node",
+    "{host} is an image, and the cluster has no node {node}: its node is only rendered",
+)
+GROUP_NOT_THERE = Sentence(
+    "cluster.group-not-there",
+    "the node {node} is only rendered: its configuration is not in the ConfigMap yet",
+)
+LABEL_KEPT = Sentence(
+    "cluster.label-kept",
+    "the node {node} is only rendered: its label {label} is kept by {keeper}",
+)
+CONFIG_MAP_KEPT = Sentence(
+    "cluster.config-map-kept",
+    "the ConfigMap {namespace}/{name} is kept by {owner}: it is only rendered",
+)
+CLASS_STAYS = Sentence(
+    "cluster.class-stays",
+    "the RuntimeClass {name} is there already, from {owner}, and stays as it is",
+)
+CLASS_OF_OTHERS = Sentence(
+    "cluster.class-of-others",
+    "the RuntimeClass {name} of {owner} names the handler {other}, not {handler}: it is only rendered",
+)
+TAINT_OF_OTHERS = Sentence(
+    "cluster.taint-of-others",
+    "the node {node} has the taint {other} from somebody else, which stays: {wanted} of gpufleet_kubernetes_taints is not set there",
+)
+TAINT_IN_DOUBT = Sentence(
+    "cluster.taint-in-doubt",
+    "the node {node} has the taint {taint}, which stays: only an annotation of the node says that it is of this collection",
+    next="Remove it with `kubectl taint node {node} {key}:{effect}-` if nobody needs it",
+)
+
+# ---------------------------------------------------------------- why a host is in no group
+HOST_IN_TROUBLE = Sentence("cluster.host-in-trouble", "{trouble}: {cause}")
+NOT_LOOKED_AT = Sentence("cluster.not-looked-at", "it was not looked at by node_info")
+NO_KUBELET = Sentence(
+    "cluster.no-kubelet",
+    "no kubelet is there",
+    next="If the host is a node, name its cluster in gpufleet_cluster",
+)
+SEVERAL_ENGINES = Sentence("cluster.several-engines", "several engines could run its pods ({engines})")
+NO_ENGINE = Sentence("cluster.no-engine", "no engine of it is configured that a kubelet uses")
+ODD_DECISION = Sentence("cluster.odd-decision", "its decision has a value that Kubernetes does not take: {value}")

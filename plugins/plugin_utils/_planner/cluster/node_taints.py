@@ -14,7 +14,7 @@ import dataclasses as dc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import objects, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import messages, objects, owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.api_calls import Call
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster.objects import Object
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes
@@ -78,8 +78,11 @@ def kept_taints(node: Object, taints: Taints, known: Taints) -> list[str]:
     others = [t for t in drain_kubernetes.taints(node) if not any(same_taint(t, o) for o in own)]
     pairs = ((t, o) for t in taints for o in others if same_taint(t, o) and (t.get("value") or "") != (o.get("value") or ""))
     return [
-        f"the node {drain_kubernetes.name_of(node)} has the taint {escape.line(spelled(other))} from somebody else, which stays: "
-        f"{spelled(wanted)} of gpufleet_kubernetes_taints is not set there"
+        messages.TAINT_OF_OTHERS.fill(
+            node=drain_kubernetes.name_of(node),
+            other=escape.line(spelled(other)),
+            wanted=spelled(wanted),
+        )
         for wanted, other in pairs
     ]
 
@@ -99,8 +102,12 @@ def doubted(nodes: Iterable[Object], known: Taints) -> list[str]:
     ]
     # Show the taint as the node has it: the kubelet may have written the note, and people run what is shown here.
     return [
-        f"the node {name} has the taint {escape.line(spelled(taint))}, which stays: only an annotation of the node says that it is of this "
-        f"collection. Remove it with `kubectl taint node {name} {taint.get('key')}:{taint.get('effect')}-` if nobody needs it"
+        messages.TAINT_IN_DOUBT.fill(
+            node=name,
+            taint=escape.line(spelled(taint)),
+            key=taint.get("key"),
+            effect=taint.get("effect"),
+        )
         for name, taint in found
     ]
 
@@ -154,7 +161,7 @@ def patched(node: Object, after: Sequence[Mapping[str, Any]], again: Callable[[O
         {"op": "test", "path": "/spec/taints", "value": (node.get("spec") or {}).get("taints")},
         {"op": "add", "path": "/spec/taints", "value": value},
     ]
-    why = "gpufleet_kubernetes_taints"
+    why = messages.WANTED_TAINTS.fill()
     what = Difference("object", f"Node {name}", "spec.taints", list(map(dict, before)), list(map(dict, after)), why)
     arguments = {"api_version": "v1", "kind": "Node", "name": name, "patch": patch}
     change = (f"Node {name}", {"taints": [dict(t) for t in before]}, {"taints": [dict(t) for t in after]})

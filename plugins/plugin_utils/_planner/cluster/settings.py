@@ -77,5 +77,5 @@ def problems(given: Mapping[str, Any]) -> list[Message]:
             if given.get(name) not in (None, "", [], {}):
                 rule(given[name])
         except PlanError as error:
-            found.append(error.message)
+            found.append(error.placed)
     return found

@@ -82,5 +82,5 @@ def refusal(approved: Approved | None, text: str, digest: str, result: Mapping[s
     shown = names.few(change.summary(change.of(result, host)), 3, "; ")
     planned = f"{digest[: change.SHOWN]}: {shown}"
     if text not in approved:
-        return f"its class, {text}, is not in {SETTING}; it plans {planned}"
-    return f"it plans something else than what was approved for its class ({SETTING}): {planned}"
+        return messages.CLASS_NOT_APPROVED.fill(label=text, planned=planned)
+    return messages.CHANGE_NOT_APPROVED.fill(planned=planned)

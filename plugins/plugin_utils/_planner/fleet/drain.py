@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 COMMANDS, SLURM, KUBERNETES = ORCHESTRATORS = ("commands", "slurm", "kubernetes")
@@ -69,21 +70,23 @@ def decide(policy: str, work: Work, *, driver_changes: bool = False, unknown: st
     unknown: `drain` or `go_on`, for a host whose GPU processes are not known.
     """
     if policy == "never":
-        return DrainDecision(False, "gpufleet_drain is never")
+        return DrainDecision(False, drain_messages.NEVER.fill())
     if policy == "always":
-        return DrainDecision(True, "gpufleet_drain is always")
+        return DrainDecision(True, drain_messages.ALWAYS.fill())
     if work.ends:
-        return DrainDecision(True, f"the restart ends {counted(work.ends, 'container')}")
+        containers = counted(work.ends, "container")
+        return DrainDecision(True, drain_messages.RESTART_ENDS.fill(containers=containers))
     known = [process for process in work.gpu_processes if not process.startswith(UNKNOWN)]
     hidden = "; ".join(process.removeprefix(UNKNOWN) for process in work.gpu_processes if process not in known)
     if driver_changes and known:
-        return DrainDecision(True, f"the driver changes, and {counted(known, 'process', 'processes')} use the GPUs")
+        processes = counted(known, "process", "processes")
+        return DrainDecision(True, drain_messages.GPUS_USED.fill(processes=processes))
     if driver_changes and hidden:
-        why = f"the driver changes, and it is not known whether processes use the GPUs ({hidden})"
-        return DrainDecision(unknown == "drain", why if unknown == "drain" else f"{why}; gpufleet_drain_unknown is go_on")
-    if driver_changes:
-        return DrainDecision(False, "the driver changes, and no process uses the GPUs")
-    return DrainDecision(False, "the change ends no container")
+        drains = unknown == "drain"
+        row = drain_messages.GPUS_UNKNOWN if drains else drain_messages.GPUS_UNKNOWN_GO_ON
+        return DrainDecision(drains, row.fill(hidden=hidden))
+    row = drain_messages.GPUS_FREE if driver_changes else drain_messages.ENDS_NOTHING
+    return DrainDecision(False, row.fill())
 
 
 def driver_changes(said: bool | None, tasks: Mapping[str, Any]) -> bool:
@@ -223,10 +226,8 @@ def held(standings: Mapping[str, Standing]) -> tuple[str, ...]:
     return tuple(who for who, s in standings.items() if s.state == "held")
 
 
-def no_orchestrator(decision: DrainDecision) -> str:
-    return (
-        f"{decision.why}, and nothing here can drain the host: no kubelet and no slurmd runs on it, and gpufleet_drain_commands is not set"
-    )
+def no_orchestrator(decision: DrainDecision) -> Message:
+    return drain_messages.NO_ORCHESTRATOR.fill(reason=decision.why)
 
 
 def timed_out(waiting: Mapping[str, str], seconds: int, keep: bool, before: Sequence[str] = (), stays: Sequence[str] = ()) -> str:
@@ -236,16 +237,14 @@ def timed_out(waiting: Mapping[str, str], seconds: int, keep: bool, before: Sequ
     stays: a sentence for each orchestrator that holds it since.
     """
     left = "; ".join(f"{who}: {text}" for who, text in waiting.items())
+    given = {"seconds": seconds, "waits": left}
     if keep:
-        step = "The node stays out of service (gpufleet_drain_on_timeout: keep); the next run of this rollout goes on with it"
-    elif stays:
-        step = ". ".join(stays)
-    elif before:
-        held = " and ".join(before)
-        step = f"{held} held the node before this run, and holds it still: its change may have failed. Raise gpufleet_drain_timeout"
-    else:
-        step = "The node is in service again. Raise gpufleet_drain_timeout, or wait for a time with less work"
-    return f"not drained within {seconds} s: {left}. {step}"
+        return drain_messages.TIMED_OUT_KEPT.fill(**given)
+    if stays:
+        return drain_messages.TIMED_OUT_STAYS.fill(**given, stays=". ".join(stays))
+    if before:
+        return drain_messages.TIMED_OUT_HELD_BEFORE.fill(**given, held=" and ".join(before))
+    return drain_messages.TIMED_OUT.fill(**given)
 
 
 def node_names(given: str, work: Work, inventory_hostname: str, others: Collection[str] = (), setting: str = "") -> tuple[str, ...]:

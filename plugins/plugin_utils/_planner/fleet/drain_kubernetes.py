@@ -103,14 +103,17 @@ def standing(node: Mapping[str, Any], rollout: str) -> Standing:
     name, mark = name_of(node), marks_of(node).get(ROLLOUT, "")
     broken, claimed = not_ready(node), other_owners.found(node)
     if broken:
-        return Standing("broken", f"the node {name} is not Ready ({broken})", name, claimed)
+        text = drain_messages.NOT_READY.fill(node=name, cause=broken)
+        return Standing("broken", text, name, claimed)
     held = holder(node, rollout)
     if held == "held":
-        return Standing("held", f"the node {name} is held by this rollout", name, claimed)
+        return Standing("held", drain_messages.HELD_HERE.fill(node=name), name, claimed)
     if held == "others" and mark:
-        return Standing("others", f"the node {name} is held by the rollout {mark}", name, claimed)
+        text = drain_messages.HELD_BY_ROLLOUT.fill(node=name, rollout=mark)
+        return Standing("others", text, name, claimed)
     if held == "others":
-        return Standing("others", f"the node {name} is cordoned by somebody else, who has to uncordon it", name, claimed)
+        text = drain_messages.CORDONED_BY_OTHERS.fill(node=name)
+        return Standing("others", text, name, claimed)
     return Standing("in_service", "", name, claimed)
 
 

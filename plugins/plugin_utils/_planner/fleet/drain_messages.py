@@ -205,3 +205,62 @@ NAMESPACE_ENDING = Sentence(
     why="{cause}",
     next="Run again once the namespace {namespace} is gone, or name another one in gpufleet_kubernetes_namespace",
 )
+
+# ---------------------------------------------------------------- whether a host is drained
+NEVER = Sentence("drain.never", "gpufleet_drain is never")
+ALWAYS = Sentence("drain.always", "gpufleet_drain is always")
+RESTART_ENDS = Sentence("drain.restart-ends", "the restart ends {containers}")
+GPUS_USED = Sentence("drain.gpus-used", "the driver changes, and {processes} use the GPUs")
+GPUS_UNKNOWN = Sentence(
+    "drain.gpus-unknown",
+    "the driver changes, and it is not known whether processes use the GPUs ({hidden})",
+)
+GPUS_UNKNOWN_GO_ON = Sentence(
+    "drain.gpus-unknown-go-on",
+    "the driver changes, and it is not known whether processes use the GPUs ({hidden}); gpufleet_drain_unknown is go_on",
+)
+GPUS_FREE = Sentence("drain.gpus-free", "the driver changes, and no process uses the GPUs")
+ENDS_NOTHING = Sentence("drain.ends-nothing", "the change ends no container")
+NO_ORCHESTRATOR = Sentence(
+    "drain.no-orchestrator",
+    "{reason}, and nothing here can drain the host: no kubelet and no slurmd runs on it, and gpufleet_drain_commands is not set",
+)
+TIMED_OUT_KEPT = Sentence(
+    "drain.timed-out-kept",
+    "not drained within {seconds} s: {waits}",
+    next="The node stays out of service (gpufleet_drain_on_timeout: keep); the next run of this rollout goes on with it",
+)
+TIMED_OUT_STAYS = Sentence("drain.timed-out-stays", "not drained within {seconds} s: {waits}", next="{stays}")
+TIMED_OUT_HELD_BEFORE = Sentence(
+    "drain.timed-out-held-before",
+    "not drained within {seconds} s: {waits}",
+    next="{held} held the node before this run, and holds it still: its change may have failed. Raise gpufleet_drain_timeout",
+)
+TIMED_OUT = Sentence(
+    "drain.timed-out",
+    "not drained within {seconds} s: {waits}",
+    next="The node is in service again. Raise gpufleet_drain_timeout, or wait for a time with less work",
+)
+
+# ---------------------------------------------------------------- how orchestrators see a node
+SLURM_CLAIMED = Sentence("drain.slurm-claimed", "Slurm is rebooting the node {node} or switching it off ({state})")
+SLURM_BROKEN = Sentence(
+    "drain.slurm-broken",
+    "the node {node} is {state}; Slurm resumes it when it works again, or a person does",
+)
+SLURM_HELD = Sentence("drain.slurm-held", "drained by this rollout ({reason})")
+SLURM_OTHERS = Sentence(
+    "drain.slurm-others",
+    "the node {node} is drained by {who} ({state}), and only who drained it resumes it",
+)
+SLURM_BUSY = Sentence("drain.slurm-busy", "the node {node} is {state}")
+NOT_READY = Sentence("drain.not-ready", "the node {node} is not Ready ({cause})")
+HELD_HERE = Sentence("drain.held", "the node {node} is held by this rollout")
+HELD_BY_ROLLOUT = Sentence("drain.held-by-rollout", "the node {node} is held by the rollout {rollout}")
+CORDONED_BY_OTHERS = Sentence(
+    "drain.cordoned-by-others",
+    "the node {node} is cordoned by somebody else, who has to uncordon it",
+)
+OWNER_TAKES_AWAY = Sentence("drain.taken-away", "{owner} is taking the node {node} away ({mark})")
+OWNER_AT_WORK = Sentence("drain.owner-at-work", "{owner} is working on the node {node} ({mark}) {ends}")
+KURED_AT_WORK = Sentence("drain.kured-at-work", "kured is working on the node {node} ({where}) until the host has rebooted")

@@ -95,21 +95,25 @@ def standing(node: SlurmNode, rollout: str) -> Standing:
     """
     said = f"{node.state}, reason {node.reason!r}" + (f" by {node.by}" if node.by else "")
     working = sorted(node.states & CLAIMED)
-    claimed = f"Slurm is rebooting the node {node.name} or switching it off ({node.state})" if working else ""
+    claimed = ""
+    if working:
+        claimed = drain_messages.SLURM_CLAIMED.fill(node=node.name, state=node.state)
     if node.states & BROKEN:
-        text = f"the node {node.name} is {said}; Slurm resumes it when it works again, or a person does"
+        text = drain_messages.SLURM_BROKEN.fill(node=node.name, state=said)
         return Standing("broken", text, node.name, claimed)
     if "DRAIN" not in node.states:
         return Standing("in_service", "", node.name, claimed)
     if is_held(node, rollout):
-        return Standing("held", f"drained by this rollout ({node.reason})", node.name, claimed)
+        text = drain_messages.SLURM_HELD.fill(reason=node.reason)
+        return Standing("held", text, node.name, claimed)
     other = ANY_MARK.match(node.reason)
     who = f"the rollout {other[1]}" if other else "somebody else"
-    return Standing("others", f"the node {node.name} is drained by {who} ({said}), and only who drained it resumes it", node.name, claimed)
+    text = drain_messages.SLURM_OTHERS.fill(node=node.name, who=who, state=said)
+    return Standing("others", text, node.name, claimed)
 
 
 def waiting(node: SlurmNode) -> str:
     """Explain what a drained node still waits for. Return '' if it is drained: IDLE+DRAIN, and no job is completing."""
     if "DRAIN" in node.states and "IDLE" in node.states and not node.states & {"COMPLETING", *BROKEN}:
         return ""
-    return f"the node {node.name} is {node.state}"
+    return drain_messages.SLURM_BUSY.fill(node=node.name, state=node.state)

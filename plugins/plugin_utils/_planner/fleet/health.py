@@ -9,11 +9,10 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, gpu_health, left_out
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, gpu_health, left_out, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import COMMAND_SECONDS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import sentences
 
-COMMAND = "gpufleet_rollout_soak_command"
 LIMIT = ("timeout", "-k", "10", str(COMMAND_SECONDS))  # timeout(1) of the host ends the command, so that it is not the task that is ended
 ENDED_LATE = 124  # its exit status
 
@@ -56,13 +55,16 @@ def rolled_back(changed: bool) -> Any:
         newest: Mapping[str, Any] = next(iter(look.get("journal") or ()), {}) if changed else {}
         if newest.get("state") != "rolled_back":
             return ""
-        return f"its change was rolled back since by {newest.get('by') or 'the host'}{left_out.detail(newest.get('why'))}"
+        by, detail = newest.get("by") or "the host", left_out.detail(newest.get("why"))
+        return messages.ROLLED_BACK_SINCE.fill(by=by, detail=detail)
 
     return judge
 
 
 def not_desired(look: Mapping[str, Any]) -> str:
-    return f"it is not as desired any more: {change.place(look['differences'][0])}" if look.get("differences") else ""
+    if not look.get("differences"):
+        return ""
+    return messages.DIFFERS_AGAIN.fill(place=change.place(look["differences"][0]))
 
 
 def not_running(before: tuple[str, ...]) -> Any:
@@ -75,7 +77,9 @@ def not_running(before: tuple[str, ...]) -> Any:
         seen = {str(i.get("key")): i for i in look.get("instances") or ()}
         stopped = sorted({named(key, seen.get(key) or {}) for key in before if not (seen.get(key) or {}).get("running")})
         # A directory tree has no boot id, and nothing runs there.
-        return f"{', '.join(stopped)} does not run" if stopped and (look.get("work") or {}).get("boot_id") else ""
+        if not stopped or not (look.get("work") or {}).get("boot_id"):
+            return ""
+        return messages.ENGINE_STOPPED.fill(engines=", ".join(stopped))
 
     return judge
 
@@ -87,7 +91,7 @@ def named(key: str, instance: Mapping[str, Any]) -> str:
 def fewer_gpus(before: int) -> Any:
     def judge(look: Mapping[str, Any]) -> str:
         now = len((look.get("driver") or {}).get("gpus") or ())
-        return f"it had {before} GPUs before its change, and has {now}" if now < before else ""
+        return messages.FEWER_GPUS.fill(before=before, now=now) if now < before else ""
 
     return judge
 
@@ -98,10 +102,13 @@ def sick(second: Second) -> str:
     Errors of applications are only shown (notes).
     """
     if second.after.get("unreachable"):
-        return f"it was unreachable for the look for errors of its GPUs{left_out.detail(second.after.get('msg'))}"
+        return messages.HEALTH_UNREACHABLE.fill(detail=left_out.detail(second.after.get("msg")))
     new, _unknown = gpu_health.since(*logs(second))
     errors = gpu_health.sick(new)
-    return f"its GPU driver reports {gpu_health.described(errors)} since its change; see {gpu_health.CATALOGUE}" if errors else ""
+    if not errors:
+        return ""
+    named = gpu_health.described(errors)
+    return messages.GPU_ERRORS.fill(errors=named, page=gpu_health.CATALOGUE)
 
 
 def refused(command: Mapping[str, Any]) -> str:
@@ -109,15 +116,16 @@ def refused(command: Mapping[str, Any]) -> str:
     if not command or command.get("skipped"):
         return ""
     if command.get("unreachable"):
-        return f"it was unreachable for {COMMAND}{left_out.detail(command.get('msg'))}"
+        return messages.COMMAND_UNREACHABLE.fill(detail=left_out.detail(command.get("msg")))
     if command.get("rc") == 0:
         return ""
     last = sentences.last_line(str(command.get("stderr") or ""), str(command.get("stdout") or ""))
     if "rc" not in command or command["rc"] is None:
-        return f"{COMMAND} could not be run{left_out.detail(command.get('msg'))}"
+        return messages.COMMAND_NOT_RUN.fill(detail=left_out.detail(command.get("msg")))
     if command["rc"] == ENDED_LATE:
-        return f"{COMMAND} did not end within {COMMAND_SECONDS} s"
-    return f"{COMMAND} ended with {command['rc']}{': ' + last if last else ''}"
+        return messages.COMMAND_LATE.fill(seconds=COMMAND_SECONDS)
+    detail = f": {last}" if last else ""
+    return messages.COMMAND_ENDED.fill(status=command["rc"], detail=detail)
 
 
 def argv(command: Sequence[str]) -> list[str]:
@@ -130,16 +138,18 @@ def notes(second: Second) -> list[str]:
     if not (second.look.get("work") or {}).get("boot_id"):
         return []
     new, unknown = gpu_health.since(*logs(second))
-    found = [f"whether its GPUs had errors (Xid) since the change is not known: {unknown}"] if unknown else []
+    found: list[str] = [messages.XIDS_UNKNOWN.fill(cause=unknown)] if unknown else []
     harmless = [e for e in new if int(e["xid"]) in gpu_health.OF_APPLICATIONS]
-    return found + ([f"an application failed on a GPU since the change: {gpu_health.described(harmless)}"] if harmless else [])
+    if harmless:
+        found.append(messages.APPLICATION_FAILED.fill(errors=gpu_health.described(harmless)))
+    return found
 
 
 def diagnosis_notes(result: Mapping[str, Any]) -> list[str]:
     """List the note of a diagnosis that could not be made. A diagnosis that found a fault fails its own task."""
     found = result.get("diagnosis") or {}
     known = not found or found.get("known")
-    return [] if known else [f"the GPUs were not diagnosed while the host was out of service: {found.get('why')}"]
+    return [] if known else [messages.NOT_DIAGNOSED.fill(cause=found.get("why"))]
 
 
 def logs(second: Second) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -20,20 +20,27 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 def why(result: Mapping[str, Any]) -> str:
     """Explain why a host cannot be part of a rollout, by the look at it. Return '' if it can."""
     working = (result.get("work") or {}).get("at_work")
-    return broken(result, " before the rollout began") or (f"{working} is changing it" if working else "")
+    found = broken(result, before=True)
+    return found or (messages.AT_WORK.fill(transaction=working) if working else "")
 
 
-def broken(result: Mapping[str, Any], when: str = "") -> str:
-    """Explain why nothing can be done with a host, by the look at it. Return '' if something can."""
+def broken(result: Mapping[str, Any], *, before: bool = False) -> str:
+    """Explain why nothing can be done with a host, by the look at it. Return '' if something can.
+
+    before: whether the look was before the rollout.
+    """
     if not result or result.get("unreachable"):
-        return f"it was unreachable{when}{detail(result.get('msg'))}"
+        row = messages.UNREACHABLE_BEFORE if before else messages.UNREACHABLE
+        return row.fill(detail=detail(result.get("msg")))
     if result.get("failed"):
-        return f"the look at it failed{detail(result.get('msg'))}"
+        return messages.LOOK_FAILED.fill(detail=detail(result.get("msg")))
     if result.get("problem"):
-        return bounds.shortened(str(result["problem"]), layout.SENTENCE)
+        problem = bounds.shortened(str(result["problem"]), layout.SENTENCE)
+        return messages.PROBLEM.fill(problem=problem)
     driver = result.get("driver") or {}
     if driver.get("state") == "broken":
-        return f"its GPU driver was broken{when}{detail(driver.get('evidence'))}"
+        row = messages.DRIVER_BROKEN_BEFORE if before else messages.DRIVER_BROKEN
+        return row.fill(detail=detail(driver.get("evidence")))
     return ""
 
 

@@ -273,3 +273,62 @@ MIXED_INJECTIONS = Sentence(
     why="gpufleet_fleet_policy is uniform: one decision for all hosts",
     next="Set gpufleet_injection: {oldest} for all, upgrade {hosts}, or set gpufleet_fleet_policy to per_host",
 )
+
+# ---------------------------------------------------------------- why a host is left out
+UNREACHABLE_BEFORE = Sentence("left-out.unreachable-before", "it was unreachable before the rollout began{detail}")
+UNREACHABLE = Sentence("left-out.unreachable", "it was unreachable{detail}")
+LOOK_FAILED = Sentence("left-out.look-failed", "the look at it failed{detail}")
+PROBLEM = Sentence("left-out.problem", "{problem}")
+DRIVER_BROKEN_BEFORE = Sentence("left-out.driver-broken-before", "its GPU driver was broken before the rollout began{detail}")
+DRIVER_BROKEN = Sentence("left-out.driver-broken", "its GPU driver was broken{detail}")
+AT_WORK = Sentence("left-out.at-work", "{transaction} is changing it")
+CLASS_NOT_APPROVED = Sentence(
+    "left-out.class-not-approved",
+    "its class, {label}, is not in gpufleet_rollout_approved_changes; it plans {planned}",
+)
+CHANGE_NOT_APPROVED = Sentence(
+    "left-out.change-not-approved",
+    "it plans something else than what was approved for its class (gpufleet_rollout_approved_changes): {planned}",
+)
+NOT_IN_PLAN = Sentence("left-out.not-in-plan", "it is not in the approved plan")
+PLANS_OTHERWISE = Sentence("left-out.plans-otherwise", "it plans something else than what was approved: {changes}")
+
+# ---------------------------------------------------------------- why a host waits
+SERVERS_WAIT = Sentence("room.server", "{hosts} has not come through, and the {group} are changed one after another")
+SERVERS_WAIT_FOR_SEVERAL = Sentence("room.servers", "{hosts} have not come through, and the {group} are changed one after another")
+GROUP_FULL = Sentence(
+    "room.full",
+    "{hosts} is still out of service, and of the {group} only {allowed} may be at once (gpufleet_rollout_max_unavailable)",
+)
+GROUP_FULL_OF_SEVERAL = Sentence(
+    "room.full-of-several",
+    "{hosts} are still out of service, and of the {group} only {allowed} may be at once (gpufleet_rollout_max_unavailable)",
+)
+
+# ---------------------------------------------------------------- what a second look finds
+ROLLED_BACK_SINCE = Sentence("soak.rolled-back", "its change was rolled back since by {by}{detail}")
+DIFFERS_AGAIN = Sentence("soak.differs", "it is not converged any more: {place}")
+ENGINE_STOPPED = Sentence("soak.engine-stopped", "{engines} does not run")
+FEWER_GPUS = Sentence("soak.fewer-gpus", "it had {before} GPUs before its change, and has {now}")
+HEALTH_UNREACHABLE = Sentence("soak.health-unreachable", "it was unreachable for the look for errors of its GPUs{detail}")
+GPU_ERRORS = Sentence("soak.gpu-errors", "its GPU driver reports {errors} since its change; see {page}")
+COMMAND_UNREACHABLE = Sentence("soak.command-unreachable", "it was unreachable for gpufleet_rollout_soak_command{detail}")
+COMMAND_NOT_RUN = Sentence("soak.command-not-run", "gpufleet_rollout_soak_command could not be run{detail}")
+COMMAND_LATE = Sentence("soak.command-late", "gpufleet_rollout_soak_command did not end within {seconds} s")
+COMMAND_ENDED = Sentence("soak.command-failed", "gpufleet_rollout_soak_command ended with {status}{detail}")
+XIDS_UNKNOWN = Sentence(
+    "soak.errors-unknown",
+    "whether its GPUs had errors (Xid) since the change is not known: {cause}",
+)
+APPLICATION_FAILED = Sentence("soak.application-failed", "an application failed on a GPU since the change: {errors}")
+NOT_DIAGNOSED = Sentence("soak.not-diagnosed", "the GPUs were not diagnosed while the host was out of service: {cause}")
+SERIAL_UNREAD = Sentence(
+    "rollout.serial-unread",
+    "gpufleet.nvidia.rollout does not read gpufleet_serial",
+    next="A rollout makes its batches by gpufleet_rollout_canaries, gpufleet_rollout_waves and gpufleet_rollout_max_unavailable",
+)
+DRIFT_UNREAD = Sentence(
+    "rollout.drift-unread",
+    "gpufleet.nvidia.rollout does not read gpufleet_fail_on_drift",
+    next="For what differs run gpufleet.nvidia.plan, and see gpufleet_rollout_max_failed for what may fail",
+)

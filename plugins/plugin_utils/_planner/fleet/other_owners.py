@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import daemon_sets as daemon_sets_
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 
 
@@ -87,8 +88,10 @@ def found(node: Mapping[str, Any]) -> str:
 def sentence(node: str, mark: Mark, value: str) -> str:
     said = f"{mark.kind} {mark.key}" + (f"={value[:63]}" if value else "")
     if mark.ends == LEAVES:
-        return f"{mark.owner} is taking the node {node} away ({said})"
-    return f"{mark.owner} is working on the node {node} ({said}) {mark.ends}"
+        row = drain_messages.OWNER_TAKES_AWAY
+        return row.fill(owner=mark.owner, node=node, mark=said)
+    given = {"owner": mark.owner, "node": node, "mark": said, "ends": mark.ends}
+    return drain_messages.OWNER_AT_WORK.fill(**given)
 
 
 def locked(node: str, daemon_sets: Iterable[Mapping[str, Any]], now: datetime.datetime) -> str:
@@ -103,7 +106,7 @@ def locked(node: str, daemon_sets: Iterable[Mapping[str, Any]], now: datetime.da
         text = (metadata.get("annotations") or {}).get(KURED_LOCK)
         if text is not None and any(_holds(lock, node, now) for lock in _locks(str(text))):
             where = f"annotation {KURED_LOCK} of the DaemonSet {metadata.get('namespace')}/{metadata.get('name')}"
-            return f"kured is working on the node {node} ({where}) until the host has rebooted"
+            return drain_messages.KURED_AT_WORK.fill(node=node, where=where)
     return ""
 
 

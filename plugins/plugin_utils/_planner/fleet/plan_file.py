@@ -105,9 +105,10 @@ def moved(approved: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]])
         if not digest or (known and known.get("change") == digest):
             continue
         if not known:
-            found[host] = "it is not in the approved plan"
+            found[host] = messages.NOT_IN_PLAN.fill()
             continue
         before = approved["changes"].get(known.get("change")) or {}
         sentences = change.moved(before, change.of(result, host))
-        found[host] = f"it plans something else than what was approved: {names.few(sentences, 3, '; ')}"
+        few = names.few(sentences, 3, "; ")
+        found[host] = messages.PLANS_OTHERWISE.fill(changes=few)
     return found

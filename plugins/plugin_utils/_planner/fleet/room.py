@@ -15,11 +15,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.progress import Progress, ended, held
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Limit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
 
-SETTING = "gpufleet_rollout_max_unavailable"
 SERVERS = "servers"  # the kind of a group that no setting widens
 
 
@@ -77,6 +77,8 @@ def counted(out: Iterable[str], most: Limit) -> Counter[str]:
 def why(group: str, out: Sequence[str], allowed: int) -> str:
     kind, _blank, name = group.partition(" ")
     if kind == SERVERS:
-        return f"{names.some(out)} {'has' if len(out) == 1 else 'have'} not come through, and the {group} are changed one after another"
-    there = f"{names.some(out)} {'is' if len(out) == 1 else 'are'} still out of service"
-    return f"{there}, and of the {kind}{name and ' '}{name} only {outcomes.plural(allowed)} may be at once ({SETTING})"
+        row = messages.SERVERS_WAIT if len(out) == 1 else messages.SERVERS_WAIT_FOR_SEVERAL
+        return row.fill(hosts=names.some(out), group=group)
+    row = messages.GROUP_FULL if len(out) == 1 else messages.GROUP_FULL_OF_SEVERAL
+    title, most = f"{kind}{name and ' '}{name}", outcomes.plural(allowed)
+    return row.fill(hosts=names.some(out), group=title, allowed=most)

@@ -72,8 +72,8 @@ def says(value: Any) -> bool:
 
 # Settings of the other playbooks that a rollout does not read -> the settings that it reads instead.
 UNREAD = {
-    "gpufleet_serial": f"A rollout makes its batches by {PREFIX}canaries, {PREFIX}waves and {PREFIX}max_unavailable",
-    "gpufleet_fail_on_drift": f"For what differs run gpufleet.nvidia.plan, and see {PREFIX}max_failed for what may fail",
+    "gpufleet_serial": messages.SERIAL_UNREAD,
+    "gpufleet_fail_on_drift": messages.DRIFT_UNREAD,
 }
 
 
@@ -86,7 +86,7 @@ def unread(of_run: Mapping[str, Any]) -> list[str]:
     given = given_of(of_run)
     idle = {name for name, value in given.items() if str(value).strip().lower() in ("false", "no", "0")}
     idle |= {"gpufleet_serial"} if f"{PREFIX}waves" in given else set()
-    return [f"gpufleet.nvidia.rollout does not read {name}. {instead}" for name, instead in UNREAD.items() if name in given.keys() - idle]
+    return [row.fill() for name, row in UNREAD.items() if name in given.keys() - idle]
 
 
 UNTIL = ("end", "canaries")

@@ -27,8 +27,8 @@ GOOD = [
 WRONG = [
     ("- debug:\n  command: /bin/true\n", "conflicting action statements"),
     ("- name: Nothing\n", "no module/action detected in task"),
-    ("change: driver.yml\n", "it is no list of tasks"),
-    ("- modprobe nvidia\n", "'modprobe nvidia' is no task"),
+    ("change: driver.yml\n", "it is not a list of tasks"),
+    ("- modprobe nvidia\n", "'modprobe nvidia' is not a task"),
     ("- debug: {\n", "driver.yml"),
 ]
 
@@ -51,4 +51,5 @@ def test_a_file_that_ansible_refuses_is_refused_with_its_name_and_ansibles_reaso
     path.write_text(text)
     with pytest.raises(PlanError, match=why) as raised:
         rollout_settings.require_tasks(DataLoader(), play, str(path), "change")
-    assert str(raised.value).startswith(f"{path}: this is no file of tasks that Ansible takes (gpufleet_rollout_tasks has it as change: ")
+    assert (raised.value.code, raised.value.where) == ("rollout-file.not-tasks", str(path))
+    assert raised.value.values["name"] == "change"

@@ -144,7 +144,7 @@ def test_a_catalogue_is_judged_before_the_host_is_looked_at(host: Host, tmp_path
 FILES = [
     # content (None: there is no file), the sentence
     (None, "this catalogue cannot be read (No such file or directory)"),
-    (b"\xff\xfe", "it is no UTF-8 text"),
+    (b"\xff\xfe", "it is not UTF-8 text"),
     (b"images: [", "this file is no YAML"),
     (
         b"schema: 1\nimages:\n  - name: a\n    image: a\n    requires: {cuda: 12.4}\n",
@@ -168,7 +168,7 @@ def test_a_catalogue_that_is_none_is_said(tmp_path: Path, content: bytes | None,
 
 def test_a_pipe_is_no_catalogue_and_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert "it is no file" in run(catalogue=str(tmp_path / "pipe"), facts=A100)["msg"]
+    assert "it is not a file" in run(catalogue=str(tmp_path / "pipe"), facts=A100)["msg"]
 
 
 def test_archspec_is_used_where_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

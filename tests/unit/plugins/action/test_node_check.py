@@ -111,7 +111,7 @@ def test_another_root_is_refused() -> None:
 
 def test_an_empty_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Stage(monkeypatch).run(image="")
-    assert (found["failed"], found["msg"].partition(":")[0]) == (True, "image is empty")
+    assert (found["failed"], found["error"]["code"]) == (True, "host.verify-without-image")
 
 
 # --- with the result of the task before -----------------------------------------------------------------------------------
@@ -205,19 +205,19 @@ def test_an_image_that_does_not_fit_is_said_before_a_container_is_started(
 
 
 DESCRIBED = [
-    # content (None: there is no file), the sentence
-    ("{", "this describes no image (it is no JSON)"),
-    (None, "this description of an image cannot be read (No such file or directory). Write the output of skopeo inspect"),
+    # content (None: there is no file), the code
+    ("{", "file.not-an-image-description"),
+    (None, "file.kind-unreadable"),
 ]
 
 
-@pytest.mark.parametrize(("content", "sentence"), DESCRIBED)
+@pytest.mark.parametrize(("content", "code"), DESCRIBED)
 def test_a_file_that_describes_no_image_is_said_before_the_host_is_looked_at(
-    content: str | None, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: str | None, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(monkeypatch)
     monkeypatch.setattr(base, "observe_and_plan", lambda *_arguments: pytest.fail("the host was looked at"))
     if content is not None:
         (tmp_path / "image.json").write_text(content)
     found = stage.run(image_environment=str(tmp_path / "image.json"))
-    assert (found["failed"], sentence in found["msg"]) == (True, True)
+    assert (found["failed"], found["error"]["code"]) == (True, code)

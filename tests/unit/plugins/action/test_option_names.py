@@ -150,8 +150,13 @@ def find_known() -> set[str]:
 
 ROWS = [row for path in message_tables.find_tables().values() for row in message_tables.read_rows(path).values()]
 # Words that are names of options, and no words of the language. In a row an option has its variable's name.
+# Words that are keys of an engine's file as well.
+KEYS_OF_ENGINES = {"cdi_spec_dirs", "config_path"}
 OPTION_WORDS = {
-    option for path in sorted((ROOT / "plugins/modules").glob("[!_]*.py")) for option in arguments.spec(path.stem) if "_" in option
+    option
+    for path in sorted((ROOT / "plugins/modules").glob("[!_]*.py"))
+    for option in arguments.spec(path.stem)
+    if "_" in option and option not in KEYS_OF_ENGINES
 }
 
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import base, stages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
     Plan,
@@ -134,6 +134,6 @@ def test_a_host_that_moved_on_is_planned_again_once(monkeypatch: pytest.MonkeyPa
 
 def test_an_installation_that_installs_nothing_does_not_go_round_in_circles(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(monkeypatch, first=(SOURCE,))
-    with pytest.raises(AnsibleActionFail, match="still missing: /etc/key"):
+    with pytest.raises(PlanError, match=r"/etc/key.*\[host.still-missing\]$"):
         host.converge()
     assert host.parts == ["write /etc/key"]

@@ -13,11 +13,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 
 FILES = [
     # content, why it is not read
-    (b"", "this file is no JSON"),
-    (b"{", "this file is no JSON"),
-    (b"\xff", "this file is no JSON"),
-    (b"[" * 200_000, "this file is no JSON"),
-    (b'{"a":' * 200_000, "this file is no JSON"),
+    (b"", r"\[file.report-not-json\]$"),
+    (b"{", r"\[file.report-not-json\]$"),
+    (b"\xff", r"\[file.report-not-json\]$"),
+    (b"[" * 200_000, r"\[file.report-not-json\]$"),
+    (b'{"a":' * 200_000, r"\[file.report-not-json\]$"),
     (b"[]", "this is no report"),
     (b'{"hosts": {}, "changes": {}}', "this is no report"),
 ]

@@ -20,12 +20,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, transport
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 
 class Action:
@@ -107,7 +107,7 @@ def test_a_sudo_that_wants_a_terminal_gets_the_module(way: str, modules: list[st
     if modules:
         transport.exchange(action, "observe", REQUEST, PYTHON, way)  # type: ignore[arg-type]
     else:
-        with pytest.raises(AnsibleActionFail, match="requiretty.*gpufleet_transport"):
+        with pytest.raises(PlanError, match=r"gpufleet_transport.*\[transport.needs-terminal\]$"):
             transport.exchange(action, "observe", REQUEST, PYTHON, way)  # type: ignore[arg-type]
     assert action.modules == modules
 
@@ -138,15 +138,15 @@ def test_a_module_without_an_answer_is_told_by_what_was_printed(result: dict[str
 @pytest.mark.parametrize(
     ("variables", "environment", "sentence"),
     [
-        ({"ansible_python_interpreter": "/no/such/python"}, "", "no Python at /no/such/python on the node: install python3"),
-        ({}, "PATH=/nowhere", "gave no answer|no Python 3"),
+        ({"ansible_python_interpreter": "/no/such/python"}, "", r"/no/such/python .*\[transport.no-python-there\]$"),
+        ({}, "PATH=/nowhere", r"\[transport.(program-lost|no-python)\]$"),
     ],
 )
 def test_no_answer_is_one_sentence(tmp_path: Any, variables: dict[str, str], environment: str, sentence: str) -> None:
     if environment:
         transport_interpreters, transport.INTERPRETERS = transport.INTERPRETERS, "/no/such/python"
     try:
-        with pytest.raises(AnsibleActionFail, match=sentence):
+        with pytest.raises(PlanError, match=sentence):
             transport.exchange(Action(tmp_path, environment=environment), "observe", REQUEST, variables)  # type: ignore[arg-type]
     finally:
         if environment:
@@ -252,7 +252,7 @@ def test_the_requests_in_the_documentation_of_host_program_are_what_is_said_of_t
 
 def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> None:
     assert transport.unpack(transport.pack({"a": "x" * 1000})) == {"a": "x" * 1000}
-    with pytest.raises(AnsibleActionFail, match="has more than 128 MiB"):
+    with pytest.raises(PlanError, match=r"128 MiB.*\[transport.answer-too-large\]$"):
         transport.unpack(base64.b64encode(zlib.compress(bytes(transport.LONGEST + 1))).decode("ascii"))
 
 
@@ -275,12 +275,12 @@ NO_ANSWERS = {
 
 @pytest.mark.parametrize("case", NO_ANSWERS)
 def test_what_is_no_answer_of_a_program_is_one_sentence(case: str) -> None:
-    with pytest.raises(AnsibleActionFail, match="is not what this collection's programs print. Check what this host runs as its Python"):
+    with pytest.raises(PlanError, match=r"\[transport.not-an-answer\]$"):
         transport.answered(NO_ANSWERS[case])
 
 
 def test_an_answer_that_is_too_deep_for_a_reader_is_refused() -> None:
-    with pytest.raises(AnsibleActionFail, match="has values more than 64 deep"):
+    with pytest.raises(PlanError, match=r"\[transport.answer-too-deep\]$"):
         transport.answered(packed(b"[" * 200_000))
 
 
@@ -288,7 +288,7 @@ def test_an_answer_of_more_values_than_memory_has_room_for_is_refused() -> None:
     """Each empty list is two bytes on the wire, before they are compressed, and half a hundred in memory."""
     text = json.dumps({"file": "[],{}" * transport.MOST_VALUES, "quoted": '"[\\', "more": [1, {}]}).encode()
     assert transport.answered(packed(text))["more"] == [1, {}]
-    with pytest.raises(AnsibleActionFail, match="has more than 1048576 values"):
+    with pytest.raises(PlanError, match=r"1048576 .*\[transport.answer-too-many-values\]$"):
         transport.answered(packed(b"[" + b"[]," * transport.MOST_VALUES + b"[]]"))
 
 
@@ -300,21 +300,21 @@ def test_every_start_of_python_on_a_host_is_isolated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "python", "said"),
+    ("result", "python", "code"),
     [
-        ({"rc": 127, "stdout": "gpufleet-no-python"}, "", "no Python 3 on the node: install python3"),
-        ({"rc": 127, "stderr": "/bin/python9: not found"}, "/bin/python9", "no Python at /bin/python9 on the node: install python3"),
-        ({"rc": 126, "stderr": "Permission denied"}, "/etc/passwd", "or set ansible_python_interpreter"),
+        ({"rc": 127, "stdout": "gpufleet-no-python"}, "", "transport.no-python"),
+        ({"rc": 127, "stderr": "/bin/python9: not found"}, "/bin/python9", "transport.no-python-there"),
+        ({"rc": 126, "stderr": "Permission denied"}, "/etc/passwd", "transport.no-python-there"),
         (
             {"rc": 2, "stderr": "Unknown option: -I\nusage: /usr/bin/python2"},
             "/usr/bin/python2",
-            "/usr/bin/python2 on the node is Python 2: ",
+            "transport.python-2",
         ),
-        ({"rc": 1, "stderr": "SyntaxError"}, "/usr/bin/python2", "gave no answer (exit status 1): SyntaxError. Run with -vvv"),
+        ({"rc": 1, "stderr": "SyntaxError"}, "/usr/bin/python2", "transport.program-lost"),
     ],
 )
-def test_a_missing_python_is_told_with_what_to_do(result: dict[str, Any], python: str, said: str) -> None:
-    assert said in transport.lost("observe", result, python)
+def test_a_missing_python_is_told_with_what_to_do(result: dict[str, Any], python: str, code: str) -> None:
+    assert transport.lost("observe", result, python).code == code
 
 
 # --- what is sent -------------------------------------------------------------------------------------------------------
@@ -416,5 +416,5 @@ def test_what_stays_on_a_host_is_one_file(tmp_path: Path) -> None:
 
 
 def test_brackets_that_close_nothing_are_counted_before_they_are_walked() -> None:
-    with pytest.raises(AnsibleActionFail, match="has more than 1048576 values"):
+    with pytest.raises(PlanError, match=r"1048576 .*\[transport.answer-too-many-values\]$"):
         transport.answered(packed(b"[" * 66 + b"]" * (transport.MOST_VALUES + 1)))

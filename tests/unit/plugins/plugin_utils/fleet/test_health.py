@@ -52,7 +52,7 @@ LOOKS = [
     ({"unreachable": True, "msg": "no route"}, "it was unreachable: no route"),
     ({"failed": True, "msg": "not root"}, "the look at it failed: not root"),
     (second(problem="two files disagree"), "two files disagree"),
-    (second(differences=[CHANGE]), "it is not as desired any more: /etc/containerd/config.toml enable_cdi"),
+    (second(differences=[CHANGE]), "it is not converged any more: /etc/containerd/config.toml enable_cdi"),
     (second(driver={"state": "ok", "gpus": [{}] * 7}), "it had 8 GPUs before its change, and has 7"),
     (second(driver={"state": "broken", "evidence": "Xid 79", "gpus": []}), "its GPU driver was broken: Xid 79"),
     (

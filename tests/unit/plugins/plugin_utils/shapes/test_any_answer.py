@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 
 from tests.draws import count_examples
@@ -25,7 +24,7 @@ from tests.unit.running_host import ACTIONS, Host, Node
 from tests.unit.running_hosts import ENGINES, build
 
 EXAMPLES = count_examples(25)
-PLANNED = (AnsibleActionFail, PlanError)
+PLANNED = (PlanError,)
 TEMPLATE = "{{ lookup('pipe', 'id > /tmp/x') }}"
 DEEP: Any = None
 for _level in range(40):

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.shapes import common, edge, observer, programs, rules
 
 from tests.unit import answered
@@ -81,7 +81,7 @@ def test_what_was_not_asked_for_is_dropped_and_what_was_not_answered_is_an_error
 @pytest.mark.parametrize("name", programs.ROWS)
 @pytest.mark.parametrize("given", [{}, [], None, TEMPLATE, {"schema": True}, {"schema": 2}])
 def test_an_answer_of_a_program_that_is_none(name: str, given: Any) -> None:
-    with pytest.raises(AnsibleActionFail, match=f"not the shape that it must have: {name}: ") as caught:
+    with pytest.raises(PlanError, match=rf"{name}: .*\[transport.answer-shape\]$") as caught:
         transport.judged(lambda: edge.program(name, {"cases": []}, given))
     assert "lookup" not in str(caught.value)
 
@@ -112,7 +112,7 @@ def test_every_kind_of_query_has_a_row() -> None:
     ['{"a": NaN}', '{"a": Infinity}', '{"a": -Infinity}', "[" * 65 + "]" * 65, '{"a":' * 65 + "1" + "}" * 65, '{"a": "[[["', "[1"],
 )
 def test_json_that_is_none_or_too_deep(text: str) -> None:
-    with pytest.raises(AnsibleActionFail):
+    with pytest.raises(PlanError):
         transport.unpack(transport.base64.b64encode(transport.zlib.compress(text.encode())).decode())
 
 
