@@ -142,6 +142,11 @@ def test_each_row_is_used() -> None:
     assert [f"{package}: {name}" for package, name, _row in ROWS if name not in used] == []
 
 
+def test_a_constant_names_one_row_in_the_whole_tree() -> None:
+    names = [name for _package, name, _row in ROWS]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
 def test_rows_of_errors_have_a_next_step() -> None:
     """A row may leave it out if every call of it gives one."""
     stepless = {name for _package, name, row in ROWS if not row.next}

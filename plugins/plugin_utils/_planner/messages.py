@@ -95,7 +95,7 @@ OPTION_PROGRAM = Sentence(
     "{option} has {value!r}, which is not the name or path of a program",
     next="Give the program alone, without arguments",
 )
-DROP_IN_NEVER = Sentence(
+DROP_IN_PATH_WITH_NEVER = Sentence(
     "options.drop-in-never",
     "gpufleet_drop_in is never, and gpufleet_drop_in_path is {path}",
     why="with `never`, no drop-in is written",

@@ -133,7 +133,7 @@ def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
     _check_each(options)
     check_classes(options)
     if options.get("drop_in") == "never" and options.get("drop_in_path"):
-        raise PlanError(messages.DROP_IN_NEVER.fill(path=options["drop_in_path"]))
+        raise PlanError(messages.DROP_IN_PATH_WITH_NEVER.fill(path=options["drop_in_path"]))
     if options.get("bundle_file") and options.get("toolkit_repository") not in (None, "", "nvidia"):
         raise PlanError(messages.TWO_SOURCES.fill(repository=options["toolkit_repository"]))
     for name in ("url", "toolkit_repository"):

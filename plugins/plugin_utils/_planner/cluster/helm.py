@@ -218,7 +218,7 @@ def same(groups: Sequence[Group], value: str, why: str, setting: str) -> None:
     """Raise PlanError if groups differ in a value that all nodes share."""
     said = {group.title: OF_GROUPS[value](group) for group in groups}
     if len(set(said.values())) > 1:
-        row = messages.VALUES_DIFFER
+        row = messages.CHART_VALUES_DIFFER
         raise PlanError(row.fill(value=value, groups=listed(said), cause=why, setting=setting))
 
 

@@ -114,7 +114,7 @@ OTHER_CLUSTER = Sentence(
 )
 
 # ---------------------------------------------------------------- groups of hosts
-MIXED_ENGINES = Sentence(
+CLUSTER_WITH_MIXED_ENGINES = Sentence(
     "cluster.mixed-engines",
     "mixed container engines in the cluster {cluster}: {engines}",
     why=f"{UNIFORM}: one engine for all hosts",
@@ -139,7 +139,7 @@ OTHER_RUNTIME_CLASS = Sentence(
     why="the operator has one RuntimeClass for its pods on all nodes",
     next="Set gpufleet_handlers to {handler} for the others",
 )
-VALUES_DIFFER = Sentence(
+CHART_VALUES_DIFFER = Sentence(
     "helm.values-differ",
     "{value} differs: {groups}",
     why="{cause}",

@@ -244,7 +244,7 @@ def require_uniform(name: str, groups: Sequence[Group]) -> None:
         engines.setdefault(m.engine, []).append(m.host)
     if len(engines) > 1:
         said = "; ".join(f"{engine} on {names.some(hosts)}" for engine, hosts in sorted(engines.items()))
-        raise PlanError(messages.MIXED_ENGINES.fill(cluster=name, engines=said))
+        raise PlanError(messages.CLUSTER_WITH_MIXED_ENGINES.fill(cluster=name, engines=said))
     if len(groups) > 1:
         oldest = min(groups, key=lambda group: decide.AGE.get(group.injection, 0))
         said = "; ".join(f"{group.injection} on {group.hosts}" for group in groups)
