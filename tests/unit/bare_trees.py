@@ -14,7 +14,15 @@ import stat
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.action import base, containerd_runtime, crio_runtime, docker_runtime, node, oci_hook
+from ansible_collections.gpufleet.nvidia.plugins.action import (
+    arguments,
+    base,
+    containerd_runtime,
+    crio_runtime,
+    docker_runtime,
+    node,
+    oci_hook,
+)
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import journal, journal_queries, observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
@@ -102,7 +110,7 @@ class Tree:
             except NeedMore as more:
                 ask = more.questions
             except PlanError as error:
-                return {"failed": True, "changed": False, "msg": str(error), "advice": []}
+                return {"failed": True, "changed": False, "msg": str(error), "advice": [], **arguments.failure(error)}
         same = [d for d in outcome.plan.differences if (type(d.before), d.before) == (type(d.after), d.after)]
         assert not same, f"shown as a difference, and none: {same}"
         answer: dict[str, Any] = {}

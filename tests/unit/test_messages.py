@@ -28,8 +28,10 @@ WITHOUT_CODES = (
 )
 # Packages below these that are done.
 WITH_CODES = (
+    "plugin_utils/_planner/adoption/",
     "plugin_utils/_planner/engines/cdi_",
     "plugin_utils/_planner/engines/containerd/",
+    "plugin_utils/_planner/engines/crio/",
     "plugin_utils/_planner/engines/named_file.py",
     "plugin_utils/_planner/engines/podman/",
     "plugin_utils/_planner/kubernetes/",

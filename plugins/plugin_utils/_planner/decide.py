@@ -73,7 +73,7 @@ def decide(
     Raise PlanError if a forced option cannot work.
     """
     found = tuple(instances)
-    refused = tuple((i.key, str(i.refusal)) for i in found if i.refusal)
+    refused = tuple((i.key, i.refusal.message) for i in found if i.refusal)
     managed = [i for i in found if not i.refusal and refusals.chosen(policy, i)]
     skipped = no_gpu(policy, driver)
     decisions = [] if skipped else [decide_one(policy, i, kubelet) for i in managed]

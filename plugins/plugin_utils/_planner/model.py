@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 
 Injection = Literal["native-cdi", "nvidia-runtime", "legacy", "oci-hook", "jit-cdi"]
 RuntimeMode = Literal["auto", "cdi", "legacy", "jit-cdi", "csv"]
@@ -299,7 +300,13 @@ class Leftover:
     exact: bool
     fate: Literal["adopted", "kept", "live"]
     why: str
-    next: str = ""  # what ends it, if it is not adopted: a command or a setting
+    next: str = ""  # what ends it, if it is not adopted: a command or a setting; a message of `why` has its own
+
+    def __post_init__(self) -> None:
+        """Move the message's next step to its field."""
+        if isinstance(self.why, Message) and self.why.next:
+            object.__setattr__(self, "next", self.why.next)
+            object.__setattr__(self, "why", self.why.without_step())
 
 
 @dc.dataclass(frozen=True)

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
@@ -36,9 +37,8 @@ class Generator:
 
     def refusal(self) -> PlanError:
         """Return the error for a host on which this collection would write a second spec."""
-        why = f"{self.setting} makes this file at each boot, and it would hide the devices of a second spec"
-        step = f"Set gpufleet_cdi_owner: toolkit to leave the spec to it, or {self.setting}.enable = false in the system's configuration"
-        return PlanError(f"{self.title} generates the CDI spec of this host", where=self.output, why=why, next=step)
+        generated = messages.GENERATED.fill(title=self.title, setting=self.setting)
+        return PlanError(generated, where=self.output)
 
 
 # By ID of os-release. nixos/modules/services/hardware/nvidia-container-toolkit in NixOS/nixpkgs.
@@ -91,8 +91,4 @@ def _is_link(entry: Mapping[str, Any]) -> bool:
 
 
 def _sentence(path: str) -> str:
-    name = posixpath.basename(path)
-    return (
-        f"{path} is enabled and runs nvidia-ctk cdi generate, so a boot brings another spec of the same GPUs, or that one instead of this "
-        f"collection's. Disable it: systemctl disable {name}"
-    )
+    return messages.UNIT_GENERATES.fill(path=path, unit=posixpath.basename(path))

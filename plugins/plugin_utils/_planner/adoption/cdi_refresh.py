@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     queries,
     transaction,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
@@ -115,19 +115,18 @@ def cdi_owner(
     found = refresh(policy, obs)
     against = objection(policy, found, cap, read_by_all)
     if policy.cdi_owner == "collection":
-        return "collection", Reason("cdi_owner", "collection", "forced by gpufleet_cdi_owner")
+        return "collection", Reason("cdi_owner", "collection", messages.OWNER_FORCED.fill())
     if policy.cdi_owner == "toolkit":
         coming = not found.present and policy.packages == "present" and not policy.single and policy.root == "/"
         if against and not coming:
-            raise PlanError(
-                f"gpufleet_cdi_owner: toolkit cannot work: {against}",
-                where=found.output,
-                next="Use gpufleet_cdi_owner: collection, or let nvidia-cdi-refresh write a spec that this host's engines accept",
-            )
-        return "toolkit", Reason("cdi_owner", "toolkit", "forced by gpufleet_cdi_owner", found.output)
+            cannot = messages.TOOLKIT_CANNOT_OWN.fill(reason=against)
+            raise PlanError(cannot, where=found.output)
+        forced = messages.OWNER_FORCED.fill()
+        return "toolkit", Reason("cdi_owner", "toolkit", forced, found.output)
     if against:
         return "collection", Reason("cdi_owner", "collection", against)
-    why = f"{found.title} is enabled and writes {found.output}, version {found.version}, which every consumer here accepts"
+    row = messages.REFRESH_SERVES
+    why = row.fill(title=found.title, path=found.output, version=found.version)
     return "toolkit", Reason("cdi_owner", "toolkit", why, found.output)
 
 
@@ -135,17 +134,20 @@ def objection(policy: Policy, found: Refresh, cap: str, read_by_all: tuple[str, 
     """Return the reason why nvidia-cdi-refresh cannot be the owner. '' if it can."""
     directory = posixpath.dirname(found.output)
     if policy.root != "/" and not (found.generator and policy.cdi_owner == "toolkit"):
-        return "nothing runs in another root directory, so no other tool would write the spec"
+        return messages.NO_OTHER_WRITER.fill()
     if not found.present:
-        return "nvidia-cdi-refresh is not on this host"
+        return messages.REFRESH_ABSENT.fill()
     if found.masked or not found.enabled:
-        return f"{found.title} is here but not enabled"
+        return messages.REFRESH_OFF.fill(title=found.title)
     if directory not in (policy.cdi_spec_dirs or CDI_DIRS if read_by_all is None else read_by_all):
-        return f"{found.title} writes to {found.output}, where {'no' if read_by_all is None else 'not every'} engine looks"
+        asked = read_by_all is not None
+        row = messages.REFRESH_NOT_READ_BY_ALL if asked else messages.REFRESH_UNREAD
+        return row.fill(title=found.title, path=found.output)
     if not found.version:
-        return f"{found.title} is enabled, but {found.output} does not exist or has no version"
+        return messages.REFRESH_WITHOUT_FILE.fill(title=found.title, path=found.output)
     if release_of(found.version) > release_of(cap):
-        return f"{found.title} writes version {found.version}, but the oldest consumer here accepts {cap} at most"
+        row = messages.REFRESH_TOO_NEW
+        return row.fill(title=found.title, version=found.version, accepted=cap)
     return ""
 
 
@@ -169,7 +171,7 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     coming = policy.root == "/" and REFRESH_PACKAGE in record.packages and policy.packages == "present" and not policy.single
     if not (found.present or coming):
         return Plan()
-    why = "this collection owns the CDI spec of this host, and with two writers engines drop or hide devices"
+    why = messages.ONE_WRITER.fill()
     busy = [u for u in MASKS if policy.root == "/" and is_active(obs, u)]
     # Stopped, not disabled: the masks suffice, and the links stay byte for byte.
     stop: transaction.Command = {"argv": ["systemctl", "stop", *busy], "timeout": 60, "why": why, "undo": ["systemctl", "start", *busy]}
@@ -196,12 +198,7 @@ def mask(obs: Observation, path: str, why: str) -> Plan:
     if is_mask(file):
         return Plan()
     if file.exists:
-        raise PlanError(
-            "a unit of your own is in the place where nvidia-cdi-refresh has to be masked",
-            where=path,
-            why=why,
-            next="Remove it, or set gpufleet_cdi_owner: toolkit",
-        )
+        raise PlanError(messages.UNIT_IN_THE_WAY.fill(reason=why), where=path)
     return dc.replace(owned_file.write(file, "", after="masked", why=why), expect_files={path: None})
 
 
@@ -213,16 +210,20 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     own = [path for path in masked if path in owned_file.originals(obs) or (lost and obs.file(path).type == "file")]
     if not own:
         return Plan(released=tuple(path for path in MASKS.values() if path in owned_file.originals(obs) and not obs.file(path).exists))
-    why = "state: absent returns the CDI spec to nvidia-cdi-refresh"
+    why = messages.REFRESH_RETURNS.fill()
     back = merge([owned_file.give_back(obs, obs.file(path), why=why, own=True) for path in own])
     if policy.root != "/":
         return back
     unit_dir = posixpath.dirname(next((p for p in UNIT_FILES if obs.exists(p)), UNIT_FILES[0]))
     # If the units came with our installation, they were disabled at once. This is what `systemctl enable` does, less its daemon-reload.
     links: tuple[transaction.Command, ...] = tuple(
-        {"argv": ["ln", "-sfn", f"{unit_dir}/{u}", link], "timeout": 10, "why": f"enable {u} again"}
+        {
+            "argv": ["ln", "-sfn", f"{unit_dir}/{u}", link],
+            "timeout": 10,
+            "why": messages.UNIT_ENABLED_AGAIN.fill(unit=u),
+        }
         for u, link in LINKS.items()
         if not obs.exists(link)
     )
-    advice = ("nvidia-cdi-refresh is enabled again and writes the CDI spec from the next boot on; `systemctl start` does it now",)
+    advice = (messages.REFRESH_ENABLED_AGAIN.fill(),)
     return dc.replace(back, commands=links, advice=(*back.advice, *advice))

@@ -28,10 +28,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     queries,
     traits,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import messages, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Leftover, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -45,12 +46,18 @@ PROCESSES = ["nvidia-ctk-installer", "nvidia-toolkit"]
 CONTAINER = "nvidia-container-toolkit-ctr"
 KUBELET_ROOT = "/var/lib/kubelet"
 SETTLED = 600  # seconds after which a kubelet has started the pods of its node's DaemonSets, or has said why not
-DROP_IN = re.compile(r"99-nvidia\.(toml|conf)")
-WAIT = "Run again when the kubelet has been active for 10 minutes"
-HAND_OVER = (
-    "set toolkit.enabled=false in its ClusterPolicy, or label this node nvidia.com/gpu.deploy.container-toolkit=false, and run again once "
-    "its pod is gone"
+REFUSED = frozenset(
+    row.code
+    for row in (
+        messages.OPERATOR_RUNS,
+        messages.OPERATOR_RUNS_AGAIN,
+        messages.OPERATOR_UNPROVEN,
+        messages.OPERATOR_UNPROVEN_AGAIN,
+    )
 )
+DROP_IN = re.compile(r"99-nvidia\.(toml|conf)")
+HAND_OVER = messages.HAND_OVER
+TITLE = "the GPU Operator's toolkit"
 KUBELET_QUESTIONS = (
     cgroup_driver.process_question(),
     *(queries.file(path, content=False) for path in kubelet.PROGRAMS),
@@ -109,7 +116,7 @@ def state(policy: Policy, obs: Observation, instances: Iterable[Instance], files
     if not traces:
         return State("absent")
     if policy.root != "/":
-        return State("dead", "engines do not run in another root directory", traces)
+        return State("dead", messages.NO_ENGINE_RUNS.fill(), traces)
     lacking = [question for question in _evidence(obs, found) if not obs.asked(question)]
     if lacking:
         raise NeedMore(lacking)
@@ -117,13 +124,13 @@ def state(policy: Policy, obs: Observation, instances: Iterable[Instance], files
     if alive:
         return State("live", alive, traces)
     if not _kubelet_possible(policy, obs):
-        return State("dead", "no kubelet is on this host, and none of its processes runs", traces)
+        return State("dead", messages.NO_KUBELET.fill(), traces)
     declared = policy.operator_toolkit == "gone"
     doubt = (_doubt_of_kubelet(obs) if not declared else "") or _doubt_of_pods(obs, found)
     if doubt:
         return State("unknown", doubt, traces)
-    since = "operator_toolkit is gone" if declared else "the kubelet has been active for 10 minutes"
-    return State("dead", f"{since}, and neither a process nor a pod of it is here", traces)
+    row = messages.DECLARED_GONE if declared else messages.KUBELET_SETTLED
+    return State("dead", row.fill(), traces)
 
 
 def gone(policy: Policy, obs: Observation, instance: Instance, path: str) -> bool:
@@ -164,13 +171,13 @@ def _kept_pods(obs: Observation) -> queries.Question:
 def _sign_of_life(obs: Observation, instances: tuple[Instance, ...]) -> str:
     running = [p for p in (*obs.processes(), *obs.unverified()) if processes.program(p) in PROCESSES]
     if running:
-        return f"its process {processes.program(running[0])} runs"
+        return messages.PROCESS_RUNS.fill(program=processes.program(running[0]))
     for instance in instances:
         if sandboxes.serves(instance) and (_pods(obs, instance).get("named") or {}).get(sandboxes.OPERATOR):
-            return f"{instance.engine} has a pod {sandboxes.OPERATOR}-*"
+            return messages.POD_RUNS.fill(engine=instance.engine, name=sandboxes.OPERATOR)
     kept = obs.attempt(_kept_pods(obs)).get("files") or ()
     if any(posixpath.basename(str(entry["path"])) == CONTAINER for entry in kept):
-        return f"the kubelet keeps a pod with the container {CONTAINER}"
+        return messages.POD_KEPT.fill(container=CONTAINER)
     return ""
 
 
@@ -186,15 +193,17 @@ def _kubelet_possible(policy: Policy, obs: Observation) -> bool:
 def _doubt_of_kubelet(obs: Observation) -> str:
     """Return the reason why the kubelet may still bring the toolkit back, as far as the host alone shows it. '' for none."""
     if cgroup_driver.process(obs) is None and processes.called(obs, "kubelet"):
-        return "the kubelet that runs here could not be verified"
+        return messages.KUBELET_UNVERIFIED.fill()
     if cgroup_driver.process(obs) is None and not known.with_kubelet(obs):
         title = known.distribution(obs)
-        return f"the kubelet of {title} cannot be asked for how long it has run" if title else "the kubelet of this host does not run"
+        if title:
+            return messages.KUBELET_SILENT.fill(title=title)
+        return messages.KUBELET_STOPPED.fill()
     active = obs.active_seconds(_unit(obs))
     if active is None:
-        return f"systemd does not say since when {_unit(obs)} is active"
+        return messages.KUBELET_AGE_UNKNOWN.fill(unit=_unit(obs))
     if active < SETTLED:
-        return "the kubelet has been active for less than 10 minutes, so its pods may not have started yet"
+        return messages.KUBELET_YOUNG.fill()
     return ""
 
 
@@ -202,11 +211,13 @@ def _doubt_of_pods(obs: Observation, instances: tuple[Instance, ...]) -> str:
     """Return the reason why the pods of this host are unknown. '' for none."""
     asked = [i for i in instances if sandboxes.serves(i)]
     silent = next((i.engine for i in asked if "error" in _pods(obs, i)), "")
-    if silent or not asked:
-        return f"{silent or 'no engine'} does not list its pods over CRI" if silent else "no engine lists its pods over CRI"
+    if silent:
+        return messages.PODS_UNLISTED.fill(engine=silent)
+    if not asked:
+        return messages.NO_ENGINE_LISTS.fill()
     kept = obs.attempt(_kept_pods(obs))
     if "error" in kept or not any(str(entry["path"]) == f"{_root(obs)}/pods" for entry in kept.get("files") or ()):
-        return f"the kubelet's directory {_root(obs)}/pods could not be listed"
+        return messages.PODS_UNKNOWN.fill(directory=f"{_root(obs)}/pods")
     return ""
 
 
@@ -250,20 +261,21 @@ def _concerns(policy: Policy, instance: Instance, found: State, instances: tuple
 
 def refusal(obs: Observation, instance: Instance, found: State) -> Refusal:
     again = returned(obs)
-    back = f"It runs again: it has rewritten {again}, which this collection had taken over. " if again else ""
-    engine = traits.of(instance.engine).title
+    values = {"evidence": found.why, "engine": traits.of(instance.engine).title}
+    values.update({"path": again} if again else {})
     if found.fate == "live":
-        return Refusal(
-            f"{back}The GPU Operator's toolkit runs on this host ({found.why}) and writes the NVIDIA handlers of {engine} itself, so "
-            f"{engine} is left alone",
-            HAND_OVER,
-        )
-    ways = ", ".join(f"{name} runs {program}" for name, program in its_handlers(instance).items()) or ", ".join(found.traces)
-    return Refusal(
-        f"{back}The GPU Operator's toolkit has configured this {engine} ({ways}), and nothing proves that it no longer runs: "
-        f"{found.why}. So it is treated as running, and {engine} is left alone",
-        f"{WAIT}; where the operator is in use, {HAND_OVER}",
-    )
+        row = messages.OPERATOR_RUNS_AGAIN if again else messages.OPERATOR_RUNS
+        return Refusal(row.fill(**values))
+    handlers = (f"{name} runs {program}" for name, program in its_handlers(instance).items())
+    traces = ", ".join(handlers) or ", ".join(found.traces)
+    row = messages.OPERATOR_UNPROVEN_AGAIN if again else messages.OPERATOR_UNPROVEN
+    return Refusal(row.fill(**values, traces=traces))
+
+
+def names_it(why: str) -> bool:
+    """Tell whether an engine is left alone because of this toolkit. why: the message of the refusal."""
+    tool = why.values.get("tool") if isinstance(why, Message) else ""
+    return get_code(why) in REFUSED or tool == TITLE
 
 
 def returned(obs: Observation) -> str:
@@ -278,12 +290,11 @@ def leftovers(policy: Policy, obs: Observation, instances: tuple[Instance, ...])
     """List what of the toolkit is on the host, except in an engine's configuration, which the engine's own planner judges."""
     found = state(policy, obs, instances)
     if found.counts_as_live:
-        concerned = [i for i in instances if its_handlers(i) or "GPU Operator" in i.refusal.what]
+        concerned = [i for i in instances if its_handlers(i) or names_it(i.refusal.message)]
         places = [(i.config_path, tuple(its_handlers(i))) for i in concerned] or [(found.traces[0], ())]
         return tuple(Leftover(TOOL, path, keys, False, "live", found.why, HAND_OVER) for path, keys in places)
     if DIRECTORY not in found.traces:
         return ()
     # Its own cleanup leaves the programs as well, since containers that run need them (gpu-operator issue 494).
-    why = f"the toolkit no longer runs ({found.why}); its programs stay, since containers that were started with them need them"
-    step = f"once no handler names a program there and its containers have ended: rm -r {DIRECTORY}"
-    return (Leftover(TOOL, DIRECTORY, (), True, "kept", why, step),)
+    why = messages.PROGRAMS_STAY.fill(evidence=found.why, path=DIRECTORY)
+    return (Leftover(TOOL, DIRECTORY, (), True, "kept", why),)

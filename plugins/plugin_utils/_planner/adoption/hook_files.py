@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Leftover, Plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -26,7 +26,6 @@ ADMINS = "/etc/containers/oci/hooks.d"
 USUAL = ("/usr/share/containers/oci/hooks.d", ADMINS)
 # Scripts for the Docker of RHEL 7 (nvidia-container-runtime-hook 1.3 and 1.4): no engine that is served here runs them.
 SCRIPTS = ("/usr/libexec/oci/hooks.d/nvidia", "/usr/libexec/oci/hooks.d/oci-nvidia-hook")
-NOBODY = "it is a script for the Docker of RHEL 7, which no current engine runs"
 
 
 def questions() -> list[queries.Question]:
@@ -68,23 +67,20 @@ def tool(found: str) -> str:
 
 def live(record: HostDecision, found: str) -> bool:
     """Tell whether it is the file of a GPU Operator that counts as working here."""
-    return tool(found) == gpu_operator.TOOL and any("GPU Operator" in sentence for _key, sentence in record.refused)
+    return tool(found) == gpu_operator.TOOL and any(gpu_operator.names_it(why) for _, why in record.refused)
 
 
 def adopted(path: str, found: str) -> Leftover:
-    why = (
-        "it is a hook file that NVIDIA's packages, their guides or the GPU Operator create, and a hook in addition "
-        "to CDI injects GPUs twice"
-    )
-    return Leftover(tool(found), path, (), True, "adopted", why)
+    return Leftover(tool(found), path, (), True, "adopted", messages.HOOK_ADOPTED.fill())
 
 
 def kept(path: str, found: str) -> Leftover:
-    step = f"set gpufleet_adopt: auto, or rm {path}: a hook in addition to CDI injects GPUs twice"
-    return Leftover(tool(found), path, (), True, "kept", "gpufleet_adopt: never leaves it in place", step)
+    return Leftover(tool(found), path, (), True, "kept", messages.HOOK_LEFT.fill(path=path))
 
 
 def scripts(obs: Observation) -> Plan:
     """List as leftovers what lies in the directory of the oldest hooks."""
     there = [path for path in SCRIPTS if obs.raw(queries.file(path, content=False)).get("exists")]
-    return Plan(leftovers=tuple(Leftover("nvidia-container-runtime-hook", path, (), False, "kept", NOBODY, f"rm {path}") for path in there))
+    reasons = ((path, messages.HOOK_SCRIPT.fill(path=path)) for path in there)
+    tool_ = "nvidia-container-runtime-hook"
+    return Plan(leftovers=tuple(Leftover(tool_, path, (), False, "kept", why) for path, why in reasons))

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 
 TOOL = "nvidia-ctk"
@@ -49,11 +49,13 @@ def mode_note(options: Mapping[str, object], after: Mapping[str, object]) -> str
     options, after: the programs of handlers, by the handler's name. A handler that is not wanted afterwards is left out.
     """
     named = {str(options[name]): str(after[name]) for name in sorted(set(options) & set(after)) if low_level.sets_mode(options[name])}
-    return "".join(
-        f"; its program {program} sets the mode of the NVIDIA runtime by its name, and "
-        f"{'stays' if program == then else f'is replaced by {then}, which leaves the mode to the configuration'}"
+    notes = (
+        messages.MODE_STAYS.fill(program=program)
+        if program == then
+        else messages.MODE_LEFT_TO_CONFIGURATION.fill(program=program, replacement=then)
         for program, then in named.items()
     )
+    return "".join(f"; {note}" for note in notes)
 
 
 def candidates(default: str) -> tuple[str, ...]:
@@ -102,9 +104,9 @@ def wrote(text: str, data: Mapping[str, Any], table: Path) -> str:
     plugins = data.get("plugins")
     others = sorted(set(data) - {"version", "plugins"}) or sorted(set(plugins if isinstance(plugins, Mapping) else ()) - {table[1]})
     if others:
-        return "it has more than a version and a CRI table"
+        return messages.MORE_THAN_TABLE.fill()
     comment = commented(text)
-    return f"line {comment} has a comment" if comment else ""
+    return messages.HAS_COMMENT.fill(line=comment) if comment else ""
 
 
 def commented(text: str) -> int | None:

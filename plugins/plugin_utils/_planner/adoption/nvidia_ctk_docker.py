@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import messages, nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover
 
 TOOL, PACKAGE = "nvidia-ctk", "nvidia-docker2"
@@ -35,14 +35,11 @@ def found(path: str, data: Values, before: Values | None, names: Collection[str]
     keys = (*(f"runtimes.{name}" for name in of_tool), *(("default-runtime",) if default else ()))
     tools = {tool(entries[name], packaged=packaged) for name in of_tool}
     exact = all(set(entries[name]) <= {"path", *EMPTY} and not any(entries[name].get(k) for k in EMPTY) for name in of_tool)
-    why = (
-        "the runtime is used as it is"
-        if exact
-        else "the runtime is used as it is, with the settings that it has in addition to its program"
-    )
+    row = messages.RUNTIME_USED if exact else messages.RUNTIME_USED_WITH_SETTINGS
     who = min(tools)
     step = f"before you remove the package {PACKAGE}, copy {path}: purging the package removes it" if packaged else ""
-    return (Leftover(who, path, keys, exact, "kept" if never else "adopted", why, step),)
+    why = row.fill(step=step)
+    return (Leftover(who, path, keys, exact, "kept" if never else "adopted", why),)
 
 
 def is_of_tool(entry: Any) -> bool:

@@ -9,7 +9,7 @@ These are nvidia-cdi-refresh and units like it, the GPU Operator and Kubespray.
 from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators, cdi_refresh
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators, cdi_refresh, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -37,12 +37,10 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
 def operator_advice(obs: Observation) -> tuple[str, ...]:
     if not obs.exists(OPERATOR_MARK):
         return ()
-    step = "its toolkit has to be off (toolkit.enabled=false in its ClusterPolicy) where this collection configures the engines"
-    return (f"the GPU Operator runs or ran here ({OPERATOR_MARK}): {step}",)
+    return (messages.OPERATOR_SEEN.fill(path=OPERATOR_MARK),)
 
 
 def kubespray_advice(obs: Observation) -> tuple[str, ...]:
     if not obs.exists(KUBESPRAY_MARK):
         return ()
-    hint = "add the handler to its containerd_additional_runtimes as well, so its next run keeps it"
-    return (f"{KUBESPRAY_MARK} is Kubespray's mark, and Kubespray renders the engine's configuration again: {hint}",)
+    return (messages.KUBESPRAY_SEEN.fill(path=KUBESPRAY_MARK),)

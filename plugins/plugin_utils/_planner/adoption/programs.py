@@ -15,8 +15,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import base_package, low_level, owned_file, queries, traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import messages, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import RUNTIME_BINARY, Decision, Instance, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -66,16 +67,13 @@ def judged(instance: Instance) -> Iterable[str]:
     return dict.fromkeys([*sandboxes.nvidias(instance), *default])
 
 
-def failing(it: MissingProgram) -> str:
-    """Write a sentence on what fails, in the engine's words."""
-    if not traits.of(it.engine).kubernetes:
-        if it.default:
-            runs = f"the default runtime, {it.handler}, runs {it.program}, which does not exist"
-            return f"Every container without a runtime of its own fails: {runs}"
-        return f"Every container of the runtime {it.handler} fails: {it.program} does not exist"
-    if it.default:
-        return f"Every pod without a handler of its own fails: the default handler, {it.handler}, runs {it.program}, which does not exist"
-    return f"Every pod of the handler {it.handler} fails: {it.program} does not exist"
+def failing(it: MissingProgram) -> Message:
+    """Return the message on what fails, in the engine's words."""
+    if traits.of(it.engine).kubernetes:
+        row = messages.DEFAULT_HANDLER_FAILS if it.default else messages.HANDLER_FAILS
+    else:
+        row = messages.DEFAULT_RUNTIME_FAILS if it.default else messages.RUNTIME_FAILS
+    return row.fill(handler=it.handler, program=it.program)
 
 
 def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: Iterable[Decision]) -> Plan:
@@ -88,14 +86,16 @@ def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], deci
         what, default = failing(it), becoming.get(it.engine, it.handler)
         program = wanted.get((it.engine, it.handler), "")
         if program and comes(policy, obs, program):
-            brought = "installs that program" if program == it.program else "points the handler to a program that exists"
-            beforehand.append(f"{what}. This run {brought}")
+            installed = program == it.program
+            row = messages.PROGRAM_INSTALLED if installed else messages.HANDLER_REPOINTED
+            beforehand.append(row.fill(failure=what))
         elif it.default and default != it.handler and comes(policy, obs, wanted.get((it.engine, default), "/")):
-            beforehand.append(f"{what}. This run makes {default} the default")
+            beforehand.append(messages.DEFAULT_MOVES.fill(failure=what, handler=default))
         elif program == it.program:
-            advice.append(f"{what}. {_bring(policy, obs, program)}")
+            step = _bring(policy, obs, program)
+            advice.append(messages.PROGRAM_LOST.fill(failure=what, step=step))
         else:
-            advice.append(f"{what}. Remove the handler from the configuration of {it.engine}, or reinstall the program")
+            advice.append(messages.HANDLER_LOST.fill(failure=what, engine=it.engine))
     return Plan(advice=tuple(advice), beforehand=tuple(beforehand))
 
 
@@ -116,12 +116,9 @@ def require_all(policy: Policy, obs: Observation, decision: Decision, why: str) 
     for handler in policy.handlers:
         if not comes(policy, obs, handler.binary):
             again = base_package.reinstall(obs) if handler.binary == RUNTIME_BINARY and not policy.single else ""
-            raise PlanError(
-                f"the binary of the handler {handler.name} does not exist",
-                where=handler.binary,
-                why=why,
-                next=again or f"Install {base_package.NAME} first, or correct the handler's binary",
-            )
+            step = again or f"Install {base_package.NAME} first, or correct the handler's binary"
+            missing = messages.PROGRAM_MISSING.fill(handler=handler.name, effect=why, step=step)
+            raise PlanError(missing, where=handler.binary)
 
 
 def require_default(policy: Policy, obs: Observation, instances: Iterable[Instance], decisions: Iterable[Decision]) -> Plan:
@@ -138,12 +135,9 @@ def require_default(policy: Policy, obs: Observation, instances: Iterable[Instan
         if not decision.default or not program or now.default_handler == decision.handler or comes(policy, obs, program):
             continue
         if not _stays(obs, now.handlers.get(decision.handler, "")):
-            what = (
-                f"{decision.handler} would become the default handler of {decision.engine}, and its program {program} is not on this host"
-            )
-            raise PlanError(
-                what, why="every container without a handler of its own would fail", next=f"{_bring(policy, obs, program)}. Then run again"
-            )
+            step, row = _bring(policy, obs, program), messages.DEFAULT_WITHOUT_PROGRAM
+            names = {"handler": decision.handler, "engine": decision.engine}
+            raise PlanError(row.fill(**names, program=program, step=step))
     return Plan()
 
 
@@ -208,9 +202,9 @@ def with_kept(policy: Policy, staying: Mapping[str, str]) -> Policy:
 def said(policy: Policy, staying: Mapping[str, str]) -> tuple[str, ...]:
     """Explain each handler that runs another program than the usual one."""
     usual = {h.name: h.binary for h in policy.handlers}
-    why = {
-        name: "it sets the mode of the NVIDIA runtime" if sets_mode(usual[name], program) else f"{usual[name]} is not on this host"
+    return tuple(
+        messages.PROGRAM_SETS_MODE.fill(handler=name, program=program)
+        if sets_mode(usual[name], program)
+        else messages.PROGRAM_KEPT.fill(handler=name, program=program, usual=usual[name])
         for name, program in staying.items()
-    }
-    step = "set another one in gpufleet_handlers ({}: binary) if needed"
-    return tuple(f"The handler {n} keeps its program {staying[n]}: {reason}; {step.format(n)}" for n, reason in why.items())
+    )

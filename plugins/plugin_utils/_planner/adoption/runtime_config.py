@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Difference, Leftover
 
 TOOL = "nvidia-ctk"
@@ -28,11 +29,10 @@ DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "nvidia-container-runtime.modes.cdi.spec-dirs": (list(CDI_DIRS),),
     "nvidia-container-runtime-hook.skip-mode-detection": (False,),
 }
-WHY = "the value was changed from the toolkit's default, and the decision for this host needs another one; every other key stays"
-STEP = "gpufleet_injection, gpufleet_isolation and gpufleet_cdi_spec_dirs decide on these keys"
 
 
 def changed(path: str, differences: Iterable[Difference]) -> tuple[Leftover, ...]:
     """List as a leftover the keys that another owner changed, in a file that this collection has not written to yet."""
     chosen = tuple(d.key for d in differences if d.before is not None and d.before not in DEFAULTS.get(d.key, (d.before,)))
-    return (Leftover(TOOL, path, chosen, True, "adopted", WHY, STEP),) if chosen else ()
+    why = messages.CONFIGURATION_CHANGED.fill()
+    return (Leftover(TOOL, path, chosen, True, "adopted", why),) if chosen else ()

@@ -15,33 +15,29 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, queries, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_crio as rules
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config, messages, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Leftover, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
 
-WRITES = "nvidia-ctk runtime configure writes exactly this for this configuration"
-OPERATOR_WRITES = "the GPU Operator's toolkit, which no longer runs here, writes exactly this for this configuration"
-OVERRIDDEN = "a tool wrote it into this file, which stays unchanged; this collection's drop-in is read later and takes precedence"
-
-BACK = "it was taken over before and exists again, so something writes it"
+TAKEN_OVER = Message("")
 
 
 @dc.dataclass(frozen=True)
 class FoundFile:
     """A file that holds settings of the tool.
 
-    why and next: why the file stays, and what changes that. Both are '' if the file is taken over.
+    why: the reason why the file stays, with what changes that. It is empty if the file is taken over.
     """
 
     layer: config.Layer
     judged: rules.Judged
     keys: tuple[str, ...] = ()  # that nothing explains
-    why: str = ""
-    next: str = ""
+    why: Message = TAKEN_OVER
 
     @property
     def path(self) -> str:
@@ -51,10 +47,11 @@ class FoundFile:
     def tool(self) -> str:
         return rules.OPERATOR if rules.is_of_operator(self.layer.handlers) else rules.TOOL
 
-    @property
-    def by(self) -> str:
+    def name_writer(self, mode: str = "") -> Message:
         """Name the writer, as the reason of a plan."""
-        return OPERATOR_WRITES if self.tool == rules.OPERATOR else WRITES
+        of_operator = self.tool == rules.OPERATOR
+        row = messages.OPERATOR_WRITES if of_operator else messages.TOOL_WRITES
+        return row.fill(mode=mode)
 
 
 def find(
@@ -116,7 +113,7 @@ def _judged(
     judged = rules.judge(layer.data, known, wanted | programs, count)
     keys = (*_comment(layer.file), *named(layer, judged.unexplained))
     stays = _linked(policy, layer.file) or _is_back(policy, obs, layer.file) or _stays(policy, layer.path, judged, keys, free)
-    return FoundFile(layer, judged, keys, *stays)
+    return FoundFile(layer, judged, keys, stays)
 
 
 def _comment(file: File) -> tuple[str, ...]:
@@ -128,8 +125,8 @@ def _comment(file: File) -> tuple[str, ...]:
     return (f"the comment in line {line}",) if line else ()
 
 
-def _is_back(policy: Policy, obs: Observation, file: File) -> tuple[str, str] | None:
-    """Return (why, next) if a file that was taken over exists again. None otherwise, and if gpufleet_adopt is never.
+def _is_back(policy: Policy, obs: Observation, file: File) -> Message | None:
+    """Return the reason to leave a file if a file that was taken over exists again. None otherwise, and if gpufleet_adopt is never.
 
     Something writes it at each boot or run, and two writers would overwrite each other's work forever.
     """
@@ -137,42 +134,37 @@ def _is_back(policy: Policy, obs: Observation, file: File) -> tuple[str, str] | 
     known = kept.get(file.path) or kept.get(file.real or file.path)
     if policy.adopt == "never" or not known or not owned_file.taken_away(known):
         return None
-    return BACK, "find out what writes it (a boot script, a configuration management, an operator), end that, remove the file and run again"
+    return messages.CAME_BACK.fill()
 
 
-def _linked(policy: Policy, file: File) -> tuple[str, str] | None:
-    """Return (why, next) if the file is a symbolic link. None otherwise, and if gpufleet_adopt is never.
+def _linked(policy: Policy, file: File) -> Message | None:
+    """Return the reason to leave a file if it is a symbolic link. None otherwise, and if gpufleet_adopt is never.
 
     A takeover would remove the link's target, and CRI-O does not start if its directory has a link to nothing.
     """
     if not file.is_link or policy.adopt == "never":
         return None
-    return f"it is a symbolic link to {file.real}", f"replace the link {file.path} by the file itself, and run again"
+    return messages.LINKED.fill(target=file.real, path=file.path)
 
 
-def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...], free: frozenset[str]) -> tuple[str, str]:
-    """Return (why, next): why a file is not taken over, and what changes that. Both are '' if it is taken over."""
+def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...], free: frozenset[str]) -> Message:
+    """Return the reason why a file is not taken over, with what changes that. It is empty for a file that is."""
     names = [h.name for h in policy.handlers]
     strange = [name for name in judged.handlers if name not in names and name not in free]
     if policy.adopt == "never":
-        way = f"set gpufleet_adopt: auto to have it taken over, or remove {path} and run again"
-        return "gpufleet_adopt: never leaves it to its owner", way
+        return messages.LEFT_TO_OWNER.fill(path=path)
     if not judged.handlers and judged.unexplained == (rules.RUNTIMES,):
-        return "it declares no handler, which nvidia-ctk runtime configure always does", f"remove {path} and run again"
+        return messages.DECLARES_NO_HANDLER.fill(path=path)
     if keys:
-        why = f"nvidia-ctk runtime configure does not explain {', '.join(keys)}"
-        return why, f"move what you need of it to a drop-in of your own that is read before {releases.DROP_IN}, remove {path} and run again"
+        named_keys = ", ".join(keys)
+        return messages.UNEXPLAINED.fill(keys=named_keys, drop_in=releases.DROP_IN, path=path)
     if strange:
-        why = f"it declares the handler {strange[0]}, which is not in gpufleet_handlers, and pods may use it"
-        return why, f"name {strange[0]} in gpufleet_handlers to have it taken over, or remove {path} once no pod uses it"
+        return messages.HANDLER_NOT_NAMED.fill(handler=strange[0], path=path)
     if judged.default not in ("", names[0]):
-        return (
-            f"it makes {judged.default} the default handler, but the first one in gpufleet_handlers is {names[0]}",
-            "set gpufleet_set_as_default, or remove that line",
-        )
+        return messages.OTHER_DEFAULT.fill(default=judged.default, handler=names[0])
     if not wants_handler(policy):
-        return "an OCI hook and no handler is to be configured here, but pods may use this one", f"remove {path} once no pod uses it"
-    return "", ""
+        return messages.HOOK_WANTED.fill(path=path)
+    return TAKEN_OVER
 
 
 def wants_handler(policy: Policy) -> bool:
@@ -185,9 +177,9 @@ def _sleeping(policy: Policy, found: FoundFile) -> FoundFile:
     Nothing in that directory is in force, so no pod uses it. The policy adopt: never, keys that the tool does not explain, and a file that
     is back still count.
     """
-    if policy.adopt == "never" or found.keys or not found.why or found.why == BACK:
+    if policy.adopt == "never" or found.keys or not found.why or found.why.code == messages.CAME_BACK.code:
         return found
-    return dc.replace(found, why="", next="")
+    return dc.replace(found, why=TAKEN_OVER)
 
 
 def named(layer: config.Layer, paths: tuple[rules.Path, ...]) -> tuple[str, ...]:
@@ -222,12 +214,9 @@ def require_same_place(
         for name, table in layer.handlers.items():
             was, will = (str(t.get("runtime_root") or usual) for t in (table, desired.handlers.get(name, table)))
             if was != will and layer.path != rules.UNREAD and _in_use(obs, instance, name, force):
-                raise PlanError(
-                    f"containers of the handler {name} keep their state below {was}, those of its replacement below {will}",
-                    where=layer.path,
-                    why="CRI-O could not stop the containers that run now",
-                    next=f"Set runtime_root: {was} in gpufleet_handlers ({name}: options), or drain the node first, and run again",
-                )
+                row = messages.STATE_ELSEWHERE
+                elsewhere = row.fill(handler=name, present=was, planned=will)
+                raise PlanError(elsewhere, where=layer.path)
 
 
 def _in_use(obs: Observation, instance: Instance, name: str, force: config.Effective) -> bool:
@@ -258,9 +247,9 @@ def completed(plan: Plan, found: tuple[FoundFile, ...], edited: tuple[Leftover, 
 
     programs: those of the wanted handlers after the change.
     """
-    gone = [
-        owned_file.remove(one.layer.file, why=f"{one.by}; {releases.DROP_IN} replaces it", cause="adoption") for one in found if not one.why
-    ]
+    row, drop_in = messages.REPLACED, releases.DROP_IN
+    reasons = ((one, row.fill(writer=one.name_writer(), drop_in=drop_in)) for one in found if not one.why)
+    gone = [owned_file.remove(one.layer.file, why=why, cause="adoption") for one, why in reasons]
     expect = {layer.path: layer.file.sha256 for layer in taken(found)}
     return merge([plan, *gone, Plan(expect_files=expect, leftovers=(*leftovers(found, programs), *edited))])
 
@@ -276,9 +265,16 @@ def comes_back(obs: Observation, where: config.Paths) -> bool:
 
 def leftovers(found: tuple[FoundFile, ...], programs: Mapping[str, str] = MappingProxyType({})) -> tuple[Leftover, ...]:
     return tuple(
-        Leftover(one.tool, one.path, one.keys, not one.keys, "kept", one.why, one.next)
+        Leftover(one.tool, one.path, one.keys, not one.keys, "kept", one.why)
         if one.why
-        else Leftover(one.tool, one.path, one.keys, not one.keys, "adopted", one.by + _mode_note(_of_nvidia(one.layer), programs))
+        else Leftover(
+            one.tool,
+            one.path,
+            one.keys,
+            not one.keys,
+            "adopted",
+            one.name_writer(_mode_note(_of_nvidia(one.layer), programs)),
+        )  # fmt: skip
         for one in found
     )
 
@@ -305,6 +301,6 @@ def edited(
         exact = not any(rules.unexplained(t, known, {str(t.get("runtime_path"))}) for t in tables.values())
         tool = rules.TOOL if (layer.file.content or "").startswith(rules.WRITER) else nvidia_ctk.UNKNOWN
         tool = rules.OPERATOR if rules.is_of_operator(tables) else tool
-        why = OVERRIDDEN + _mode_note(tables, programs)
+        why = messages.OVERRIDDEN.fill(mode=_mode_note(tables, programs))
         lines.append(Leftover(tool, layer.path, tuple(keys), exact, "kept" if policy.adopt == "never" else "adopted", why))
     return tuple(lines)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
@@ -32,12 +32,9 @@ def choose(declared: config.Effective, handler: Handler, where: config.Paths) ->
     for name, table in _candidates(declared, handler.name):
         if fits(name, table):
             return name, table
-    raise PlanError(
-        "CRI-O has no handler of type oci that a new one could be copied from",
-        where=where.directory,
-        why=f"the default is {declared.default!r}, the handlers are {', '.join(sorted(declared.handlers)) or 'none'}",
-        next="Declare crun or runc in a drop-in of your own",
-    )
+    names = ", ".join(sorted(declared.handlers)) or "none"
+    no_base = messages.NO_BASE.fill(default=declared.default, handlers=names)
+    raise PlanError(no_base, where=where.directory)
 
 
 def successor(declared: config.Effective, names: Collection[str]) -> str:
@@ -85,18 +82,14 @@ def _require_fitting(declared: config.Effective, handler: Handler, where: config
     if handler.name not in declared.handlers:
         return
     table = resolved(declared, handler.name)
-    step = "Choose another name in gpufleet_handlers, or remove this handler from the configuration"
     runs_now = str(table.get("runtime_path") or "")
     if not fits(handler.name, table):
         kind = table.get("runtime_type") if table.get("runtime_type", "") not in ("", "oci") else runs_now or handler.name
-        what = f"the handler {handler.name} is of another kind ({kind})"
-        raise PlanError(what, where=where.directory, why="it is not one of runc's", next=step)
+        other = messages.OTHER_KIND.fill(handler=handler.name, kind=kind)
+        raise PlanError(other, where=where.directory)
     if low_level.foreign(runs_now) and runs_now != handler.binary and not handler.chosen:
-        said = "a program whose path is not sent from the host" if file_places.hidden(runs_now) else runs_now
-        raise PlanError(
-            f"the handler {handler.name} runs {said}",
-            where=where.directory,
-            why="that is not a known path of the NVIDIA runtime",
-            next=f"Set the intended program in gpufleet_handlers ({handler.name}: binary), choose another name there, or remove this "
-            "handler from the configuration",
-        )
+        if file_places.hidden(runs_now):
+            other = messages.HIDDEN_PROGRAM.fill(handler=handler.name)
+        else:
+            other = messages.OTHER_PROGRAM.fill(handler=handler.name, program=runs_now)
+        raise PlanError(other, where=where.directory)

@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_directories
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import messages, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file, toml_types
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Policy
@@ -94,7 +94,8 @@ def pair(version: str) -> tuple[int, int]:
     """Return the major and minor number, which is all that CRI-O's tables depend on. Raise PlanError for any other text."""
     found = PAIR.match(version)
     if not found:
-        raise PlanError(f"{version!r} is no version of CRI-O", where="engine_version", next="Write it as 1.34.2")
+        unreadable = messages.VERSION_UNREADABLE.fill(version=version)
+        raise PlanError(unreadable, where="engine_version")
     return int(found.group(1)), int(found.group(2))
 
 
@@ -174,19 +175,10 @@ def named_or_default(policy: Policy, obs: Observation) -> Paths:
 
 def check_drop_in(policy: Policy, where: Paths) -> None:
     if policy.drop_in == "never":
-        raise PlanError(
-            "gpufleet_drop_in: never is not possible with CRI-O",
-            where=where.config,
-            why="a later file that defines the same handler replaces it completely, so a handler in the main file could be lost",
-            next="Use gpufleet_drop_in: auto",
-        )
+        raise PlanError(messages.DROP_IN_NEVER.fill(), where=where.config)
     if not where.drop_in.startswith(where.directory.rstrip("/") + "/"):
-        raise PlanError(
-            "CRI-O would not read this drop-in",
-            where=where.drop_in,
-            why=f"its drop-in directory is {where.directory}",
-            next="Choose a file there",
-        )
+        elsewhere = messages.DROP_IN_ELSEWHERE.fill(directory=where.directory)
+        raise PlanError(elsewhere, where=where.drop_in)
 
 
 def listing(obs: Observation, directory: str) -> list[str]:
@@ -218,21 +210,19 @@ def layer_of(obs: Observation, where: Paths, path: str, *, main: bool) -> Layer 
     file = obs.file(path, where.keep)
     if not file.exists and main:
         return None
-    why = "" if main else "CRI-O loads every file in its drop-in directory, regardless of its name"
     if file.type not in ("file", "") or (file.content is None and not file.fault):
-        raise PlanError(f"CRI-O cannot read this: {file.trouble}", where=path, why=why, next="Move it elsewhere or repair it")
+        row = messages.MAIN_FILE_UNREADABLE if main else messages.DROP_IN_UNREADABLE
+        raise PlanError(row.fill(trouble=file.trouble), where=path)
     try:
         doc = toml_file.read(file)
         toml_types.check_encoding(doc, "TOML is UTF-8")
         toml_types.check(doc, releases.SHAPES, "CRI-O expects another type", file.withheld)
     except PlanError as broken:
-        raise PlanError(
-            f"CRI-O would refuse to start: {broken.what}",
-            where=path,
-            line=broken.line,
-            why="; ".join(t for t in (broken.why, why) if t),
-            next=broken.next if main else "Move the file out of the directory, or repair it",
-        ) from None
+        problem = broken.message.without_step()
+        refused = (
+            messages.MAIN_FILE_REFUSED.fill(problem=problem, step=broken.next) if main else messages.DROP_IN_REFUSED.fill(problem=problem)
+        )
+        raise PlanError(refused, where=path, line=broken.line) from None
     file_places.require_shown(path, file.withheld, crio_places.OF_HANDLERS)
     return Layer(file, toml_file.with_hidden(doc.data, file))
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, processes, queries, refusals, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk_crio, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import adoption, base, config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import adoption, base, config, messages, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import caused
@@ -37,8 +37,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_file
 
 # What NVIDIA's packages bring.
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}(?:\.\d{1,9})?")
-
-LEAVE = "Leave CRI-O to that tool, or remove the file (with the GPU Operator: toolkit.enabled=false) and run again"
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -134,12 +132,10 @@ def answers(obs: Observation, where: config.Paths) -> bool:
 def silence(obs: Observation, where: config.Paths, unit: str) -> Refusal:
     """Refuse a CRI-O that does not answer: without an answer its settings, and its chances to survive a change, are unknown."""
     asked = (obs.said_by(queries.cri(where.socket, method), config.pid(obs)) for method in ("Status", "Version"))
-    why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
-    return Refusal(
-        f"CRI-O runs, but does not answer at {where.socket} ({why})",
-        f"See `journalctl -u {unit}`, correct that and run again",
-        "silent",
-    )
+    given = (str(a["error"].get("message") or "") for a in asked if "error" in a)
+    reason = next(given, "") or "it gives no reason"
+    silent = messages.SILENT.fill(socket=where.socket, reason=reason, unit=unit)
+    return Refusal(silent, kind="silent")
 
 
 def packaged(obs: Observation) -> str:
@@ -172,12 +168,7 @@ def version_of(policy: Policy, obs: Observation, where: config.Paths, binary: st
             return said
     found = policy.engine_version or version_in(packaged(obs))
     if not found:
-        raise PlanError(
-            "the version of CRI-O is not known",
-            where=policy.root,
-            why="no package database below it has a version",
-            next='Set gpufleet_engine_version, for example to "1.34.0"',
-        )
+        raise PlanError(messages.VERSION_UNKNOWN.fill(), where=policy.root)
     return found
 
 
@@ -209,8 +200,9 @@ def stopped(obs: Observation, where: config.Paths, unit: str) -> Refusal:
         config.layers(obs, where)
     except PlanError as broken:
         place = f"{broken.where}:{broken.line}" if broken.line else broken.where
-        why = f"{broken.what} ({broken.why})" if broken.why else broken.what
-        return Refusal(f"CRI-O is not running: {place}: {why}", broken.next, "stopped")
+        problem, step = broken.message.without_step(), broken.next
+        cause = messages.STOPPED_BY_FILE.fill(place=place, problem=problem, step=step)
+        return Refusal(cause, kind="stopped")
     return refusals.stopped(obs, "CRI-O", unit)
 
 
@@ -228,19 +220,21 @@ def written_by_nvidias(
         layer = config.layer_of(obs, where, path, main=False)
         if layer and (names & set(layer.handlers) or "default_runtime" in layer.runtime):
             operator = nvidia_ctk_crio.is_of_operator(layer.handlers)
-            by = "the GPU Operator's toolkit" if operator else "nvidia-ctk"
+            by = gpu_operator.TITLE if operator else "nvidia-ctk"
             left = next((one for one in found if one.path == path), None)
             if left and not left.why:
                 continue
             toolkit = gpu_operator.state(policy, obs, [instance], (path,)) if operator and not left else None
             if toolkit and toolkit.counts_as_live:
                 return nvidia_ctk_crio.OPERATOR, gpu_operator.refusal(obs, instance, toolkit)
-            what = (
-                f"{path} configures NVIDIA's runtime already and looks like the work of {by}; it is read after the drop-in of this "
-                "collection and would override it"
-            )
-            refusal = Refusal(f"{what}. It is not taken over: {left.why}", left.next) if left else Refusal(what, LEAVE)
-            return nvidia_ctk_crio.OPERATOR if operator else nvidia_ctk_crio.TOOL, refusal
+            if left:
+                reason, step = left.why.without_step(), left.why.next
+                row = messages.NOT_TAKEN_OVER
+                written = row.fill(path=path, tool=by, reason=reason, step=step)
+            else:
+                written = messages.WRITTEN_BY_TOOL.fill(path=path, tool=by)
+            name = nvidia_ctk_crio.OPERATOR if operator else nvidia_ctk_crio.TOOL
+            return name, Refusal(written)
     return "", Refusal()
 
 
@@ -321,9 +315,7 @@ def _plan(
         validate=crio_plan.validation(obs, instance, where, layers, desired, adoption.allowed(gone)) if acts else (),
         restarts=restarts(policy, instance, served),
         health=() if served or policy.restart == "never" else crio_plan.health(instance, config.pair(instance.version), desired),
-        advice=advice
-        if served or policy.restart != "never"
-        else (*advice, f"{instance.unit} has to be restarted before the change takes effect"),
+        advice=advice if served or policy.restart != "never" else (*advice, messages.RESTART_LEFT.fill(unit=instance.unit)),
         diffs=diffs,
     )
 
@@ -341,7 +333,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     """Plan to remove our drop-in, or to give back the bytes that were there before our first change."""
     where = config.places(policy, obs)
     file = obs.file(where.drop_in, where.keep)
-    back = owned_file.give_back(obs, file, why="state: absent removes the drop-in of this collection", own=is_own(obs, where))
+    back = owned_file.give_back(obs, file, why=messages.ABSENT.fill(), own=is_own(obs, where))
     if not instance.running or policy.root != "/":
         return back
     layers = config.layers(obs, where) if back.changes else ()
@@ -373,10 +365,10 @@ def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) 
     names = ", ".join(answer.get("pods") or ())
     if not names and "error" not in answer:
         return ()
-    which = f"the pods {names}, which were" if names else "pods that were"
-    return (
-        f"CRI-O cannot stop {which} started with the handler {', '.join(handlers)}, without it: drain them before the handler is removed",
-    )
+    started = ", ".join(handlers)
+    if names:
+        return (messages.PODS_HANG.fill(pods=names, handlers=started),)
+    return (messages.PODS_MAY_HANG.fill(handlers=started),)
 
 
 def is_own(obs: Observation, where: config.Paths) -> bool:
@@ -411,9 +403,8 @@ def claims(policy: Policy, obs: Observation, path: str) -> bool:
 
 def unserved(instance: Instance, desired: crio_plan.Desired) -> Difference:
     names = ", ".join(desired.handlers) or "no handler of this collection"
-    return Difference(
-        "unit", instance.unit, "", "runs with an older configuration", names, "the file is correct, but the daemon has not loaded it"
-    )
+    why = messages.NOT_LOADED.fill()
+    return Difference("unit", instance.unit, "", "runs with an older configuration", names, why)
 
 
 def restarts(policy: Policy, instance: Instance, served: bool) -> tuple[Restart, ...]:
@@ -423,7 +414,7 @@ def restarts(policy: Policy, instance: Instance, served: bool) -> tuple[Restart,
     """
     if served or policy.restart == "never" or policy.root != "/":
         return ()
-    return (Restart(instance.unit, "restart", "CRI-O reads handlers and the default handler only at its start"),)
+    return (Restart(instance.unit, "restart", messages.READS_AT_START.fill()),)
 
 
 def expected(obs: Observation, where: config.Paths, layers: tuple[config.Layer, ...]) -> dict[str, str | None]:
@@ -441,6 +432,4 @@ def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None
 
     Without it CRI-O does not start if the handler is the default one, and ignores any other handler.
     """
-    programs.require_all(
-        policy, obs, decision, "CRI-O does not start with a default handler whose binary is missing, and ignores any other such handler"
-    )
+    programs.require_all(policy, obs, decision, messages.PROGRAM_NEEDED.fill())

@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, low_level, queries, traits, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import base as crio_base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config, messages, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Difference, Instance, Policy
@@ -47,12 +47,7 @@ def own(file: File) -> File:
     """Return the file in our drop-in's place. Raise PlanError if another owner wrote it."""
     if file.content is None or BEGINNING in file.content:
         return file
-    raise PlanError(
-        "this file exists and was not written by this collection",
-        where=file.path,
-        why="it does not begin with this collection's marker",
-        next="Move it away, or set another path in gpufleet_drop_in_path",
-    )
+    raise PlanError(messages.DROP_IN_OF_OTHERS.fill(), where=file.path)
 
 
 def desired(
@@ -118,11 +113,7 @@ def require_sent(base: str, copied: Mapping[str, Any]) -> None:
     nowhere = [key for key, value in copied.items() if any(not hidden.sha256 for hidden in toml_file.hidden({key: value}))]
     for key, value in copied.items():
         if key in nowhere or any(map(file_places.hidden, value.values())) if isinstance(value, Mapping) else file_places.hidden(value):
-            raise PlanError(
-                f"the handler {base} has a value in {key} that is not sent from the host",
-                why="it does not have the form of such values, and the new handler is copied from this one",
-                next="Write it in the usual form",
-            )
+            raise PlanError(messages.VALUE_NOT_SENT.fill(base=base, key=key))
 
 
 def text(desired: Desired) -> str:
@@ -158,12 +149,9 @@ def check_shadow(where: config.Paths, layers: tuple[config.Layer, ...], desired:
         if desired.cdi_dirs and host_paths.clean_directories(layer.runtime.get("cdi_spec_dirs", desired.cdi_dirs)) != desired.cdi_dirs:
             names.append("cdi_spec_dirs")
         if names:
-            raise PlanError(
-                f"this file is read after the drop-in of this collection and overrides it: {', '.join(names)}",
-                where=layer.path,
-                why="CRI-O loads every file in its drop-in directory, regardless of its name, and the last one wins",
-                next=f"Move it out of {where.directory}, or remove these settings from it",
-            )
+            settings = ", ".join(names)
+            overrides = messages.READ_LATER.fill(settings=settings, directory=where.directory)
+            raise PlanError(overrides, where=layer.path)
 
 
 def check_arguments(where: config.Paths, desired: Desired) -> None:
@@ -173,18 +161,13 @@ def check_arguments(where: config.Paths, desired: Desired) -> None:
     set_by_flag = {default: given.default, dirs: ", ".join(given.cdi_dirs)}
     for flag, value in set_by_flag.items():
         if value and asked[flag] and value != asked[flag]:
-            raise PlanError(
-                f"CRI-O gets the flag {flag} ({value})",
-                where=given.where or where.config,
-                line=given.line,
-                why=f"the flag outranks all its files, and {asked[flag]} is needed",
-                next="Remove the flag from its unit, restart CRI-O and run again",
-            )
+            outranks = messages.FLAG_OUTRANKS.fill(flag=flag, value=value, wanted=asked[flag])
+            raise PlanError(outranks, where=given.where or where.config, line=given.line)
 
 
 def stray_advice(where: config.Paths, layers: tuple[config.Layer, ...]) -> tuple[str, ...]:
     return tuple(
-        f"{layer.path} looks like a leftover, but CRI-O loads it: move it out of {where.directory}"
+        messages.STRAY_FILE.fill(path=layer.path, directory=where.directory)
         for layer in layers
         if LEFTOVER.fullmatch(posixpath.basename(layer.path))
     )
@@ -195,8 +178,7 @@ def base_advice(desired: Desired) -> tuple[str, ...]:
     copied = {name: (base, table) for name, (base, table) in desired.bases.items() if base not in desired.handlers}
     programs = {name: (base, crio_base.program(base, table)) for name, (base, table) in copied.items()}
     return tuple(
-        f"The handler {base} runs {program}. The handler {name} has its properties, but the NVIDIA runtime starts runc or crun instead of "
-        f"that program: containers of {name} get nothing that only {program} does."
+        messages.PROGRAM_NOT_CALLED.fill(base=base, program=program, handler=name)
         for name, (base, program) in programs.items()
         if low_level.foreign(program)
     )
@@ -207,8 +189,8 @@ def tree_advice(policy: Policy, obs: Observation, decision: Decision) -> tuple[s
     if policy.root == "/" or not decision.handler:
         return ()
     missing = [h.binary for h in policy.handlers if not obs.raw(queries.file(h.binary, content=False)).get("exists", True)]
-    fate = "CRI-O will not start" if decision.default else "CRI-O will ignore the handler"
-    return tuple(f"{path} does not exist yet: without it {fate}" for path in missing)
+    row = messages.DEFAULT_PROGRAM_TO_COME if decision.default else messages.PROGRAM_TO_COME
+    return tuple(row.fill(path=path) for path in missing)
 
 
 def served(force: config.Effective, desired: Desired, written: config.Layer | None) -> bool:
@@ -265,11 +247,8 @@ def differences(where: config.Paths, written: config.Layer | None, desired: Desi
     before, after = flat(written.data if written else {}), flat(tree(desired))
     keys = [k for k in {**before, **after} if before.get(k) != after.get(k)]
     if not keys:
-        return (
-            Difference(
-                "file", where.drop_in, "", "other text", "our text", "this collection owns the whole file; its settings stay the same"
-            ),
-        )
+        whole = messages.WHOLE_FILE.fill()
+        return (Difference("file", where.drop_in, "", "other text", "our text", whole),)
     return tuple(Difference("file", where.drop_in, k, *shown_pair(before.get(k), after.get(k)), why(k, desired)) for k in keys)
 
 
@@ -297,18 +276,20 @@ def flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def why(key: str, desired: Desired) -> str:
     last = key.rsplit(".", 1)[-1]
+    wanted = desired.default in desired.handlers
     reasons = {
-        "default_runtime": "workloads get GPUs from this handler"
-        if desired.default in desired.handlers
-        else "the handler should not be the default",
-        "cdi_spec_dirs": "set by gpufleet_cdi_spec_dirs",
-        "runtime_path": "the NVIDIA runtime, which calls the low-level runtime",
-        "runtime_type": "it is an OCI runtime",
+        "default_runtime": messages.DEFAULT_FOR_GPUS if wanted else messages.DEFAULT_UNWANTED,
+        "cdi_spec_dirs": messages.CDI_DIRECTORIES,
+        "runtime_path": messages.RUNTIME_PATH,
+        "runtime_type": messages.RUNTIME_TYPE,
     }
     if not desired.handlers and last not in ("default_runtime", "cdi_spec_dirs"):
-        return "the desired state has no handler here"
-    base = next((base for name, (base, _table) in desired.bases.items() if key.startswith(f"crio.runtime.runtimes.{name}.")), "")
-    return reasons.get(last, f"as in the handler {base}" if base else "this handler is no longer in the desired state")
+        return messages.NO_HANDLER.fill()
+    if last in reasons:
+        return reasons[last].fill()
+    tables = ((f"crio.runtime.runtimes.{name}.", base) for name, (base, _) in desired.bases.items())
+    base = next((base for table, base in tables if key.startswith(table)), "")
+    return messages.COPIED.fill(base=base) if base else messages.HANDLER_UNWANTED.fill()
 
 
 def stage(obs: Observation, where: config.Paths) -> tuple[transaction.Staged, ...]:
@@ -331,7 +312,7 @@ def validation(
             "argv": [instance.binary, "--config", main, "--config-dir", "{stage}/crio.conf.d", "config"],
             "timeout": 30,
             "baseline": [instance.binary, *config.config_flags(obs, where), "config"],
-            "refuse": [{"pattern": r"level=(?:error|fatal)", "says": "it logs an error"}],
+            "refuse": [{"pattern": r"level=(?:error|fatal)", "says": messages.LOGS_ERROR.fill()}],
             "names": [
                 *crio_places.HANDLER_FIELDS,
                 "default_runtime",
@@ -342,7 +323,7 @@ def validation(
                 "listen",
             ],
             "allow": [*allowed(own_layer(layers, where), desired), *allowed_monitor(layers), *gone],
-            "why": "CRI-O itself reads the new configuration, and only the settings of this collection change",
+            "why": messages.CHECKED.fill(),
             "process": instance.process,
         },
     )

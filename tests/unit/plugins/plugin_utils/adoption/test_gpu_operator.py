@@ -163,8 +163,7 @@ def test_what_it_configures_is_left_alone_with_the_setting_that_hands_it_over(
     (found, *_others) = gpu_operator.leave_alone(Policy(), host(handlers=instance.handlers, **there), (instance, *other))
     assert bool(found.refusal) is left
     if left:
-        assert "toolkit.enabled=false" in str(found.refusal)
-        assert "nvidia.com/gpu.deploy.container-toolkit=false" in str(found.refusal)
+        assert found.refusal.message.code == ("operator.runs" if there is LIVE else "operator.unproven")
 
 
 def test_an_engine_that_is_left_alone_for_another_reason_keeps_that_reason() -> None:
@@ -177,7 +176,7 @@ def test_one_that_returns_after_adoption_is_named_with_its_file() -> None:
     kept = {path: {"existed": True, "sha256_before": "a", "sha256_after": None}}
     there = {**LIVE, "files": {path: "version = 3\n"}, "originals": kept}
     (found,) = gpu_operator.leave_alone(Policy(), host(**there), (engine(),))
-    assert str(found.refusal).startswith(f"It runs again: it has rewritten {path}")
+    assert (found.refusal.message.code, found.refusal.message.values["path"]) == ("operator.runs-again", path)
     assert gpu_operator.returned(host(**{**there, "files": {}})) == ""
 
 

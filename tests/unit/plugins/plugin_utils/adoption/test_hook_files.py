@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import hook_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import oci_hook
@@ -91,9 +92,10 @@ def test_where_the_hook_is_wanted_one_in_the_other_directory_goes() -> None:
     assert [c["path"] for c in oci_hook.plan(policy, seen, record(policy, CRIO)).changes] == [ADMINS]
 
 
-@pytest.mark.parametrize(("sentence", "gone"), [("The GPU Operator's toolkit runs on this host", False), ("k3s writes this", True)])
-def test_the_file_of_an_operator_that_works_is_not_fought(sentence: str, gone: bool) -> None:
-    told = dc.replace(record(Policy(), CRIO), refused=(("containerd:/etc/containerd/config.toml", sentence),))
+@pytest.mark.parametrize(("code", "gone"), [("operator.runs", False), ("operator.unproven", False), ("manager.writes", True)])
+def test_the_file_of_an_operator_that_works_is_not_fought(code: str, gone: bool) -> None:
+    refused = Message("It is left alone", code)
+    told = dc.replace(record(Policy(), CRIO), refused=(("containerd:/etc/containerd/config.toml", refused),))
     plan = oci_hook.plan(Policy(), obs(files={USUAL: oci_hook.text(OPERATORS)}), told)
     assert bool(plan.changes) is gone
 
@@ -107,4 +109,5 @@ def test_state_absent_gives_it_back() -> None:
 def test_the_oldest_ones_are_scripts_that_nothing_runs_any_more() -> None:
     path = "/usr/libexec/oci/hooks.d/oci-nvidia-hook"
     plan = oci_hook.plan(Policy(), obs(files={path: "#!/bin/sh\n"}), record(Policy(), CRIO))
-    assert (plan.changes, [(left.path, left.fate, left.next) for left in plan.leftovers]) == ((), [(path, "kept", f"rm {path}")])
+    found = [(left.path, left.fate, get_code(left.why)) for left in plan.leftovers]
+    assert (plan.changes, found) == ((), [(path, "kept", "adoption.hook-script")])

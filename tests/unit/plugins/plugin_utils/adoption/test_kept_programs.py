@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan, Policy
 
 from tests.unit import builders, crio_plans
+from tests.unit.coded import get_codes
 from tests.unit.containerd_leftovers import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered
 from tests.unit.containerd_plans import DECISION, applied, instance
 
@@ -21,15 +22,16 @@ USUAL, OPT = "/usr/bin/nvidia-container-runtime", "/opt/bin/nvidia-container-run
 LEGACY = f"{USUAL}.legacy"
 SINGLE, NODE = Policy(single=True), Policy(packages="ignore")
 CHOSEN = Policy(single=True, handlers=(Handler(chosen=True),))
-# whose task it is, the handler's program, what is on the host -> the program afterwards, what is said of it
+KEPT = ("adoption.program-kept", "adoption.program-sets-mode")
+# whose task it is, the handler's program, what is on the host -> the program afterwards, the code of the advice
 CASES: dict[str, tuple[Policy, str, tuple[str, ...], str, str]] = {
-    "only the handler's is there": (SINGLE, OPT, (OPT,), OPT, f"keeps its program {OPT}: {USUAL} is not on this host"),
-    "the same, node without packages": (NODE, OPT, (OPT,), OPT, f"keeps its program {OPT}: {USUAL} is not on this host"),
+    "only the handler's is there": (SINGLE, OPT, (OPT,), OPT, "adoption.program-kept"),
+    "the same, node without packages": (NODE, OPT, (OPT,), OPT, "adoption.program-kept"),
     "node brings the packages": (Policy(packages="present"), OPT, (OPT,), USUAL, ""),
     "the user chose": (CHOSEN, OPT, (OPT,), USUAL, ""),
     "both are there": (SINGLE, OPT, (OPT, USUAL), USUAL, ""),
     "none is there": (SINGLE, OPT, (), USUAL, ""),
-    "the mode of one engine's module": (SINGLE, LEGACY, (LEGACY, USUAL), LEGACY, f"keeps its program {LEGACY}: it sets the mode"),
+    "the mode of one engine's module": (SINGLE, LEGACY, (LEGACY, USUAL), LEGACY, "adoption.program-sets-mode"),
     "a mode whose program is gone": (SINGLE, LEGACY, (USUAL,), USUAL, ""),
     "the mode is node's to decide": (NODE, LEGACY, (LEGACY, USUAL), USUAL, ""),
     "the mode, chosen": (CHOSEN, LEGACY, (LEGACY, USUAL), USUAL, ""),
@@ -64,8 +66,7 @@ def test_a_handler_keeps_the_program_that_works(case: str, shape: str, version: 
     assert [d for d in found.differences if d.before == d.after] == []  # on 2.x our drop-in repeats what the handler has
     after = applied(files, found)
     assert f'BinaryName = "{wanted}"' in after[OURS if version > "2" else ROOT]
-    assert [a for a in found.advice if "keeps its program" in a and said in a] == [a for a in found.advice if "keeps its program" in a]
-    assert bool(said) is any("keeps its program" in a for a in found.advice)
+    assert [code for code in get_codes(found.advice) if code in KEPT] == ([said] if said else [])
     gone = {path: {"existed": True, "sha256_before": "x", "sha256_after": None, "content": files[path]} for path in set(files) - set(after)}
     again = planned(version, after, there, policy, gone)
     assert not again.changes, again.differences
@@ -113,7 +114,7 @@ def test_a_handler_of_crio_keeps_the_program_that_works(case: str, path: str) ->
     found = crio_plans.planned(policy, crio_plans.host(files))
     ours = next(change for change in found.changes if change["path"] == crio_plans.OURS)
     assert f'runtime_path = "{wanted}"' in ours["content"]
-    assert [said in a for a in found.advice if "keeps its program" in a] == ([True] if said else [])
+    assert [code for code in get_codes(found.advice) if code in KEPT] == ([said] if said else [])
     left = {name: text for name, text in files.items() if name != path or path == SITES}
     gone = {TOOLS: {"existed": True, "sha256_before": "x", "sha256_after": None, "content": files.get(TOOLS)}} if path == TOOLS else None
     again = crio_plans.planned(policy, crio_plans.host({**left, crio_plans.OURS: ours["content"]}, originals=gone))
@@ -123,8 +124,9 @@ def test_a_handler_of_crio_keeps_the_program_that_works(case: str, path: str) ->
 @pytest.mark.parametrize("case", REFUSED)
 def test_crio_is_not_given_a_program_that_is_not_there(case: str) -> None:
     policy, program, there, _wanted, _said = CASES[case]
-    with pytest.raises(PlanError, match="binary of the handler nvidia does not exist"):
+    with pytest.raises(PlanError) as caught:
         crio_plans.planned(policy, crio_plans.host({USUAL: None, **dict.fromkeys(there, ""), SITES: CRIO.replace("@PROGRAM@", program)}))
+    assert (caught.value.code, caught.value.values["handler"]) == ("adoption.program-missing", "nvidia")
 
 
 @pytest.mark.parametrize("path", [SITES, TOOLS])

@@ -11,10 +11,12 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators, cdi_refresh, other_writers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs, sha
+from tests.unit.coded import get_codes, get_values
 from tests.unit.records import record
 
 SPEC = "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: []\n"
@@ -35,16 +37,16 @@ NIXOS = host({GENERATED: SPEC}, {}, host=NIX)
 @pytest.mark.parametrize(
     ("case", "policy", "seen", "cap", "owner", "why"),
     [
-        ("no refresh unit", Policy(), host(units={}), "1.0.0", "collection", "is not on this host"),
-        ("enabled, file accepted", Policy(), host(REFRESHED), "1.0.0", "toolkit", "every consumer here accepts"),
-        ("exactly the cap", Policy(), host(REFRESHED), "0.5.0", "toolkit", "0.5.0"),
+        ("no refresh unit", Policy(), host(units={}), "1.0.0", "collection", {"code": "adoption.refresh-absent"}),
+        ("enabled, file accepted", Policy(), host(REFRESHED), "1.0.0", "toolkit", {"code": "adoption.refresh-serves"}),
+        ("exactly the cap", Policy(), host(REFRESHED), "0.5.0", "toolkit", {"version": "0.5.0"}),
         (
             "too new for the oldest engine",
             Policy(),
             host({**REFRESHED, cdi_refresh.REFRESH_FILE: SPEC.replace("0.5.0", "0.7.0")}),
             "0.6.0",
             "collection",
-            "0.7.0",
+            {"version": "0.7.0"},
         ),
         (
             "0.10.0 is newer than 0.9.0",
@@ -52,19 +54,33 @@ NIXOS = host({GENERATED: SPEC}, {}, host=NIX)
             host({**REFRESHED, cdi_refresh.REFRESH_FILE: SPEC.replace("0.5.0", "0.10.0")}),
             "0.9.0",
             "collection",
-            "0.10.0",
+            {"version": "0.10.0"},
         ),
-        ("JSON", Policy(), host({**REFRESHED, cdi_refresh.REFRESH_FILE: '{"cdiVersion": "0.6.0"}'}), "1.0.0", "toolkit", "0.6.0"),
-        ("enabled, but nothing written", Policy(), host(ENABLED), "1.0.0", "collection", "does not exist"),
-        ("disabled", Policy(), host({cdi_refresh.REFRESH_FILE: SPEC}), "1.0.0", "collection", "not enabled"),
-        ("masked by us", Policy(), host({**REFRESHED, cdi_refresh.MASKS[cdi_refresh.SERVICE]: ""}), "1.0.0", "collection", "not enabled"),
+        (
+            "JSON",
+            Policy(),
+            host({**REFRESHED, cdi_refresh.REFRESH_FILE: '{"cdiVersion": "0.6.0"}'}),
+            "1.0.0",
+            "toolkit",
+            {"version": "0.6.0"},
+        ),
+        ("enabled, but nothing written", Policy(), host(ENABLED), "1.0.0", "collection", {"code": "adoption.refresh-without-file"}),
+        ("disabled", Policy(), host({cdi_refresh.REFRESH_FILE: SPEC}), "1.0.0", "collection", {"code": "adoption.refresh-off"}),
+        (
+            "masked by us",
+            Policy(),
+            host({**REFRESHED, cdi_refresh.MASKS[cdi_refresh.SERVICE]: ""}),
+            "1.0.0",
+            "collection",
+            {"code": "adoption.refresh-off"},
+        ),
         (
             "writes where no engine looks",
             Policy(),
             host({**REFRESHED, cdi_refresh.REFRESH_ENV: "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=/srv/n.yaml\n", "/srv/n.yaml": SPEC}),
             "1.0.0",
             "collection",
-            "where no engine looks",
+            {"code": "adoption.refresh-unread"},
         ),
         (
             "NixOS has a generator",
@@ -72,23 +88,58 @@ NIXOS = host({GENERATED: SPEC}, {}, host=NIX)
             NIXOS,
             "1.0.0",
             "toolkit",
-            "the generator of NixOS is enabled and writes /var/run/cdi/nvidia-con",
+            {"code": "adoption.refresh-serves", "title": "the generator of NixOS"},
         ),
-        ("NixOS has one and it is too new", Policy(), NIXOS, "0.3.0", "collection", "the generator of NixOS writes version 0.5.0"),
-        ("an image of NixOS", Policy(root="/srv/tree"), NIXOS, "1.0.0", "collection", "in another root directory"),
-        ("an image of NixOS, forced", Policy(root="/srv/tree", cdi_owner="toolkit"), NIXOS, "1.0.0", "toolkit", "forced"),
-        ("NixOS without its module", Policy(), host(units={}, host=NIX), "1.0.0", "collection", "is not on this host"),
-        ("the file's name elsewhere is nobody's", Policy(), host({GENERATED: SPEC}, {}), "1.0.0", "collection", "is not on this host"),
-        ("forced, the collection", Policy(cdi_owner="collection"), host(REFRESHED), "1.0.0", "collection", "forced"),
-        ("forced, the toolkit", Policy(cdi_owner="toolkit"), host(REFRESHED), "1.0.0", "toolkit", "forced"),
-        ("forced, the toolkit, comes with the packages", Policy(cdi_owner="toolkit"), host(units={}), "1.0.0", "toolkit", "forced"),
-        ("an image", Policy(root="/srv/tree"), host(REFRESHED), "1.0.0", "collection", "in another root directory"),
+        (
+            "NixOS has one and it is too new",
+            Policy(),
+            NIXOS,
+            "0.3.0",
+            "collection",
+            {"code": "adoption.refresh-too-new", "version": "0.5.0"},
+        ),
+        ("an image of NixOS", Policy(root="/srv/tree"), NIXOS, "1.0.0", "collection", {"code": "adoption.no-other-writer"}),
+        (
+            "an image of NixOS, forced",
+            Policy(root="/srv/tree", cdi_owner="toolkit"),
+            NIXOS,
+            "1.0.0",
+            "toolkit",
+            {"code": "adoption.cdi-owner-forced"},
+        ),
+        ("NixOS without its module", Policy(), host(units={}, host=NIX), "1.0.0", "collection", {"code": "adoption.refresh-absent"}),
+        (
+            "the file's name elsewhere is nobody's",
+            Policy(),
+            host({GENERATED: SPEC}, {}),
+            "1.0.0",
+            "collection",
+            {"code": "adoption.refresh-absent"},
+        ),
+        (
+            "forced, the collection",
+            Policy(cdi_owner="collection"),
+            host(REFRESHED),
+            "1.0.0",
+            "collection",
+            {"code": "adoption.cdi-owner-forced"},
+        ),
+        ("forced, the toolkit", Policy(cdi_owner="toolkit"), host(REFRESHED), "1.0.0", "toolkit", {"code": "adoption.cdi-owner-forced"}),
+        (
+            "forced, the toolkit, comes with the packages",
+            Policy(cdi_owner="toolkit"),
+            host(units={}),
+            "1.0.0",
+            "toolkit",
+            {"code": "adoption.cdi-owner-forced"},
+        ),
+        ("an image", Policy(root="/srv/tree"), host(REFRESHED), "1.0.0", "collection", {"code": "adoption.no-other-writer"}),
     ],
 )
-def test_one_owner(case: str, policy: Policy, seen: Observation, cap: str, owner: str, why: str) -> None:
+def test_one_owner(case: str, policy: Policy, seen: Observation, cap: str, owner: str, why: dict[str, str]) -> None:
     found, reason = cdi_refresh.cdi_owner(policy, seen, cap)
     assert (found, reason.value) == (owner, owner), case
-    assert why in reason.why
+    assert {"code": get_code(reason.why), **get_values(reason.why)}.items() >= why.items()
 
 
 @pytest.mark.parametrize(
@@ -99,8 +150,9 @@ def test_one_owner(case: str, policy: Policy, seen: Observation, cap: str, owner
     ],
 )
 def test_theirs_is_refused_where_it_cannot_work(seen: Observation, cap: str) -> None:
-    with pytest.raises(PlanError, match="cdi_owner: toolkit cannot work"):
+    with pytest.raises(PlanError) as caught:
         cdi_refresh.cdi_owner(Policy(cdi_owner="toolkit"), seen, cap)
+    assert caught.value.code == "adoption.toolkit-cannot-own"
 
 
 BOTH = list(cdi_refresh.MASKS.values())
@@ -145,10 +197,11 @@ def test_what_this_run_brought_is_not_left_by_others(files: dict[str, Any], told
 
 
 def test_a_unit_of_the_users_own_is_not_overwritten() -> None:
-    with pytest.raises(PlanError, match="a unit of your own"):
+    with pytest.raises(PlanError) as caught:
         other_writers.plan(
             Policy(), host({**REFRESHED, cdi_refresh.MASKS[cdi_refresh.SERVICE]: "[Service]\n"}), record(cdi_owner="collection")
         )
+    assert caught.value.code == "adoption.unit-in-the-way"
 
 
 @pytest.mark.parametrize(
@@ -203,11 +256,11 @@ def test_no_kubelet() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mark", "word"),
-    [(other_writers.OPERATOR_MARK, "GPU Operator"), (other_writers.KUBESPRAY_MARK, "Kubespray")],
+    ("mark", "code"),
+    [(other_writers.OPERATOR_MARK, "adoption.operator-seen"), (other_writers.KUBESPRAY_MARK, "adoption.kubespray-seen")],
 )
-def test_other_writers_are_named(mark: str, word: str) -> None:
-    assert any(word in a for a in other_writers.plan(Policy(), host({mark: ""}, {}), record(cdi_owner="toolkit")).advice)
+def test_other_writers_are_named(mark: str, code: str) -> None:
+    assert code in get_codes(other_writers.plan(Policy(), host({mark: ""}, {}), record(cdi_owner="toolkit")).advice)
 
 
 @pytest.mark.parametrize("root", ["/", "/srv/image"])

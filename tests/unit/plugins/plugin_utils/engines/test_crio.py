@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 from tests.unit import operators
 from tests.unit.builders import obs, sha
+from tests.unit.coded import get_coded, get_codes
 from tests.unit.crio_plans import DIRECTORY, NVIDIA, OURS, PACKAGED, PROCESS, SOCKET, host, planned, status, written
 
 
@@ -94,8 +95,9 @@ def test_no_crio_is_no_instance() -> None:
 
 
 def test_a_tree_without_any_version_names_the_option() -> None:
-    with pytest.raises(PlanError, match="engine_version"):
+    with pytest.raises(PlanError) as caught:
         crio.find(Policy(root="/srv/tree", engines=("crio",)), obs(files={"/usr/bin/crio": ""}))
+    assert caught.value.code == "crio.version-unknown"
 
 
 @pytest.mark.parametrize("package", ["1.34.1-1.1", "1.34.1~0"])
@@ -187,7 +189,7 @@ def test_restart_never_leaves_advice() -> None:
     plan = planned(Policy(restart="never"), host())
     assert plan.restarts == ()
     assert plan.changes
-    assert any("restarted" in a for a in plan.advice)
+    assert "crio.restart-left" in get_codes(plan.advice)
 
 
 def test_another_text_of_the_same_meaning_is_written_without_a_restart() -> None:
@@ -229,56 +231,60 @@ def test_a_built_in_default_handler_is_copied_from_the_daemons_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "sentence"),
+    ("name", "text", "code", "values"),
     [
-        ("README", "Put your drop-ins here.\n", r"crio\.conf\.d/README:1: CRI-O would refuse to start.*regardless of its name"),
+        ("README", "Put your drop-ins here.\n", "crio.drop-in-refused", {}),
         (
             "99-site.conf.bak",
             '[crio.runtime.runtimes.nvidia]\nruntime_path = "/old/nvidia-container-runtime"\n',
-            r"99-site\.conf\.bak: this file is read after .*: nvidia",
+            "crio.read-later",
+            {"settings": "nvidia"},
         ),
-        ("zz/deep", f'[crio.runtime.runtimes.nvidia]\nruntime_path = "/o{NVIDIA["RuntimePath"]}"\n', r"zz/deep: this file is read after"),
-        ("99-default", '[crio.runtime]\ndefault_runtime = "runc"\n', r"default_runtime = 'runc'"),
+        ("zz/deep", f'[crio.runtime.runtimes.nvidia]\nruntime_path = "/o{NVIDIA["RuntimePath"]}"\n', "crio.read-later", {}),
+        ("99-default", '[crio.runtime]\ndefault_runtime = "runc"\n', "crio.read-later", {"settings": "default_runtime = 'runc'"}),
     ],
 )
-def test_stray_files_that_break_or_override_are_refused(name: str, text: str, sentence: str) -> None:
-    with pytest.raises(PlanError, match=sentence):
+def test_stray_files_that_break_or_override_are_refused(name: str, text: str, code: str, values: dict[str, str]) -> None:
+    with pytest.raises(PlanError) as caught:
         planned(Policy(), host({f"{DIRECTORY}/{name}": text}), default=True)
+    assert (caught.value.where, caught.value.code) == (f"{DIRECTORY}/{name}", code)
+    assert caught.value.values.items() >= values.items()
 
 
 def test_a_harmless_leftover_is_advice() -> None:
     plan = planned(Policy(), host({f"{DIRECTORY}/10-crio.conf.bak": PACKAGED}))
-    assert any("10-crio.conf.bak" in a for a in plan.advice)
+    assert get_coded(plan.advice) == {"crio.stray-file": {"path": f"{DIRECTORY}/10-crio.conf.bak", "directory": DIRECTORY}}
     assert plan.changes
 
 
 @pytest.mark.parametrize(
-    ("name", "path", "owner", "said"),
+    ("name", "path", "owner", "code"),
     [
-        ("99-nvidia.toml", "/usr/bin/nvidia-container-runtime", "nvidia-ctk", "99-nvidia.toml"),
-        ("99-nvidia.conf", "/usr/local/nvidia/toolkit/nvidia-container-runtime", "gpu-operator", "its process nvidia-toolkit runs"),
+        ("99-nvidia.toml", "/usr/bin/nvidia-container-runtime", "nvidia-ctk", "crio.not-taken-over"),
+        ("99-nvidia.conf", "/usr/local/nvidia/toolkit/nvidia-container-runtime", "gpu-operator", "operator.runs"),
     ],
 )
-def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, said: str) -> None:
+def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, code: str) -> None:
     text = f'[crio.runtime.runtimes.nvidia]\nruntime_path = "{path}"\n'
     works = [PROCESS, {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}]
     answers = operators.answers(SOCKET, (), traits.of(traits.CRIO).pod_note, pid=7)
     (found,) = crio.find(Policy(), host({f"{DIRECTORY}/{name}": text}, processes=works, answers=answers))
     assert found.manager == owner
-    assert said in str(found.refusal)
+    assert found.refusal.message.code == code
 
 
 @pytest.mark.parametrize(
-    ("policy", "sentence"),
+    ("policy", "code", "where"),
     [
-        (Policy(drop_in="never"), "drop_in: never"),
-        (Policy(drop_in_path="/etc/crio/mine.conf"), "would not read"),
-        (Policy(handlers=(Handler(binary="/opt/none"),)), "/opt/none: the binary of the handler nvidia does not exist"),
+        (Policy(drop_in="never"), "crio.drop-in-never", "/etc/crio/crio.conf"),
+        (Policy(drop_in_path="/etc/crio/mine.conf"), "crio.drop-in-elsewhere", "/etc/crio/mine.conf"),
+        (Policy(handlers=(Handler(binary="/opt/none"),)), "adoption.program-missing", "/opt/none"),
     ],
 )
-def test_options_that_cannot_work_are_refused(policy: Policy, sentence: str) -> None:
-    with pytest.raises(PlanError, match=sentence):
+def test_options_that_cannot_work_are_refused(policy: Policy, code: str, where: str) -> None:
+    with pytest.raises(PlanError) as caught:
         planned(policy, host())
+    assert (caught.value.code, caught.value.where) == (code, where)
 
 
 @pytest.mark.parametrize("line", ['monitor_env = ["A=b"]', '\t"A=b",', r"""	"A=\"b\"",""", '# \t"A=b",'])
@@ -292,7 +298,7 @@ def test_a_tree_gets_the_file_and_nothing_is_run() -> None:
     plan = planned(policy, obs(files={f"{DIRECTORY}/10-crio.conf": PACKAGED}))
     assert written(plan)["runtimes"]["nvidia"]["monitor_path"] == "/usr/libexec/crio/conmon"
     assert (plan.restarts, plan.validate, plan.health, plan.expect_units) == ((), (), (), {})
-    assert any("does not exist yet" in a for a in plan.advice)
+    assert get_codes(plan.advice) == ["crio.program-to-come"]
 
 
 @pytest.mark.parametrize(
@@ -311,37 +317,30 @@ def test_absent_takes_our_file_back(recorded: str, change: dict[str, Any]) -> No
     assert [r.unit for r in plan.restarts] == ["crio.service"]
 
 
-BY_IT = "started with the handler nvidia, without it: drain them before the handler is removed"
-STUCK = [
-    ({"pods": []}, ()),
-    (
-        {"pods": ["a/b", "a/c"]},
-        (f"CRI-O cannot stop the pods a/b, a/c, which were {BY_IT}",),
-    ),
-    (
-        {"error": {"kind": "timeout", "message": "no answer"}},
-        (f"CRI-O cannot stop pods that were {BY_IT}",),
-    ),
+STUCK: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"pods": []}, {}),
+    ({"pods": ["a/b", "a/c"]}, {"crio.pods-hang": {"pods": "a/b, a/c", "handlers": "nvidia"}}),
+    ({"error": {"kind": "timeout", "message": "no answer"}}, {"crio.pods-may-hang": {"handlers": "nvidia"}}),
 ]
 
 
 @pytest.mark.parametrize(("pods", "advice"), STUCK)
-def test_pods_that_would_hang_are_named_before_their_handler_goes(pods: dict[str, Any], advice: tuple[str, ...]) -> None:
+def test_pods_that_would_hang_are_named_before_their_handler_goes(pods: dict[str, Any], advice: dict[str, Any]) -> None:
     text, said = converged()
     before, seen = host({OURS: text}, said), host({OURS: text}, said, pods)
     instance = crio.find(Policy(), seen)[0]
     with pytest.raises(NeedMore) as asked:
         crio.plan_absent(Policy(state="absent"), before, instance)
     assert [(q["method"], q["handlers"]) for q in asked.value.questions] == [("ListPodSandbox", ["nvidia"])]
-    assert crio.plan_absent(Policy(state="absent"), seen, instance).advice == advice
+    assert get_coded(crio.plan_absent(Policy(state="absent"), seen, instance).advice) == advice
 
 
 @pytest.mark.parametrize(("pods", "advice"), STUCK)
 def test_pods_that_would_hang_are_named_before_the_hook_takes_the_place_of_their_handler(
-    pods: dict[str, Any], advice: tuple[str, ...]
+    pods: dict[str, Any], advice: dict[str, Any]
 ) -> None:
     text, said = converged()
-    assert planned(Policy(cdi="disabled"), host({OURS: text}, said, pods)).advice == advice
+    assert get_coded(planned(Policy(cdi="disabled"), host({OURS: text}, said, pods)).advice) == advice
 
 
 def test_absent_twice_does_nothing() -> None:

@@ -16,16 +16,25 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, Leftover, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Instance, Kubelet, Leftover, Plan, Policy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit import operators
 from tests.unit.bare_trees import Tree
+from tests.unit.coded import get_coded, get_values
 from tests.unit.crio_leftovers import BARE, COPY, shown
 from tests.unit.crio_plans import DIRECTORY, NVIDIA, OURS, PROCESS, host, status
 
 THEIRS = f"{DIRECTORY}/99-nvidia.toml"
+
+
+def find_reason(instance: Instance) -> str:
+    """Return the code of the reason why a file is not taken over, by the refusal of its engine."""
+    return get_code(get_values(instance.refusal.message)["reason"])
+
+
 MAIN = "/etc/crio/crio.conf"
 BARE_DEFAULT = BARE.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_runtime = "nvidia"\n')
 PRINTED = """
@@ -157,10 +166,11 @@ def test_a_file_with_more_in_it_stays_and_each_key_is_named(text: str, keys: tup
     seen = host({THEIRS: shown(text)}, status(nvidia=NVIDIA))
     (instance,) = crio.find(Policy(), seen)
     assert instance.manager == "nvidia-ctk"
-    assert f"nvidia-ctk runtime configure does not explain {', '.join(keys)}" in str(instance.refusal)
+    assert find_reason(instance) == "crio.unexplained"
+    assert get_values(instance.refusal.message)["reason"].values["keys"] == ", ".join(keys)
     (left,) = crio.leftovers(Policy(), seen, instance)
     assert (left.settings, left.exact, left.fate) == (keys, False, "kept")
-    assert left.next.startswith("move what you need of it to a drop-in of your own")
+    assert get_code(left.why) == "crio.unexplained"
 
 
 SOURCE = "[crio.runtime.runtimes.crun]\n" + COPY.partition("runtimes.nvidia]\n")[2].replace("nvidia-container-runtime", "crun")
@@ -179,7 +189,7 @@ def test_a_key_of_a_handler_that_is_not_known_here_keeps_the_file(copied: str, t
     """What stands for it in what is sent is the same text for many keys and values, so nobody can tell whether it was copied."""
     seen = host({THEIRS: shown(f"{COPY}        {copied}\n"), MAIN: shown(f"{SOURCE}        {there}\n")}, status(nvidia=NVIDIA))
     (instance,) = crio.find(Policy(), seen)
-    assert "nvidia-ctk runtime configure does not explain line 15" in str(instance.refusal), why
+    assert get_values(instance.refusal.message)["reason"].values["keys"] == "line 15", why
     same = host({THEIRS: shown(COPY + '        some_key = ""\n'), MAIN: shown(SOURCE)}, status(nvidia=NVIDIA))
     assert crio.find(Policy(), same)[0].refusal == Refusal()
 
@@ -188,23 +198,17 @@ NAMED = f"{DIRECTORY}/50-gpus.toml"
 GPU = COPY.replace("runtimes.nvidia", "runtimes.gpu")
 GPU_DEFAULT = GPU.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_runtime = "gpu"\n')
 TWO = {"handlers": (Handler("other"), Handler())}
-STAYS: list[tuple[str, str, dict[str, Any], str, str]] = [
-    (COPY, THEIRS, {"adopt": "never"}, "gpufleet_adopt: never leaves it to its owner", "set gpufleet_adopt: auto"),
-    (COPY, rules.UNREAD, {"adopt": "never"}, "gpufleet_adopt: never leaves it to its owner", "set gpufleet_adopt: auto"),
-    (GPU, NAMED, {}, "declares the handler gpu, which is not in gpufleet_handlers", "name gpu in gpufleet_handlers"),
-    (
-        BARE_DEFAULT,
-        NAMED,
-        TWO,
-        "makes nvidia the default handler, but the first one in gpufleet_handlers is other",
-        "set gpufleet_set_as_default",
-    ),
-    (COPY, NAMED, {"injection": "oci-hook"}, "an OCI hook and no handler is to be configured here", "once no pod uses it"),
+STAYS: list[tuple[str, str, dict[str, Any], str, dict[str, str]]] = [
+    (COPY, THEIRS, {"adopt": "never"}, "crio.left-to-owner", {}),
+    (COPY, rules.UNREAD, {"adopt": "never"}, "crio.left-to-owner", {}),
+    (GPU, NAMED, {}, "crio.handler-not-named", {"handler": "gpu"}),
+    (BARE_DEFAULT, NAMED, TWO, "crio.other-default", {"default": "nvidia", "handler": "other"}),
+    (COPY, NAMED, {"injection": "oci-hook"}, "crio.hook-wanted", {}),
 ]
 
 
-@pytest.mark.parametrize(("text", "path", "options", "why", "step"), STAYS)
-def test_what_is_recognised_may_stay_all_the_same(text: str, path: str, options: dict[str, Any], why: str, step: str) -> None:
+@pytest.mark.parametrize(("text", "path", "options", "code", "values"), STAYS)
+def test_what_is_recognised_may_stay_all_the_same(text: str, path: str, options: dict[str, Any], code: str, values: dict[str, str]) -> None:
     policy = Policy(**options)
     seen = host({path: shown(text)}, status(nvidia=NVIDIA))
     (instance,) = crio.find(policy, seen)
@@ -215,24 +219,22 @@ def test_what_is_recognised_may_stay_all_the_same(text: str, path: str, options:
         lefts = planned.leftovers
         assert path not in [c["path"] for c in planned.changes]
     (left,) = lefts
-    assert (left.fate, left.exact, why in left.why, step in left.next) == ("kept", True, True, True)
+    assert (left.fate, left.exact, get_code(left.why), bool(left.next)) == ("kept", True, code, True)
+    assert get_values(left.why).items() >= values.items()
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "step"),
+    ("text", "options", "code"),
     [
-        (
-            COPY,
-            {"adopt": "never"},
-            f"adopt: never leaves it to its owner. Set gpufleet_adopt: auto to have it taken over, or remove {THEIRS}",
-        ),
-        (GPU_DEFAULT, {}, "Name gpu in gpufleet_handlers to have it taken over"),
-        (f"# mine{COPY}", {}, "Move what you need of it to a drop-in of your own"),
+        (COPY, {"adopt": "never"}, "crio.left-to-owner"),
+        (GPU_DEFAULT, {}, "crio.handler-not-named"),
+        (f"# mine{COPY}", {}, "crio.unexplained"),
     ],
 )
-def test_a_refusal_names_the_step_that_ends_it(text: str, options: dict[str, Any], step: str) -> None:
+def test_a_refusal_names_the_step_that_ends_it(text: str, options: dict[str, Any], code: str) -> None:
     (instance,) = crio.find(Policy(**options), host({THEIRS: shown(text)}, status(nvidia=NVIDIA)))
-    assert (step in str(instance.refusal), "toolkit.enabled" in str(instance.refusal)) == (True, False)
+    assert find_reason(instance) == code
+    assert bool(instance.refusal.next)
 
 
 @pytest.mark.parametrize(
@@ -241,10 +243,7 @@ def test_a_refusal_names_the_step_that_ends_it(text: str, options: dict[str, Any
 def test_a_file_without_a_handler_stays_and_says_so(text: str, keys: tuple[str, ...]) -> None:
     (left,) = plan({THEIRS: text}).leftovers
     assert (left.fate, left.exact, left.settings) == ("kept", False, (*keys, "crio.runtime.runtimes"))
-    assert (left.why, left.next) == (
-        "it declares no handler, which nvidia-ctk runtime configure always does",
-        f"remove {THEIRS} and run again",
-    )
+    assert get_coded([left.why]) == {"crio.declares-no-handler": {"path": THEIRS}}
 
 
 REMOVED = {"existed": True, "sha256_before": "b" * 64, "sha256_after": None}
@@ -264,12 +263,11 @@ def test_a_file_that_was_taken_over_and_is_back_stays_with_the_step(path: str, k
     (instance,) = crio.find(Policy(), seen)
     assert bool(instance.refusal) is (back and path == THEIRS)
     if instance.refusal:
-        assert "It is not taken over: it was taken over before and exists again" in str(instance.refusal)
-        assert "Find out what writes it" in str(instance.refusal)
+        assert find_reason(instance) == "crio.came-back"
         return
     (left,) = crio.plan(Policy(), seen, instance, decide.decide_one(Policy(), instance, Kubelet())).leftovers
     assert left.fate == ("kept" if back else "adopted")
-    assert left.next.startswith("find out what writes it" if back else "")
+    assert get_code(left.why) == ("crio.came-back" if back else "crio.tool-writes")
 
 
 def test_the_operators_file_is_left_to_the_operator() -> None:
@@ -278,7 +276,7 @@ def test_the_operators_file_is_left_to_the_operator() -> None:
     seen = host({f"{DIRECTORY}/99-nvidia.conf": shown(OPERATOR)}, status(nvidia=NVIDIA), processes=works, answers=answers)
     (instance,) = crio.find(Policy(), seen)
     assert (instance.manager, crio.leftovers(Policy(), seen, instance)) == ("gpu-operator", ())
-    assert "toolkit.enabled=false" in str(instance.refusal)
+    assert instance.refusal.message.code == "operator.runs"
 
 
 EDITED = COPY.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_runtime = "nvidia"\n    log_level = "warn"\n')
@@ -326,8 +324,10 @@ def test_a_handler_whose_containers_would_be_lost_stays_until_none_runs(pods: An
         with pytest.raises(NeedMore):
             plan(files, said=said)
     if refused:
-        with pytest.raises(PlanError, match="keep their state below /run/runc, those of its replacement below /run/crun"):
+        with pytest.raises(PlanError) as caught:
             plan(files, said=said, pods=pods)
+        assert caught.value.code == "crio.state-elsewhere"
+        assert caught.value.values == {"handler": "nvidia", "present": "/run/runc", "planned": "/run/crun"}
     else:
         assert [x.fate for x in plan(files, said=said, pods=pods).leftovers] == ["adopted"]
 
@@ -364,7 +364,8 @@ def test_a_file_in_a_linked_directory_goes_and_comes_back(tmp_path: pathlib.Path
     assert [left["fate"] for left in tree.single("crio", engine_version="1.34.0")["leftovers"]] == ["adopted"]
     assert not tree.path("/srv/crio/99-nvidia.toml").exists()
     tree.write("/srv/crio/99-nvidia.toml", BARE, 0o600)
-    assert "it was taken over before and exists again" in tree.single("crio", engine_version="1.34.0")["msg"]
+    refused = tree.single("crio", engine_version="1.34.0")["error"]
+    assert refused["code"] == "crio.not-taken-over"
     tree.path("/srv/crio/99-nvidia.toml").unlink()
     assert tree.single("crio", engine_version="1.34.0", state="absent")["failed"] is False
     assert tree.state() == state

@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Policy
 
+from tests.unit.coded import get_coded
 from tests.unit.crio_plans import DIRECTORY, host, planned, written
 
 WHERE = crio_config.Paths("/etc/crio/crio.conf", DIRECTORY, "/run/crio.sock", f"{DIRECTORY}/90-gpufleet.conf")
@@ -51,25 +52,27 @@ def test_the_first_handler_that_fits_is_copied(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("theirs", "handler", "sentence"),
+    ("theirs", "handler", "code", "values"),
     [
-        ({"runtime_type": "vm", "runtime_path": "/usr/bin/shim"}, Handler(), "the handler nvidia is of another kind (vm)"),
-        ({"runtime_path": "/usr/bin/runsc"}, Handler(), "the handler nvidia is of another kind (/usr/bin/runsc)"),
-        ({"runtime_path": "/opt/acme/gpu"}, Handler(), "the handler nvidia runs /opt/acme/gpu"),
-        ({"runtime_path": "/opt/acme/gpu"}, Handler(binary="/opt/acme/gpu"), ""),
-        ({"runtime_path": "/opt/acme/gpu"}, Handler(chosen=True), ""),
-        ({"runtime_path": "/usr/local/nvidia/toolkit/nvidia-container-runtime"}, Handler(), ""),
-        ({"runtime_path": "/usr/bin/crun"}, Handler(), ""),
+        ({"runtime_type": "vm", "runtime_path": "/usr/bin/shim"}, Handler(), "crio.handler-of-other-kind", {"kind": "vm"}),
+        ({"runtime_path": "/usr/bin/runsc"}, Handler(), "crio.handler-of-other-kind", {"kind": "/usr/bin/runsc"}),
+        ({"runtime_path": "/opt/acme/gpu"}, Handler(), "crio.handler-runs-other-program", {"program": "/opt/acme/gpu"}),
+        ({"runtime_path": "/opt/acme/gpu"}, Handler(binary="/opt/acme/gpu"), "", {}),
+        ({"runtime_path": "/opt/acme/gpu"}, Handler(chosen=True), "", {}),
+        ({"runtime_path": "/usr/local/nvidia/toolkit/nvidia-container-runtime"}, Handler(), "", {}),
+        ({"runtime_path": "/usr/bin/crun"}, Handler(), "", {}),
     ],
 )
-def test_a_handler_of_our_name_that_is_somebody_elses_is_refused(theirs: dict[str, Any], handler: Handler, sentence: str) -> None:
+def test_a_handler_of_our_name_that_is_somebody_elses_is_refused(
+    theirs: dict[str, Any], handler: Handler, code: str, values: dict[str, str]
+) -> None:
     declared = effective("crun", crun=CRUN, nvidia=theirs)
-    if not sentence:
+    if not code:
         assert base.choose(declared, handler, WHERE)[0] == "nvidia"
         return
     with pytest.raises(PlanError) as refused:
         base.choose(declared, handler, WHERE)
-    assert sentence in str(refused.value)
+    assert (refused.value.code, refused.value.values) == (code, {"handler": "nvidia", **values})
 
 
 def test_one_that_inherits_has_its_own_properties_and_the_defaults_program() -> None:
@@ -110,4 +113,5 @@ def test_the_program_of_a_node_systems_own_default_is_not_taken_over_and_that_is
     found = planned(Policy(), host({f"{DIRECTORY}/20-own.conf": own}))
     assert written(found)["runtimes"]["nvidia"]["monitor_cgroup"] == "pod"
     assert written(found)["runtimes"]["nvidia"]["runtime_path"] == NVIDIA
-    assert any("The handler own runs /opt/own-shim" in a for a in found.advice)
+    said = {"base": "own", "program": "/opt/own-shim", "handler": "nvidia"}
+    assert get_coded(found.advice) == {"crio.program-not-called": said}
