@@ -13,6 +13,8 @@ import json
 import re
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import messages
+
 SIZE = 4 << 20  # characters
 DEEPEST = 100  # open objects and arrays
 MOST = 100_000  # keys, values and brackets; a longer text may have one for every SPARSE characters
@@ -34,13 +36,13 @@ class TooLarge(ValueError):
 def loads(text: str | bytes, size: int = SIZE) -> Any:
     """Return the value of a text, as json.loads does. Raises ValueError, a TooLarge for a text beyond a bound, before a value is made."""
     if len(text) > size:
-        raise TooLarge(f"it has {len(text)} characters, but at most {size} are read")
+        raise TooLarge(messages.TEXT_TOO_LONG.fill(length=len(text), limit=size))
     whole = text if isinstance(text, str) else text.decode(json.detect_encoding(text))
     require(whole)
     try:
         return json.loads(whole)
     except RecursionError:  # a caller that is deep in calls itself
-        raise TooLarge("it is nested too deeply to be read here") from None
+        raise TooLarge(messages.CALLED_TOO_DEEP.fill()) from None
 
 
 def require(text: str) -> None:
@@ -61,7 +63,9 @@ def require(text: str) -> None:
 
 def _problem(depth: int, count: int, most: int, length: int) -> str:
     if depth > DEEPEST:
-        return f"it is nested more than {DEEPEST} levels deep"
+        return messages.TEXT_TOO_DEEP.fill(limit=DEEPEST)
     if count > most:
-        return f"it has more than {most} keys, values and brackets"
-    return f"this number has more than {LONGEST_NUMBER} characters" if length > LONGEST_NUMBER else ""
+        return messages.TOO_MANY_VALUES.fill(limit=most)
+    if length > LONGEST_NUMBER:
+        return messages.NUMBER_BEYOND_LIMIT.fill(limit=LONGEST_NUMBER)
+    return ""

@@ -18,7 +18,8 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 
 SPACE = re.compile(r"[ \t\r\n]*")
 # Two rules and a loop: a rule of groups that repeat takes a hundred bytes of memory for each character.
@@ -28,7 +29,6 @@ NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 WORDS = {"true": True, "false": False, "null": None}
 BOM = "\ufeff"
 DEPTH = 100
-REPAIR = "Repair this line"
 
 Path = tuple[str, ...]
 
@@ -85,8 +85,8 @@ class _Reader:
     def __init__(self, text: str, path: str) -> None:
         self.text, self.path = text, path
 
-    def wrong(self, at: int, what: str, next: str = REPAIR) -> PlanError:
-        return PlanError(what, where=self.path, line=line_at(self.text, at), next=next)
+    def wrong(self, at: int, what: Message) -> PlanError:
+        return PlanError(what, where=self.path, line=line_at(self.text, at))
 
     def blank(self, at: int) -> int:
         found = SPACE.match(self.text, at)
@@ -94,7 +94,7 @@ class _Reader:
 
     def value(self, at: int, depth: int) -> Token:
         if depth > DEPTH:
-            raise PlanError("this is nested too deeply to be a configuration", where=self.path, next="Repair the file")
+            raise PlanError(messages.JSON_TOO_DEEP.fill(), where=self.path)
         sign = self.text[at : at + 1]
         if sign == "{":
             return self.object(at, depth)
@@ -108,14 +108,14 @@ class _Reader:
                 return Token(at, at + len(word), meaning)
         found = NUMBER.match(self.text, at)
         if not found:
-            raise self.wrong(at, f"this is not valid JSON: {self.said(at)} where a value is expected")
+            raise self.wrong(at, messages.VALUE_EXPECTED.fill(found=self.said(at)))
         return Token(at, found.end(), self.number(found.group(), at))
 
     def number(self, text: str, at: int) -> Any:
         try:
             return json.loads(text)
         except ValueError as error:  # more digits than Python turns into a number
-            raise self.wrong(at, "this number is too long") from error
+            raise self.wrong(at, messages.JSON_NUMBER_TOO_LONG.fill()) from error
 
     def string(self, at: int) -> int:
         here = at + 1
@@ -126,7 +126,7 @@ class _Reader:
                 return here + 1
             escape = ESCAPE.match(self.text, here)
             if not escape:
-                raise self.wrong(at, "this is not valid JSON: a string without an end, or with a character that has to be escaped")
+                raise self.wrong(at, messages.STRING_OPEN.fill())
             here = escape.end()
 
     def object(self, at: int, depth: int) -> Token:
@@ -135,14 +135,14 @@ class _Reader:
         before, here = at + 1, self.blank(at + 1)
         while members or self.text[here : here + 1] != "}":
             if self.text[here : here + 1] != '"':
-                raise self.wrong(here, f"this is not valid JSON: {self.said(here)} where a key in quotes is expected")
+                raise self.wrong(here, messages.KEY_EXPECTED.fill(found=self.said(here)))
             key_end = self.string(here)
             key = json.loads(self.text[here:key_end])
             if key in value:
-                raise self.wrong(here, f"the key {json.dumps(key)} occurs twice", "Remove the first one, which has no effect")
+                raise self.wrong(here, messages.KEY_TWICE.fill(key=json.dumps(key)))
             colon = self.blank(key_end)
             if self.text[colon : colon + 1] != ":":
-                raise self.wrong(colon, f"this is not valid JSON: {self.said(colon)} where a colon is expected")
+                raise self.wrong(colon, messages.COLON_EXPECTED.fill(found=self.said(colon)))
             node = self.value(self.blank(colon + 1), depth + 1)
             members.append(Member(key, before, here, key_end, node))
             value[key] = node.value
@@ -150,7 +150,8 @@ class _Reader:
             if self.text[here : here + 1] == "}":
                 break
             if self.text[here : here + 1] != ",":
-                raise self.wrong(here, f"this is not valid JSON: {self.said(here)} where a comma or }} has to be")
+                row = messages.COMMA_EXPECTED
+                raise self.wrong(here, row.fill(found=self.said(here), bracket="}"))
             before, here = here + 1, self.blank(here + 1)
         return Token(at, here + 1, value, tuple(members))
 
@@ -164,7 +165,8 @@ class _Reader:
             if self.text[here : here + 1] == "]":
                 break
             if self.text[here : here + 1] != ",":
-                raise self.wrong(here, f"this is not valid JSON: {self.said(here)} where a comma or ] has to be")
+                row = messages.COMMA_EXPECTED
+                raise self.wrong(here, row.fill(found=self.said(here), bracket="]"))
             here = self.blank(here + 1)
         return Token(at, here + 1, items)
 
@@ -180,20 +182,20 @@ def parse(text: str, path: str) -> JsonDocument:
     try:
         json_bounds.require(text)
     except json_bounds.TooLarge as error:
-        why = "no configuration needs that much, and reading it could take too long"
-        raise PlanError(error.problem, where=path, line=error.line, why=why, next="Repair this file first") from None
+        too_large = messages.JSON_TOO_LARGE.fill(problem=error.problem)
+        raise PlanError(too_large, where=path, line=error.line) from None
     reader = _Reader(text, path)
     begin = reader.blank(1 if text.startswith(BOM) else 0)
     if begin == len(text):
         return JsonDocument(path, text, None)
     if text[begin] in "#/":
-        raise reader.wrong(begin, "this is not valid JSON: it has no comments", "Take the comment out")
+        raise reader.wrong(begin, messages.HAS_COMMENT.fill())
     root = reader.value(begin, 0)
     if not root.is_object:
-        raise reader.wrong(begin, "this is not a JSON object", "Write it as { ... }")
+        raise reader.wrong(begin, messages.NOT_OBJECT.fill())
     rest = reader.blank(root.end)
     if rest < len(text):
-        raise reader.wrong(rest, f"there is text after the end of the JSON object: {text[rest]!r}", "Take it out")
+        raise reader.wrong(rest, messages.TEXT_AFTER_END.fill(found=repr(text[rest])))
     return JsonDocument(path, text, root)
 
 
@@ -238,7 +240,7 @@ def merge(doc: JsonDocument, wanted: Mapping[str, Any]) -> tuple[JsonDocument, t
         after = spliced(doc.text, splices)
     changed = parse(after, doc.path)
     if changed.data != granted(doc.data, wanted):
-        raise PlanError("the change would alter more than the keys of this collection", where=doc.path, next="Please report this file")
+        raise PlanError(messages.CHANGES_OTHERS.fill(), where=doc.path)
     return changed, splices
 
 

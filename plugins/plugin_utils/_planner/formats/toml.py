@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import messages, toml_scanner
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_placement as places_of
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_scanner
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_document import (
     BOM,
     TomlDocument,
@@ -88,7 +88,7 @@ def written(path: str, head: str, values: Sequence[tuple[Path, Any]]) -> TomlDoc
     doc = parse("\n".join([head, *(f"[{dotted(table)}]\n{''.join(lines)}" for table, lines in tables.items())]), path)
     wrong = next((where for where, value in values if lookup(doc.data, where) != value), None)
     if wrong:
-        raise refusal(doc, wrong, "the value is not what is read back")
+        raise refusal(doc, wrong, messages.READ_BACK_DIFFERS.fill())
     return doc
 
 
@@ -125,7 +125,7 @@ def _set(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
     if pair:
         changed = places_of.replace_span(doc, pair.value, dumps(value))
     elif old is not missing:
-        raise refusal(doc, path, "this is a table or an array of tables, not a key with a value")
+        raise refusal(doc, path, messages.IS_TABLE.fill())
     else:
         changed = places_of.insert(doc, places, path, value)
     expected, at = _along(doc.data, path[:-1])
@@ -188,7 +188,7 @@ def append(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
         return set_value(doc, path, [value])
     pair = next((p for p in toml_scanner.scan(doc.clean).pairs if p.path == path and not p.in_array), None)
     if pair is None or not isinstance(old, list):
-        raise refusal(doc, path, "this is not an array")
+        raise refusal(doc, path, messages.NOT_ARRAY.fill())
     spans, end = toml_scanner.elements(doc.clean, pair.value[0])
     if not spans:
         changed = places_of.replace_span(doc, (pair.value[0], end), dumps([value]))
@@ -212,7 +212,7 @@ def discard(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
         return remove(doc, path)
     pair = next((p for p in toml_scanner.scan(doc.clean).pairs if p.path == path and not p.in_array), None)
     if pair is None:
-        raise refusal(doc, path, "this is not an array")
+        raise refusal(doc, path, messages.NOT_ARRAY.fill())
     spans = toml_scanner.elements(doc.clean, pair.value[0])[0]
     at = old.index(value)
     gone = (spans[at - 1][1], spans[at][1]) if at else (spans[0][0], spans[1][0])
@@ -239,9 +239,9 @@ def _proven(before: TomlDocument, after: TomlDocument, path: Path) -> TomlDocume
     try:
         data = loads(after.clean, after.path)
     except TomlError as exc:
-        raise refusal(before, path, f"the edit would result in text that is not valid TOML: {exc.why}") from exc
+        raise refusal(before, path, messages.EDIT_INVALID.fill(reason=exc.why)) from exc
     if _pruned(data) != _pruned(after.data):
-        raise refusal(before, path, "the edit would change other keys as well")
+        raise refusal(before, path, messages.EDIT_TOO_WIDE.fill())
     return dc.replace(after, data=data)
 
 

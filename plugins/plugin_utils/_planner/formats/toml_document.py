@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_limits, toml_scanner
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import messages, toml_limits, toml_scanner
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_scanner import Path
 
 BOM = "\ufeff"
 UTF16 = ("\udcff\udcfe", "\udcfe\udcff")  # its byte order mark, as bytes that are no UTF-8 arrive
-WHY = "a parser refuses it here"  # its own words would quote the text
+WHY = messages.REFUSED_HERE.fill()  # its own words would quote the text
 # The parser that loads() uses, where it is: imported by the process that loads the collection, and not again by that of each host.
 with contextlib.suppress(ImportError):
     importlib.import_module("tomllib")
@@ -89,15 +89,15 @@ def loads(text: str, path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except RecursionError as exc:
-        raise TomlError("this is nested too deeply to be a configuration", where=path, next="Repair this file first") from exc
+        raise TomlError(messages.TOML_TOO_DEEP.fill(), where=path) from exc
     except tomllib.TOMLDecodeError as exc:
         if text.startswith(UTF16):
-            raise TomlError("this is UTF-16, but TOML must be UTF-8", where=path, line=1, next="Save the file as UTF-8") from exc
+            raise TomlError(messages.UTF16_TOML.fill(), where=path, line=1) from exc
         match = re.search(r"at line (\d+)", str(exc))
         line = int(match.group(1)) if match else len(split(text)) or 1
-        raise TomlError("this is not valid TOML", where=path, line=line, why=WHY, next="Repair this line first") from None
+        raise TomlError(messages.INVALID_TOML.fill(reason=WHY), where=path, line=line) from None
     except ValueError as exc:  # a number of more digits than Python turns into one
-        raise TomlError("a number in this file is too long", where=path, next="Repair this file first") from exc
+        raise TomlError(messages.TOML_NUMBER_TOO_LONG.fill(), where=path) from exc
 
 
 def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
@@ -105,17 +105,14 @@ def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
         import tomlkit  # noqa: PLC0415  only needed by Python 3.10 on the controller
         from tomlkit.exceptions import ParseError  # noqa: PLC0415
     except ImportError as exc:
-        raise PlanError(
-            "the controller's Python cannot read TOML",
-            why="it is older than 3.11, and tomlkit is not installed",
-            next="Install tomlkit for the Python that runs Ansible (meta/execution-environment.yml lists it), or use Python 3.11 or newer",
-        ) from exc
+        raise PlanError(messages.NO_PARSER.fill()) from exc
     try:
         data: dict[str, Any] = tomlkit.parse(text).unwrap()
     except ParseError as exc:
-        raise TomlError("this is not valid TOML", where=path, line=exc.line, why=WHY, next="Repair this line first") from None
+        invalid = messages.INVALID_TOML.fill(reason=WHY)
+        raise TomlError(invalid, where=path, line=exc.line) from None
     except ValueError:  # tomlkit lets some wrong dates and numbers through as this
-        raise TomlError("this is not valid TOML", where=path, line=1, why=WHY, next="Repair this file first") from None
+        raise TomlError(messages.INVALID_TOML.fill(reason=WHY), where=path, line=1) from None
     return data
 
 
@@ -185,10 +182,5 @@ def refusal(doc: TomlDocument, path: Path, why: str) -> TomlError:
     line = None
     for size in range(len(path), 0, -1):
         line = line or line_of(doc, path[:size])
-    return TomlError(
-        f"{dotted(path)} cannot be changed here without touching other lines",
-        where=doc.path,
-        line=line or 1,
-        why=why,
-        next="Write it as a table with a header of its own, or make the change by hand",
-    )
+    entangled = messages.TOO_ENTANGLED.fill(key=dotted(path), reason=why)
+    return TomlError(entangled, where=doc.path, line=line or 1)

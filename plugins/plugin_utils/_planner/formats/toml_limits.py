@@ -12,6 +12,7 @@ import itertools
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import messages
 
 SIZE = 4 << 20  # characters; files are read up to 1 MiB, what a program prints may be longer
 PARTS, OPEN = 20, 20
@@ -40,26 +41,25 @@ class TooMuch(PlanError):
 def require(text: str, path: str) -> None:
     """Raise TooMuch, with file, line and limit, for a text beyond a limit."""
     if len(text) > SIZE:
-        raise TooMuch(f"this has {len(text)} characters, but at most {SIZE} are read", where=path, next="Make it smaller")
+        raise TooMuch(messages.TOML_TOO_LONG.fill(length=len(text), limit=SIZE), where=path)
     many = sum(map(text.count, "\n,[{\\"))
     if many > MOST:
         at = next(itertools.islice(re.finditer(r"[\n,\[{\\]", text), MOST, None)).start()
-        what = f"this has {many} lines, commas, brackets and backslashes, but at most {MOST} are read"
-        raise _too_much(text, path, at, what, "Make it smaller")
+        what = messages.TOML_TOO_MANY_SIGNS.fill(count=many, limit=MOST)
+        raise _too_much(text, path, at, what)
     level = 0
     for found in _TOKEN.finditer(text):
         if found["long"]:
-            raise _too_much(text, path, found.start(), f"this key has more than {PARTS} parts", "Write it with fewer dots")
+            raise _too_much(text, path, found.start(), messages.KEY_TOO_DEEP.fill(limit=PARTS))
         if found["open"]:
             level += 1
             if level > OPEN:
-                raise _too_much(text, path, found.start(), f"more than {OPEN} brackets are open here", "Nest it less")
+                raise _too_much(text, path, found.start(), messages.TOO_MANY_BRACKETS.fill(limit=OPEN))
         elif found["close"]:
             level = max(level - 1, 0)
         elif found.end() - found.start() > LONGEST and found.group()[0] not in "\"'#":
-            raise _too_much(text, path, found.start(), f"this key or number has more than {LONGEST} characters", "Write it shorter")
+            raise _too_much(text, path, found.start(), messages.WORD_TOO_LONG.fill(limit=LONGEST))
 
 
-def _too_much(text: str, path: str, at: int, what: str, step: str) -> TooMuch:
-    why = "no configuration needs that much, and reading it could take too long"
-    return TooMuch(what, where=path, line=text.count("\n", 0, at) + 1, why=why, next=f"{step}, or repair this line")
+def _too_much(text: str, path: str, at: int, what: str) -> TooMuch:
+    return TooMuch(what, where=path, line=text.count("\n", 0, at) + 1)

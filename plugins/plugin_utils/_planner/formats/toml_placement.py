@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses as dc
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_scanner
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import messages, toml_scanner
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_document import (
     TomlDocument,
     dotted,
@@ -28,7 +28,7 @@ def insert(doc: TomlDocument, places: toml_scanner.Statements, path: Path, value
     for size in range(len(container), 0, -1):
         ancestor = container[:size]
         if any(t.array and t.path == ancestor for t in places.tables):
-            raise refusal(doc, path, "it would be inside an array of tables")
+            raise refusal(doc, path, messages.WOULD_BE_IN_ARRAY.fill())
         inline = next((p for p in places.pairs if p.path == ancestor), None)
         if inline:
             return _insert_inline(doc, places, inline, path[size:], value)
@@ -60,7 +60,7 @@ def _insert_pair(doc: TomlDocument, sibling: Pair, relative: Path, value: Any) -
 
 def _insert_inline(doc: TomlDocument, places: toml_scanner.Statements, outer: Pair, relative: Path, value: Any) -> TomlDocument:
     if outer.in_array or not doc.clean.startswith("{", outer.value[0]):
-        raise refusal(doc, outer.path, "this is not a table")
+        raise refusal(doc, outer.path, messages.NOT_TABLE.fill())
     new = f"{dotted(relative)} = {dumps(value)}"
     inner = [p for p in places.pairs if p.inline == outer.path]
     if not inner:
@@ -155,7 +155,7 @@ def regions(doc: TomlDocument, places: toml_scanner.Statements, path: Path) -> l
     """Return the line ranges of a key, or of a table and all below it."""
     gone = [t for t in places.tables if t.path[: len(path)] == path]
     if any(t.array for t in gone) or any(t.array and t.path == path[: len(t.path)] for t in places.tables):
-        raise refusal(doc, path, "it is inside an array of tables")
+        raise refusal(doc, path, messages.IN_ARRAY.fill())
     regions = [table_lines(doc, places, t) for t in gone]
     for pair in places.pairs:
         if pair.inline is None and pair.path[: len(path)] == path and len(pair.table) < len(path):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import messages, toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
 Path = tuple[str, ...]
@@ -39,13 +39,9 @@ def check(doc: toml.TomlDocument, shapes: Mapping[Path, str], why: str, withheld
                 continue  # under a name that is not shown
             if kinds[path] != _KINDS[wanted] if path in kinds else not fits(value, wanted):
                 found_here = _SAID.get(kinds.get(path, ""), kind(value))
-                raise PlanError(
-                    f"{toml.dotted(path)} is {found_here} here, but must be {wanted}",
-                    where=doc.path,
-                    line=toml.line_of(doc, path),
-                    why=why,
-                    next="Repair it first",
-                )
+                values = {"key": toml.dotted(path), "found": found_here, "wanted": wanted}
+                other = messages.WRONG_TYPE.fill(**values, reason=why)
+                raise PlanError(other, where=doc.path, line=toml.line_of(doc, path))
 
 
 def check_encoding(doc: toml.TomlDocument, why: str) -> None:
@@ -54,10 +50,10 @@ def check_encoding(doc: toml.TomlDocument, why: str) -> None:
     The node reports the line of a wrong byte. In a text that came as it is, such a byte is a lone surrogate.
     """
     if doc.foreign_bytes:
-        raise PlanError("this is not UTF-8", where=doc.path, line=doc.foreign_bytes, why=why, next="Save the file as UTF-8")
+        raise PlanError(messages.NOT_UTF8.fill(reason=why), where=doc.path, line=doc.foreign_bytes)
     for number, line in enumerate(doc.lines, 1):
         if LONE_SURROGATE.search(line):
-            raise PlanError("this is not UTF-8", where=doc.path, line=number, why=why, next="Save the file as UTF-8")
+            raise PlanError(messages.NOT_UTF8.fill(reason=why), where=doc.path, line=number)
 
 
 def found(data: Any, pattern: Path) -> list[tuple[Path, Any]]:

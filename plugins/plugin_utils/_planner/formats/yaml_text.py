@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import messages
 
 SIZE = 4 << 20  # characters of a text, or bytes
 SLOW_SIZE = 1 << 18  # the same where PyYAML lacks libyaml, whose work it does at a twentieth of the speed
@@ -53,7 +54,7 @@ class Twice(YamlError):
     """A key that a table has twice."""
 
     def __init__(self, path: Path, line: int) -> None:
-        super().__init__("a table has this key twice", line)
+        super().__init__(messages.YAML_KEY_TWICE.fill(), line)
         self.path = path
 
 
@@ -78,7 +79,7 @@ def events(text: str | bytes, deepest: int = DEEPEST) -> Iterator[Any]:
             if isinstance(event, yaml.NodeEvent):
                 count += 1
                 if count > MOST:
-                    raise TooLarge(f"it has more than {MOST} values", _line(event))
+                    raise TooLarge(messages.YAML_TOO_MANY_VALUES.fill(limit=MOST), _line(event))
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > deepest:
@@ -95,7 +96,7 @@ def events(text: str | bytes, deepest: int = DEEPEST) -> Iterator[Any]:
 def _require_size(text: str | bytes) -> None:
     most = SIZE if LOADER is not yaml.SafeLoader else SLOW_SIZE
     if len(text) > most:
-        raise TooLarge(f"it has {len(text)} characters, but at most {most} are read")
+        raise TooLarge(messages.YAML_TOO_LONG.fill(length=len(text), limit=most))
 
 
 def _refused(error: Exception, text: str | bytes, deepest: int) -> YamlError:
@@ -105,12 +106,14 @@ def _refused(error: Exception, text: str | bytes, deepest: int) -> YamlError:
     line = mark.line + 1 if mark else text[:position].count(newline) + 1 if isinstance(position, int) else None  # type: ignore[arg-type]
     if line:  # libyaml names the line behind the end
         line = min(line, text.rstrip(newline).count(newline) + 1)  # type: ignore[arg-type]
-    problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "it is not YAML")
-    return _too_deep(deepest, line) if "nesting depth" in problem else YamlError(problem, line)
+    problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "")
+    if "nesting depth" in problem:
+        return _too_deep(deepest, line)
+    return YamlError(problem or messages.YAML_REFUSED.fill(), line)
 
 
 def _too_deep(deepest: int, line: int | None) -> TooLarge:
-    return TooLarge(f"it is nested more than {deepest} levels deep", line)
+    return TooLarge(messages.YAML_TOO_DEEP.fill(limit=deepest), line)
 
 
 def _line(event: Any) -> int:
@@ -155,18 +158,18 @@ class _Scalars(yaml.resolver.Resolver, yaml.constructor.SafeConstructor):
         line, text = _line(event), event.value
         given = event.tag if event.tag not in (None, "!") else None
         if len(text) > LONGEST_NUMBER and (given in _NUMBERS or (not given and event.implicit[0] and _NUMERIC.fullmatch(text))):
-            raise TooLarge(f"this number has more than {LONGEST_NUMBER} characters", line)
+            raise TooLarge(messages.YAML_NUMBER_TOO_LONG.fill(limit=LONGEST_NUMBER), line)
         tag = given or self.resolve(yaml.ScalarNode, text, event.implicit)  # type: ignore[no-untyped-call]
         if tag == MERGE:
             return _Merge
         if tag in (STR, VALUE):
             return text
         if tag not in SCALARS:
-            raise YamlError(f"the tag {tag[:60]} is not read here", line)
+            raise YamlError(messages.TAG_NOT_READ.fill(tag=tag[:60]), line)
         try:
             return self.yaml_constructors[tag](self, yaml.ScalarNode(tag, text))
         except _ODD:
-            raise YamlError(f"this is not a value of the type {tag.removeprefix(TAGS)}", line) from None
+            raise YamlError(messages.WRONG_VALUE.fill(type=tag.removeprefix(TAGS)), line) from None
 
 
 class _Builder:
@@ -186,7 +189,7 @@ class _Builder:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise YamlError("a second document begins here, but one is expected", _line(event))
+                    raise YamlError(messages.SECOND_DOCUMENT.fill(), _line(event))
             elif isinstance(event, yaml.CollectionEndEvent):
                 self.end(_line(event))
             elif isinstance(event, yaml.NodeEvent):
@@ -207,7 +210,7 @@ class _Builder:
     def begin(self, event: Any, line: int) -> None:
         table = isinstance(event, yaml.MappingStartEvent)
         if event.tag not in (None, "!", MAP if table else SEQ):
-            raise YamlError(f"the tag {event.tag[:60]} is not read here", line)
+            raise YamlError(messages.TAG_NOT_READ.fill(tag=event.tag[:60]), line)
         frame = _Frame({} if table else [], self.path())
         self.keep(event, frame)
         self.add(frame.value, 0, line)
@@ -233,9 +236,9 @@ class _Builder:
     def alias(self, event: Any, line: int) -> None:
         held = self.anchors.get(event.anchor)
         if held is None:
-            raise YamlError("an alias names an anchor that is not there", line)
+            raise YamlError(messages.NO_ANCHOR.fill(), line)
         if not held.closed:
-            raise YamlError("an anchor's value contains itself", line)
+            raise YamlError(messages.ANCHOR_IN_ITSELF.fill(), line)
         self.add(held.value, held.size, line)
 
     def path(self) -> Path:
@@ -248,7 +251,7 @@ class _Builder:
     def grow(self, frame: _Frame, size: int, line: int) -> None:
         frame.size += size
         if frame.size > MOST:
-            raise TooLarge(f"it has more than {MOST} values, of which aliases repeat many", line)
+            raise TooLarge(messages.YAML_REPEATS_VALUES.fill(limit=MOST), line)
 
     def add(self, value: Any, size: int, line: int) -> None:
         """Put a value, or a key, in its place. size: the values that it counts as, 0 for one whose parts are still to come."""
@@ -272,7 +275,7 @@ class _Builder:
 
     def add_key(self, frame: _Frame, key: Any, line: int) -> None:
         if isinstance(key, (dict, list)):
-            raise YamlError("a key must not be a table or a list", line)
+            raise YamlError(messages.KEY_IS_TABLE.fill(), line)
         frame.key, frame.keyed = key, True
         if key is _Merge:
             return
@@ -293,5 +296,5 @@ def _merged(value: Any, line: int) -> list[Mapping[Any, Any]]:
     """Return the tables of a merge key, the one that counts most last."""
     parts = value[::-1] if isinstance(value, list) else [value]
     if not all(isinstance(part, dict) for part in parts):
-        raise YamlError("only tables can be merged", line)
+        raise YamlError(messages.ONLY_TABLES_MERGE.fill(), line)
     return parts

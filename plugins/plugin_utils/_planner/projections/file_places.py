@@ -14,6 +14,14 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import placeholders, projector, selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.messages import (
+    INVALID_JSON,
+    INVALID_TOML,
+    UTF16_JSON,
+    UTF16_TOML,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import messages
 
 Keep = Mapping[str, Any]
 Path = tuple[str, ...]
@@ -90,6 +98,13 @@ FAULTS: Mapping[str, str] = {
 }
 
 
+# By the name of a format: the messages for a file in UTF-16, and for one that does not have its format.
+FORMS: Mapping[str, tuple[Sentence, Sentence]] = {
+    "TOML": (UTF16_TOML, INVALID_TOML),
+    "JSON": (UTF16_JSON, INVALID_JSON),
+}
+
+
 def keep(form: str, places: Places, comments: Iterable[str] = ()) -> Keep:
     """Return the list as the node reads it."""
     listed = [[list(path), shape] for path, shape in places.items()]
@@ -125,10 +140,11 @@ def stand_in(value: Any) -> bool:
 
 def fault(path: str, code: str, line: int, form: str) -> PlanError:
     """Make the error for a file that was not sent because it does not have its format."""
+    utf16, invalid = FORMS[form]
     if code == "utf-16":
-        return PlanError(f"this is UTF-16, but {form} must be UTF-8", where=path, line=1, next="Save the file as UTF-8")
-    why = FAULTS.get(code, "the scanner on the node reports no more details")
-    return PlanError(f"this is not valid {form}", where=path, line=line, why=why, next="Repair this line first")
+        return PlanError(utf16.fill(), where=path, line=1)
+    reason = FAULTS.get(code, "the scanner on the node reports no more details")
+    return PlanError(invalid.fill(reason=reason), where=path, line=line)
 
 
 def require_shown(path: str, withheld: Iterable[Mapping[str, Any]], without: Iterable[Path] = ()) -> None:
@@ -136,11 +152,5 @@ def require_shown(path: str, withheld: Iterable[Mapping[str, Any]], without: Ite
     unlisted = [(list(place), "key") for place in without]
     for entry in withheld:
         if selection.listed(unlisted, entry["path"]) is None:
-            name = ".".join(entry["path"])
-            raise PlanError(
-                f"the value of {name} has a form that is not sent from the host",
-                where=path,
-                line=entry["line"],
-                why="only configuration values of a known form leave the host, since any other value may be a secret",
-                next="Write it in the usual form, or make the change by hand",
-            )
+            not_sent = messages.VALUE_NOT_SENT.fill(key=".".join(entry["path"]))
+            raise PlanError(not_sent, where=path, line=entry["line"])

@@ -18,6 +18,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import messages
 
 # The load path of the system's manager, the first directory with a name counts; /lib if it is not merged with /usr/lib.
 FOLDERS = (
@@ -91,12 +92,8 @@ def find_files(obs: Observation, unit: str) -> UnitFiles:
 
 def _require_few(names: list[str], where: str) -> None:
     if len(names) > _MOST_NAMES:
-        raise PlanError(
-            f"the unit has more than {_MOST_NAMES} names",
-            where=where,
-            why="drop-ins of each count, and no more are followed",
-            next=f"Remove links to this unit from {' and '.join(_ALIASES)}, and run again",
-        )
+        row, directories = messages.TOO_MANY_NAMES, " and ".join(_ALIASES)
+        raise PlanError(row.fill(limit=_MOST_NAMES, directories=directories), where=where)
 
 
 def _places(names: Iterable[str]) -> set[tuple[str, str]]:

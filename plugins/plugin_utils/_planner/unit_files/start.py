@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import unit_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.unit_places import FILLER
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import search, syntax, words
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.unit_files import messages, search, syntax, words
 
 _HIDDEN_RUN = re.compile(FILLER + "+")
 # What is read of a unit, so that none keeps the controller at work: characters of its files, of the files with its environment and of its
@@ -77,13 +77,14 @@ def _read(obs: Observation, found: search.UnitFiles, program: str, flags: Mappin
     read = {name: flags[flag] for name, flag in variables.items()}
     shapes = _shapes(given, flags) if not command.verbatim else {}
     if len(shapes) > MOST or len(service.files) > MOST:
-        what = f"this unit has more than {MOST} variables in its command, or files with its environment"
-        raise _too_much(what, command.path, command.line)
+        too_many = messages.TOO_MANY_VARIABLES.fill(limit=MOST)
+        raise PlanError(too_many, where=command.path, line=command.line or None)
     known = _variables(obs, found, files, service, {**shapes, **read}, flags)
     try:
         given = given if command.verbatim else words.fill_variables(given, known, LONGEST)
     except words.TooLong:
-        raise _too_much(f"this command has more than {LONGEST} characters", command.path, command.line) from None
+        too_long = messages.COMMAND_TOO_LONG.fill(limit=LONGEST)
+        raise PlanError(too_long, where=command.path, line=command.line or None) from None
     given += [f"{flag}={known[name]}" for name, flag in variables.items() if known.get(name) and not _has(given, flag)]
     argv = (_HIDDEN_RUN.sub(selection.HIDDEN, word) for word in (command.words[0], *given))
     return Start(tuple(argv), command.path, command.line)
@@ -95,13 +96,9 @@ def _require_short(texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     for path, text in texts:
         length += len(text)
         if length > LONGEST:
-            raise _too_much(f"the files of this unit or of its environment have more than {LONGEST} characters together", path)
+            raise PlanError(messages.FILES_TOO_LONG.fill(limit=LONGEST), where=path)
         found.append((path, text))
     return found
-
-
-def _too_much(what: str, where: str, line: int = 0) -> PlanError:
-    return PlanError(what, where=where, line=line or None, why="no more of a unit is read", next="Shorten it, and run again")
 
 
 def _has(given: Iterable[str], flag: str) -> bool:
@@ -195,10 +192,5 @@ def known_path(value: str) -> str:
 def require_known(start: Start, value: str, flag: str) -> None:
     """Raise PlanError if the value of a flag is needed and not known."""
     if selection.HIDDEN in value:
-        raise PlanError(
-            f"the value of {flag} is not known",
-            where=start.where,
-            line=start.line or None,
-            why="it has a specifier of systemd or a variable that only the host can fill in, or a form that is not sent from the host",
-            next="Write the path there, or set gpufleet_config_path to it",
-        )
+        unknown = messages.VALUE_UNKNOWN.fill(flag=flag)
+        raise PlanError(unknown, where=start.where, line=start.line or None)

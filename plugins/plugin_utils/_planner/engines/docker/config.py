@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_directories
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Policy
@@ -194,17 +195,17 @@ def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[
     if file.fault:
         raise file_places.fault(path, str(file.fault.get("code")), int(file.fault.get("line") or 1), "JSON")
     if file.foreign_bytes:
-        raise PlanError("this is not UTF-8", where=path, line=file.foreign_bytes, next="Save the file as UTF-8")
+        raise PlanError(messages.NOT_UTF8.fill(), where=path, line=file.foreign_bytes)
     if not file.exists:
         return file, json_text.JsonDocument(path, "", None)
     if file.error or file.type not in ("file", "") or file.content is None:
-        raise PlanError("this file cannot be read", where=path, why=file.trouble, next="Make it a regular file with a JSON object")
+        raise PlanError(messages.UNREADABLE.fill(trouble=file.trouble), where=path)
     broken = SURROGATE.search(file.content)
     if broken:
         if file.content.startswith(("\udcff\udcfe", "\udcfe\udcff")):
             raise in_utf16(path)
         line = json_text.line_at(file.content, broken.start())
-        raise PlanError("this is not UTF-8", where=path, line=line, next="Save the file as UTF-8")
+        raise PlanError(messages.NOT_UTF8.fill(), where=path, line=line)
     doc = json_text.parse(file.content, path)
     check_shape(doc, file.withheld)
     file_places.require_shown(path, file.withheld, (("runtimes", "*", "**"), RESOURCES))
@@ -213,13 +214,7 @@ def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[
 
 def in_utf16(path: str) -> PlanError:
     """Make the error for a file that dockerd reads (moby pull request 44832), and that is edited here in UTF-8 alone."""
-    return PlanError(
-        "this is UTF-16",
-        where=path,
-        line=1,
-        why="Docker from 23.0 on reads it, but only a file in UTF-8 can be changed key by key",
-        next=f"Convert it with `iconv -f UTF-16 -t UTF-8 {path} > {path}.utf8 && mv {path}.utf8 {path}`, which changes no setting",
-    )
+    return PlanError(messages.UTF16.fill(path=path), where=path, line=1)
 
 
 SHAPES: tuple[tuple[tuple[str, ...], type, str], ...] = (
@@ -277,13 +272,9 @@ def not_a(kind: type, path: json_text.Path, value: Any, kinds: Mapping[json_text
 
 
 def wrong(doc: json_text.JsonDocument, path: json_text.Path, kinds: Mapping[json_text.Path, str], wanted: str) -> PlanError:
-    return PlanError(
-        f"{'.'.join(path)} is {BRIEF[kinds.get(path, said(json_text.lookup(doc, path)))]}",
-        where=doc.path,
-        line=json_text.line_of(doc, path),
-        why="dockerd does not start with it",
-        next=f"It has to be {wanted}",
-    )
+    found = BRIEF[kinds.get(path, said(json_text.lookup(doc, path)))]
+    other = messages.WRONG_TYPE.fill(key=".".join(path), found=found, wanted=wanted)
+    return PlanError(other, where=doc.path, line=json_text.line_of(doc, path))
 
 
 def said(value: Any) -> str:
@@ -323,8 +314,8 @@ def running(obs: Observation, socket: str) -> tuple[str, ...]:
     said = obs.raw(queries.http(socket, "/containers/json"))
     listed = said.get("value") if said.get("status") == 200 else None
     if not isinstance(listed, list):
-        why = f"it answers with status {said.get('status')}"
-        raise QueryFailed("the running containers could not be listed", where=socket, why=why, next="Look at Docker's log, then run again")
+        unlisted = messages.CONTAINERS_UNLISTED.fill(status=said.get("status"))
+        raise QueryFailed(unlisted, where=socket)
     return tuple(sorted(str((c.get("Names") or [str(c.get("Id"))[:12]])[0]).lstrip("/") for c in listed if isinstance(c, Mapping)))
 
 

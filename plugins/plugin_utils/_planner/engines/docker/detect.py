@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_docker, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config, next_start
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config, messages, next_start
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker.config import CONFIG, PACKAGES, SOCKET, UNIT
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker.plan import CDI_ON_SINCE, CDI_SINCE
@@ -170,17 +170,10 @@ def refused_elsewhere(policy: Policy, obs: Observation, daemon: Mapping[str, Any
     """
     snapped = config.snapped(daemon) or (not daemon and any(config.snapped(p) for p in processes.called(obs, "dockerd")))
     if snapped or (not daemon and not installed and snap_is_there(policy, obs)):
-        return "snap", config.SNAP_CONFIG, Refusal(
-            "This Docker is a snap, whose confinement hides the driver's files and the NVIDIA runtime from it",
-            "Install Docker Engine from a package (docker-ce, docker.io) instead, and run again",
-            "unfit",
-        )  # fmt: skip
+        return "snap", config.SNAP_CONFIG, Refusal(messages.SNAP.fill(), kind="unfit")
     if not daemon and obs.package(config.DESKTOP):
-        return "docker-desktop", "~/.docker/daemon.json", Refusal(
-            "This is Docker Desktop, which runs Docker in a virtual machine that has no access to this host's GPUs",
-            "Install Docker Engine in addition, and run again",
-            "unfit",
-        )  # fmt: skip
+        refused = Refusal(messages.DESKTOP.fill(), kind="unfit")
+        return "docker-desktop", "~/.docker/daemon.json", refused
     return None
 
 
@@ -231,8 +224,8 @@ def refusal(policy: Policy, obs: Observation, found: Instance, info: Mapping[str
     if not found.running:
         return refusals.stopped(obs, "Docker", found.unit)
     if not info:
-        way = f"See `journalctl -u {found.unit or UNIT}`, correct that and run again"
-        return Refusal(f"Docker runs, but does not answer at {found.socket}", way, "silent")
+        silent = messages.SILENT.fill(socket=found.socket, unit=found.unit or UNIT)
+        return Refusal(silent, kind="silent")
     return Refusal()
 
 
@@ -274,12 +267,15 @@ def leftovers(policy: Policy, obs: Observation, doc: json_text.JsonDocument) -> 
 def advice(policy: Policy, instance: Instance, decision: Decision, flags: config.Flags) -> tuple[str, ...]:
     found: list[str] = []
     if policy.cdi_spec_dirs and docker_plan.series(instance) < CDI_SINCE:
-        lacks = f"Docker {instance.version} does not know cdi-spec-dirs and would not start with it"
-        found.append(f"{lacks}: gpufleet_cdi_spec_dirs is not written there")
+        found.append(messages.DIRECTORIES_NOT_WRITTEN.fill(version=instance.version))
     by_flag = [handler.name for handler in policy.handlers if decision.handler and handler.name in config.runtimes_added(flags)]
     if by_flag:
-        how = f"by the flag {config.ADD_RUNTIME}{f' ({flags.where}:{flags.line})' if flags.where else ''}"
-        found.append(f"Docker gets the runtime {', '.join(by_flag)} {how}, so it is not written to {instance.config_path}")
+        values = {"runtimes": ", ".join(by_flag), "flag": config.ADD_RUNTIME, "path": instance.config_path}
+        if flags.where:
+            place = f"{flags.where}:{flags.line}"
+            found.append(messages.RUNTIME_GIVEN_BY_UNIT.fill(**values, place=place))
+        else:
+            found.append(messages.RUNTIME_GIVEN_BY_FLAG.fill(**values))
     return tuple(found)
 
 
@@ -288,13 +284,13 @@ def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None
 
     Docker accepts such a runtime, and each container that asks for it fails.
     """
-    programs.require_all(policy, obs, decision, "every container that uses it would fail")
+    programs.require_all(policy, obs, decision, messages.PROGRAM_NEEDED.fill())
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     """Plan to restore the earlier bytes. If another writer has changed the file since, only our keys go."""
     if instance.refusal:
-        return Plan(advice=(str(instance.refusal),))
+        return Plan(advice=(instance.refusal.message,))
     flags = config.flags_given(policy, obs)
     file, doc = config.document(obs, instance.config_path, policy.handlers)
     original = owned_file.originals(obs).get(file.path)
@@ -317,10 +313,8 @@ def unheard(instance: Instance) -> Plan:
 
     Its restart may end containers that only the daemon can list, so it stays pending.
     """
-    advice = (
-        f"{instance.config_path} was restored, but Docker runs without answering at {instance.socket}, so it was not restarted: "
-        f"restart {instance.unit or 'it'} at a convenient time"
-    )
+    row, unit = messages.RESTORED_UNHEARD, instance.unit or "it"
+    advice = row.fill(path=instance.config_path, socket=instance.socket, unit=unit)
     return Plan(advice=(advice,), pending=(instance.unit,) if instance.unit else ())
 
 
@@ -356,15 +350,11 @@ def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.Js
     if not file.exists or after.text == doc.text:
         return Plan(), doc
     if not take_back.may_be_own(policy, obs):
-        advice = (
-            f"{file.path}: has a runtime that looks like one of this collection, but the journal of this host does not know it; it "
-            "is left alone"
-        )
-        return Plan(advice=(advice,)), doc
+        return Plan(advice=(messages.UNKNOWN_RUNTIME.fill(path=file.path),)), doc
     planned = taken_out(file, doc, after, whole=False)
-    kept = "; features.cdi stays, since it is not known who set it" if json_text.lookup(doc, ("features", "cdi")) is True else ""
-    advice = f"{file.path}: the journal has no copy of the original, so only the runtime of this collection is removed{kept}"
-    return dc.replace(planned, advice=(advice,)), after
+    cdi_stays = json_text.lookup(doc, ("features", "cdi")) is True
+    row = messages.NO_COPY_CDI_STAYS if cdi_stays else messages.NO_COPY
+    return dc.replace(planned, advice=(row.fill(path=file.path),)), after
 
 
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
@@ -412,11 +402,11 @@ def taken_out(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocu
     whole: there was no file before our first change, so the file goes too if nothing else was added to it.
     """
     if whole and not after.data:
-        return owned_file.remove(file, why="the file did not exist before")
+        return owned_file.remove(file, why=messages.NO_FILE_BEFORE.fill())
     if after.text == doc.text:
         return Plan()
     splice = json_text.Splice(0, len(doc.text), after.text)
-    advice = f"{file.path} was changed after this collection had written it: only the keys of this collection are removed"
+    advice = messages.CHANGED_SINCE.fill(path=file.path)
     planned = docker_plan.change(file, doc, after, (splice,))
     changes = tuple(transaction.forgetting(c) for c in planned.changes)
     return dc.replace(planned, changes=changes, differences=(owned_file.keys_out(file.path),), advice=(advice,))

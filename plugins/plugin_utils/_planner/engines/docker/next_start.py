@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
@@ -66,7 +66,7 @@ def require(docker: Docker, planned: Plan, lag: docker_plan.Lag) -> Plan:
     for conflict in find_conflicts(docker):
         if starts or (reloads and not conflict.reload):
             raise conflict.error
-        planned = dc.replace(planned, advice=(*planned.advice, str(conflict.error)))
+        planned = dc.replace(planned, advice=(*planned.advice, conflict.error.placed))
     return planned
 
 
@@ -83,23 +83,18 @@ def find_conflicts(docker: Docker) -> Iterator[Conflict]:
 def explain_twice(docker: Docker, key: str, flag: str) -> PlanError:
     place = f"{docker.doc.path}:{docker.line(key)}" if docker.line(key) else docker.doc.path
     return PlanError(
-        f"{key} is set by the flag {flag} and in {place}",
+        messages.SET_TWICE.fill(key=key, flag=flag, place=place),
         where=docker.flags.where or docker.doc.path,
         line=docker.flags.line if docker.flags.where else docker.line(key),
-        why="Docker does not start with both",
-        next="Remove one of the two, and run again",
     )
 
 
 def explain_swarm(docker: Docker, in_file: bool) -> PlanError:
-    way = f'Set "{LIVE}": false there' if in_file else f"Remove the flag --{LIVE} from Docker's unit"
-    step = ", run `systemctl reload docker`" if in_file and docker.policy.root == "/" else ""
+    by_file = messages.SWARM_BY_FILE if docker.policy.root == "/" else messages.SWARM_IN_TREE
     return PlanError(
-        f"{LIVE} is on, and this host is a node of a Swarm",
+        (by_file if in_file else messages.SWARM_BY_FLAG).fill(),
         where=docker.doc.path if in_file or not docker.flags.where else docker.flags.where,
         line=docker.line(LIVE) if in_file else docker.flags.line,
-        why="Docker does not start again with both",
-        next=f"{way}{step}, and run again",
     )
 
 

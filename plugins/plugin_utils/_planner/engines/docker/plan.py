@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, low_level, traits, transaction, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -63,12 +63,7 @@ class Lag:
 def series(instance: Instance) -> tuple[int, int]:
     parsed = versions.parse(instance.version)
     if parsed is None:
-        raise PlanError(
-            "the version of Docker is not known",
-            where=instance.config_path,
-            why="neither its socket nor its program nor a package reports one",
-            next="Start Docker, or set gpufleet_engine_version",
-        )
+        raise PlanError(messages.VERSION_UNKNOWN.fill(), where=instance.config_path)
     return parsed.series
 
 
@@ -93,11 +88,7 @@ def desired(
     forced = policy.single and policy.cdi == "enabled"
     cdi = decision.injection == "native-cdi" or forced
     if forced and not instance.cdi.able:
-        raise PlanError(
-            f"Docker {instance.version} does not support CDI",
-            where=doc.path,
-            next="Upgrade Docker to 25.0, or remove gpufleet_cdi: enabled",
-        )
+        raise PlanError(messages.NO_CDI.fill(version=instance.version), where=doc.path)
     if cdi and must_switch(instance, doc, flags):
         tree["features"] = {"cdi": True}
     dirs = wanted_dirs(policy, instance, doc, flags)
@@ -116,8 +107,13 @@ def runtime(
     added = config.runtimes_added(flags)
     if handler.name in added:
         if not same_program(added[handler.name], handler.binary):
-            what = f"the flag {config.ADD_RUNTIME} defines the runtime {handler.name}"
-            raise foreign(what, handler.name, flags.where or doc.path, flags.line, added[handler.name])
+            program = added[handler.name]
+            values = {"flag": config.ADD_RUNTIME, "runtime": handler.name}
+            if file_places.hidden(program):
+                what = messages.HIDDEN_RUNTIME_BY_FLAG.fill(**values)
+            else:
+                what = messages.RUNTIME_BY_FLAG.fill(**values, program=program)
+            raise PlanError(what, where=flags.where or doc.path, line=flags.line)
         return {}, added[handler.name]
     path = ("runtimes", handler.name)
     present = json_text.lookup(doc, path)
@@ -149,20 +145,16 @@ def another(name: str, doc: json_text.JsonDocument, path: json_text.Path, presen
 
     A shim that containerd starts by type is not a program for `binary`.
     """
-    what, line = f"another runtime has the name {name}", json_text.line_of(doc, path)
-    if present.get("path"):
-        return foreign(what, name, doc.path, line, present["path"])
-    shim = present.get("runtimeType") or ""
-    sent = f"its runtimeType is {shim}" if shim and not file_places.hidden(shim) else "it has no program"
-    why = f"{sent}, and this collection did not write it"
-    return PlanError(what, where=doc.path, line=line, why=why, next="Remove it or give it another name there, then run again")
-
-
-def foreign(what: str, name: str, where: str, line: int | None, program: Any) -> PlanError:
-    sent = not file_places.hidden(program)
-    step = f"Set gpufleet_handlers.{name}.binary to {program if sent else 'its program'} to continue with it, or remove it and run again"
-    said = f"its program is {program}" if sent else "its program has a form that is not sent from the host"
-    return PlanError(what, where=where, line=line, why=f"{said}, and this collection did not write it", next=step)
+    program, shim = present.get("path"), present.get("runtimeType") or ""
+    if program and file_places.hidden(program):
+        what = messages.HIDDEN_RUNTIME_OF_OTHERS.fill(runtime=name)
+    elif program:
+        what = messages.RUNTIME_OF_OTHERS.fill(runtime=name, program=program)
+    elif shim and not file_places.hidden(shim):
+        what = messages.SHIM_OF_OTHERS.fill(runtime=name, shim=shim)
+    else:
+        what = messages.RUNTIME_WITHOUT_PROGRAM.fill(runtime=name)
+    return PlanError(what, where=doc.path, line=json_text.line_of(doc, path))
 
 
 def wanted_default(
@@ -184,13 +176,9 @@ def wanted_default(
 
 
 def both(key: str, path: str, flags: config.Flags, value: str, wanted: str) -> PlanError:
-    return PlanError(
-        f"{key} is set by the flag {config.FLAGS[key][0]} ({value})",
-        where=flags.where or path,
-        line=flags.line,
-        why=f"dockerd does not start if {path if flags.where else 'the file'} sets it as well, and {wanted} is needed",
-        next="Remove the flag from the unit, restart Docker and run again",
-    )
+    file, flag = path if flags.where else "the file", config.FLAGS[key][0]
+    twice = messages.SET_BY_FLAG.fill(key=key, flag=flag, value=value, file=file, wanted=wanted)
+    return PlanError(twice, where=flags.where or path, line=flags.line)
 
 
 def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: config.Flags) -> bool:
@@ -201,7 +189,7 @@ def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: config.F
     off = [d for d in (config.by_flag(flags, "cdi-spec-dirs") or json_text.lookup(doc, ("cdi-spec-dirs",)) or []) if d == ""]
     if off:
         line = json_text.line_of(doc, ("cdi-spec-dirs",))
-        raise PlanError('cdi-spec-dirs is [""]', where=doc.path, line=line, why="which switches CDI off", next="Remove it, and run again")
+        raise PlanError(messages.CDI_SWITCHED_OFF.fill(), where=doc.path, line=line)
     given = dict(value.partition("=")[::2] for value in config.by_flag(flags, "features"))
     if given.get("cdi", "false") in ("true", ""):
         return False
@@ -229,9 +217,9 @@ def wanted_dirs(policy: Policy, instance: Instance, doc: json_text.JsonDocument,
 
 
 WHY = {
-    "default-runtime": "containers get GPUs from this runtime without naming it",
-    "features.cdi": "docker run --device nvidia.com/gpu=all, resolved by Docker itself",
-    "cdi-spec-dirs": "set by gpufleet_cdi_spec_dirs",
+    "default-runtime": messages.DEFAULT_RUNTIME,
+    "features.cdi": messages.CDI_ON,
+    "cdi-spec-dirs": messages.CDI_DIRECTORIES,
 }
 
 
@@ -241,11 +229,17 @@ def differences(doc: json_text.JsonDocument, tree: Mapping[str, Any], desired: D
         old = json_text.lookup(doc, path)
         if old != value or type(old) is not type(value):
             key = ".".join(path)
-            why = WHY.get(key, f"docker run --runtime {path[1]}" if path[0] == "runtimes" else "")
-            if key == "default-runtime" and value not in desired.paths:
-                why = "the runtime should not be the default"
-            found.append(Difference("file", doc.path, key, old, value, why))
+            found.append(Difference("file", doc.path, key, old, value, explain(path, value, desired)))
     return tuple(found)
+
+
+def explain(path: json_text.Path, value: Any, desired: Desired) -> str:
+    """Return the reason why a key gets a value."""
+    if path[0] == "runtimes":
+        return messages.RUNTIME.fill(runtime=path[1])
+    if path[0] == "default-runtime" and value not in desired.paths:
+        return messages.DEFAULT_UNWANTED.fill()
+    return WHY[".".join(path)].fill()
 
 
 def leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
@@ -284,7 +278,7 @@ def validation(instance: Instance, process: Mapping[str, Any], plan: Plan) -> Pl
         "argv": [instance.binary, *own, "--validate", "--config-file", "{stage}/daemon.json"],
         "timeout": 30,
         "baseline": [instance.binary, *own, "--validate", "--config-file", instance.config_path] if there else None,
-        "why": "Docker itself reads the new configuration",
+        "why": messages.CHECKED.fill(),
         "process": instance.process,
     }
     return dc.replace(plan, stage_files=({"name": "daemon.json", "source": instance.config_path},), validate=(check,))
@@ -348,7 +342,7 @@ def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag:
     if not (lag.reload or lag.restart) or policy.root != "/":
         return plan
     if not instance.unit:
-        outside = f"this Docker runs outside systemd: restart it to make {instance.config_path} take effect"
+        outside = messages.OUTSIDE_SYSTEMD.fill(path=instance.config_path)
         return dc.replace(plan, advice=(*plan.advice, outside))
     refuse_masked(obs, instance)
     allowed = policy.restart == "force" or (policy.restart == "auto" and not ended.containers)
@@ -356,9 +350,9 @@ def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag:
     left = lag.restart and not allowed
     actions: tuple[Restart, ...] = ()
     if restart:
-        actions = (Restart(instance.unit, "restart", "Docker switches CDI and drops runtimes only at its start"),)
+        actions = (Restart(instance.unit, "restart", messages.SWITCHES_AT_START.fill()),)
     elif lag.reload:
-        actions = (Restart(instance.unit, "reload", "Docker reads runtimes and the default runtime while it runs"),)
+        actions = (Restart(instance.unit, "reload", messages.READS_RUNNING.fill()),)
     return dc.replace(
         plan,
         differences=plan.differences or (late(instance, restart or left),),
@@ -372,29 +366,24 @@ def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag:
 
 
 def late(instance: Instance, restart: bool) -> Difference:
-    step = "restart" if restart else "reload"
-    return Difference("unit", instance.unit, "configuration", "an older one is in use", "as in the file", f"this needs a {step}")
+    why = (messages.NEEDS_RESTART if restart else messages.NEEDS_RELOAD).fill()
+    values = ("an older one is in use", "as in the file")
+    return Difference("unit", instance.unit, "configuration", *values, why)
 
 
 def restart_advice(policy: Policy, instance: Instance, ended: Cost, left: bool, restart: bool) -> tuple[str, ...]:
     if restart and ended.containers:
-        return (f"the restart of {instance.unit} ends {ended.text}, as gpufleet_restart: force allows: Docker has no live-restore",)
+        return (messages.RESTART_ENDS.fill(unit=instance.unit, containers=ended.text),)
     if not left:
         return ()
     if policy.restart == "never" and not ended.containers:
-        return (f"{instance.unit} has to be restarted before the whole change takes effect; gpufleet_restart: never leaves that to you",)
-    first = f', or set "live-restore": true in {instance.config_path} and reload Docker first'
-    left_to_you = (
-        f"a restart of {instance.unit} would end {ended.text}, since live-restore is off, so it is left to you: restart it at "
-        f"a convenient time{'' if ended.swarm else first}, or run with gpufleet_restart: force"
-    )
-    return (left_to_you,)
+        return (messages.RESTART_NEVER.fill(unit=instance.unit),)
+    values = {"unit": instance.unit, "containers": ended.text}
+    if ended.swarm:
+        return (messages.RESTART_LEFT_IN_SWARM.fill(**values),)
+    return (messages.RESTART_LEFT.fill(**values, path=instance.config_path),)
 
 
 def refuse_masked(obs: Observation, instance: Instance) -> None:
     if obs.unit(instance.unit).get("LoadState") == "masked":
-        raise PlanError(
-            f"{instance.unit} is masked, so it cannot be restarted",
-            where=instance.unit,
-            next=f"Run `systemctl unmask {instance.unit}`, or remove docker from gpufleet_engines",
-        )
+        raise PlanError(messages.MASKED.fill(unit=instance.unit), where=instance.unit)

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
 
 from tests.unit.builders import file_answer, obs, sha
+from tests.unit.coded import get_codes, get_values
 from tests.unit.docker_hosts import (
     BINARY,
     CONFIG,
@@ -154,35 +155,36 @@ def test_what_is_decided(version: str, now: str, options: dict[str, Any], inject
 
 
 LIVE = '{"live-restore": true}'
-# what it is: (file, live-restore in force, option restart, flags, what is done, left to someone, words in the advice)
+TWO = "2 running containers (db, web)"
+# what it is: (file, live-restore in force, option restart, flags, what is done, left to someone, code of the advice)
 COSTS: dict[str, tuple[str | None, bool, str, list[str], list[str], bool, str]] = {
-    "containers would end": (None, False, "auto", [], ["reload docker.service"], True, "would end 2 running containers (db, web)"),
-    "asked for all the same": (None, False, "force", [], ["restart docker.service"], False, "ends 2 running containers (db, web)"),
+    "containers would end": (None, False, "auto", [], ["reload docker.service"], True, "docker.restart-left"),
+    "asked for all the same": (None, False, "force", [], ["restart docker.service"], False, "docker.restart-ends-containers"),
     "live-restore": (LIVE, True, "auto", [], ["restart docker.service"], False, ""),
     "live-restore by a flag": (None, True, "auto", ["--live-restore"], ["restart docker.service"], False, ""),
-    "live-restore in the file only": (LIVE, False, "auto", [], ["reload docker.service"], True, "would end 2"),
-    "live-restore until the next start only": ("{}", True, "auto", [], ["reload docker.service"], True, "would end 2"),
-    "never": (LIVE, True, "never", [], ["reload docker.service"], True, "restart: never leaves that to you"),
-    "never, and they would end": (None, False, "never", [], ["reload docker.service"], True, "would end 2 running containers (db, web)"),
+    "live-restore in the file only": (LIVE, False, "auto", [], ["reload docker.service"], True, "docker.restart-left"),
+    "live-restore until the next start only": ("{}", True, "auto", [], ["reload docker.service"], True, "docker.restart-left"),
+    "never": (LIVE, True, "never", [], ["reload docker.service"], True, "docker.restart-never"),
+    "never, and they would end": (None, False, "never", [], ["reload docker.service"], True, "docker.restart-left"),
 }
 
 
-@pytest.mark.parametrize(("text", "live", "restart", "argv", "done", "left", "words"), COSTS.values(), ids=COSTS)
+@pytest.mark.parametrize(("text", "live", "restart", "argv", "done", "left", "code"), COSTS.values(), ids=COSTS)
 def test_a_restart_that_ends_containers_is_asked_for_by_name(
-    text: str | None, live: bool, restart: Any, argv: list[str], done: list[str], left: bool, words: str
+    text: str | None, live: bool, restart: Any, argv: list[str], done: list[str], left: bool, code: str
 ) -> None:
     plan = planned(Policy(restart=restart), running("26.1.5", text, argv=argv, containers=2, LiveRestoreEnabled=live))
     assert acts(plan) == done
     assert plan.pending == ((UNIT,) if left else ())
-    assert [advice for advice in plan.advice if words not in advice] == []
-    assert bool(plan.advice) == bool(words)
+    assert get_codes(plan.advice) == ([code] if code else [])
+    assert {get_values(said).get("containers", TWO) for said in plan.advice} <= {TWO}
     assert plan.interrupts(restart) == [UNIT for act in done if act.startswith("restart")]
     assert [a.action for a in plan.acts_on("never")] == [a.action for a in plan.restarts if a.action == "reload"]
 
 
 def test_in_a_swarm_live_restore_is_no_way_out() -> None:
     plan = planned(Policy(), running(containers=2, Swarm={"LocalNodeState": "active"}))
-    assert "live-restore" not in plan.advice[0].partition("since live-restore is off")[2]
+    assert get_codes(plan.advice) == ["docker.restart-left-in-swarm"]
 
 
 def test_containers_are_asked_for_only_where_a_restart_would_end_them() -> None:
@@ -215,7 +217,7 @@ def test_a_daemon_outside_systemd_is_left_to_its_owner() -> None:
     )
     plan = planned(Policy(), seen)
     assert plan.restarts == ()
-    assert "runs outside systemd" in plan.advice[0]
+    assert get_codes(plan.advice) == ["docker.outside-systemd"]
 
 
 def test_the_order_of_handlers_writes_the_same_file() -> None:
@@ -252,7 +254,7 @@ def test_a_runtime_of_our_name_keeps_its_arguments_or_is_refused(program: str, h
     wanted = Policy(handlers=(handler,), cdi="disabled")
     seen = running("26.1.5", json.dumps({"runtimes": {"nvidia": before}}), files={handler.binary: ""})
     if not taken:
-        with pytest.raises(PlanError, match="another runtime has the name nvidia"):
+        with pytest.raises(PlanError, match=r"\[docker\.runtime-of-others\]$"):
             planned(wanted, seen)
         return
     texts = [json.loads("".join(e["text"] for e in change["edits"])) for change in planned(wanted, seen).changes]
@@ -280,25 +282,22 @@ def test_a_program_that_was_not_sent_is_no_blank_in_a_sentence() -> None:
     sent = file_places.shown(json.dumps({"runtimes": {"nvidia": {"path": "/opt/my runtime"}}}), docker_config.keep())
     with pytest.raises(PlanError) as found:
         planned(Policy(cdi="disabled"), running("26.1.5", sent, files={BINARY: ""}))
-    assert "its program has a form that is not sent from the host" in str(found.value)
-    assert "Set gpufleet_handlers.nvidia.binary to its program to continue" in str(found.value)
+    assert found.value.code == "docker.hidden-runtime-of-others"
 
 
 @pytest.mark.parametrize(
-    ("entry", "why"),
+    ("entry", "code"),
     [
-        ({"runtimeType": "io.containerd.runc.v2"}, "its runtimeType is io.containerd.runc.v2, and this collection did not"),
-        ({"runtimeType": "my shim"}, "it has no program, and this collection did not"),
-        ({"options": {}}, "it has no program, and this collection did not"),
+        ({"runtimeType": "io.containerd.runc.v2"}, "docker.shim-of-others"),
+        ({"runtimeType": "my shim"}, "docker.runtime-without-program"),
+        ({"options": {}}, "docker.runtime-without-program"),
     ],
 )
-def test_a_type_of_a_shim_is_no_program_to_set(entry: dict[str, Any], why: str) -> None:
+def test_a_type_of_a_shim_is_no_program_to_set(entry: dict[str, Any], code: str) -> None:
     sent = file_places.shown(json.dumps({"runtimes": {"nvidia": entry}}), docker_config.keep())
     with pytest.raises(PlanError) as found:
         planned(Policy(cdi="disabled"), running("26.1.5", sent, files={BINARY: ""}))
-    assert why in str(found.value)
-    assert "binary" not in str(found.value)
-    assert "Remove it or give it another name there" in str(found.value)
+    assert found.value.code == code
 
 
 # What stands in the file, and what is said of its type: nothing where the name is hidden, since then so is the value.
@@ -328,7 +327,8 @@ def test_the_type_of_what_is_hidden_is_not_judged(data: dict[str, Any], said: st
         return
     with pytest.raises(PlanError) as found:
         docker_config.document(seen, path, ())
-    assert f"{said} (dockerd does not start with it)" in str(found.value)
+    assert found.value.code == "docker.wrong-type"
+    assert f"{found.value.values['key']} is {found.value.values['found']}" == said
 
 
 def test_a_token_of_a_log_driver_never_travels() -> None:

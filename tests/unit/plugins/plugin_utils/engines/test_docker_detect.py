@@ -93,12 +93,12 @@ def test_stopped_by_its_banner() -> None:
     seen = obs(files={"/usr/bin/dockerd": ""}, commands={"/usr/bin/dockerd --version": "Docker version 28.5.2, build abc\n"})
     (found,) = docker.find(Policy(), seen)
     assert (found.version, found.running) == ("28.5.2", False)
-    assert "installed but not running" in str(found.refusal)
+    assert found.refusal.message.code.startswith("engine.stopped")
 
 
 def test_silent() -> None:
     (found,) = docker.find(Policy(), running(answers={INFO: {"error": {"message": "no answer"}}}, files={}))
-    assert "does not answer at /var/run/docker.sock" in str(found.refusal)
+    assert (found.refusal.message.code, found.refusal.message.values["socket"]) == ("docker.silent", "/var/run/docker.sock")
 
 
 def test_no_docker() -> None:
@@ -108,7 +108,7 @@ def test_no_docker() -> None:
 def test_docker_desktop() -> None:
     (found,) = docker.find(Policy(), obs(packages={"docker-desktop": "4.45.0"}))
     assert (found.manager, found.running) == ("docker-desktop", False)
-    assert "virtual machine" in str(found.refusal)
+    assert found.refusal.message.code == "docker.desktop"
 
 
 SNAP = {docker_config.SNAP_UNIT: "[Unit]\n"}
@@ -145,7 +145,7 @@ def test_beside_kubernetes_it_is_configured_by_name_only(kubelet: bool, engines:
     result = node.with_kubernetes(policy, found, Kubelet(kubelet), (found,))
     assert bool(result.refusal) == left
     if left:
-        assert "Set gpufleet_engines: [auto, docker]" in str(result.refusal)
+        assert result.refusal.message.code == "engine.beside-kubernetes"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
 from tests.unit.builders import obs, sha
+from tests.unit.coded import get_codes
 from tests.unit.docker_hosts import CONFIG, DIRS, ENTRY, OURS, UNIT, acts, planned, running
 
 LIVE = '{\n  "live-restore": true\n}'
@@ -22,31 +23,32 @@ OLD, NEW = "24.0.7", "26.1.5"  # needs a reload, and a restart for CDI
 TREE = Policy(root="/srv/tree", engine_version=NEW, engines=("docker",))
 MEMBER = dict.fromkeys((next_start.STATE, next_start.CERTIFICATE), "")
 
-# version, file, state of the Swarm, flags -> the line that is refused ("" = nothing is), the words of the advice
+SWARM = r"\[docker\.live-restore.*in-swarm.*\]$"
+# version, file, state of the Swarm, flags -> the line that is refused ("" = nothing is), the code of the advice
 HOSTS: dict[str, tuple[str, str | None, str, list[str], str, str]] = {
     "a restart is needed": (NEW, LIVE, "active", [], f"{CONFIG}:2", ""),
     "and its manager is locked": (NEW, LIVE, "locked", [], f"{CONFIG}:2", ""),
     "the flag": (NEW, None, "active", ["--live-restore"], CONFIG, ""),
-    "a reload is enough": (OLD, LIVE, "active", [], "", "does not start again"),
+    "a reload is enough": (OLD, LIVE, "active", [], "", "docker.live-restore-in-swarm"),
     "it has left": (NEW, LIVE, "inactive", [], "", ""),
     "without live-restore": (NEW, '{"live-restore": false}', "active", [], "", ""),
     "nothing is said of it": (OLD, None, "active", [], "", ""),
 }
 
 
-@pytest.mark.parametrize(("version", "text", "state", "argv", "where", "words"), HOSTS.values(), ids=HOSTS)
+@pytest.mark.parametrize(("version", "text", "state", "argv", "where", "code"), HOSTS.values(), ids=HOSTS)
 def test_no_restart_is_planned_that_docker_would_not_survive(
-    version: str, text: str | None, state: str, argv: list[str], where: str, words: str
+    version: str, text: str | None, state: str, argv: list[str], where: str, code: str
 ) -> None:
     seen = running(version, text, argv=argv, LiveRestoreEnabled=False, Swarm={"LocalNodeState": state})
     if where:
-        with pytest.raises(PlanError, match="live-restore.*Swarm") as error:
+        with pytest.raises(PlanError, match=SWARM) as error:
             planned(Policy(), seen)
         assert f"{error.value.where}:{error.value.line}".removesuffix(":None") == where
         return
     plan = planned(Policy(), seen)
     assert len(acts(plan)) == 1
-    assert [words for advice in plan.advice if words in advice] == ([words] if words else [])
+    assert get_codes(plan.advice) == ([code] if code else [])
 
 
 AFTER = json.dumps({"runtimes": ENTRY, "features": {"cdi": True}, "live-restore": True})
@@ -61,7 +63,7 @@ def test_restoring_goes_by_the_file_that_docker_would_start_with(content: str, r
     policy = Policy(state="absent")
     (instance,) = docker.find(policy, seen)
     if refused:
-        with pytest.raises(PlanError, match="live-restore.*Swarm"):
+        with pytest.raises(PlanError, match=SWARM):
             docker.plan_absent(policy, seen, instance)
     else:
         assert acts(docker.plan_absent(policy, seen, instance)) == [f"restart {UNIT}"]
@@ -79,7 +81,7 @@ TREES: dict[str, tuple[dict[str, str], bool]] = {
 @pytest.mark.parametrize(("files", "refused"), TREES.values(), ids=TREES)
 def test_a_tree_whose_docker_would_not_start_is_refused(files: dict[str, Any], refused: bool) -> None:
     if refused:
-        with pytest.raises(PlanError, match="live-restore.*Swarm"):
+        with pytest.raises(PlanError, match=SWARM):
             planned(TREE, obs(files=files))
     else:
         assert planned(TREE, obs(files=files)).changes
@@ -101,15 +103,16 @@ TWICE: dict[str, tuple[str, str, str]] = {
 def test_what_a_flag_and_the_file_say_is_refused(text: str, flag: str, key: str) -> None:
     seen = running(OLD, text, argv=[flag])
     if key:
-        with pytest.raises(PlanError, match=f"^{CONFIG}:[12]: {key} is set by the flag .* and in {CONFIG}:[12] "):
+        with pytest.raises(PlanError, match=f"^{CONFIG}:[12]: ") as caught:
             planned(Policy(), seen)
+        assert (caught.value.code, caught.value.values["key"]) == ("docker.set-twice", key)
     else:
         assert planned(Policy(), seen).changes
 
 
 @pytest.mark.parametrize("version", [OLD, NEW])
 def test_a_reload_does_not_take_it_either(version: str) -> None:
-    with pytest.raises(PlanError, match=f"^{CONFIG}:2: default-runtime is set by the flag --default-runtime and in"):
+    with pytest.raises(PlanError, match=rf"^{CONFIG}:2: .*\[docker\.set-twice\]$"):
         planned(Policy(), running(version, KATA, argv=["--default-runtime=kata"], DefaultRuntime="kata"))
 
 
@@ -117,4 +120,4 @@ def test_where_nothing_changes_it_is_only_said() -> None:
     text = json.dumps({"default-runtime": "kata", "runtimes": ENTRY})
     plan = planned(Policy(), running(OLD, text, argv=["--default-runtime=kata"], Runtimes=OURS, DefaultRuntime="kata"))
     assert (plan.changes, acts(plan)) == ((), [])
-    assert [advice for advice in plan.advice if "Docker does not start with both" in advice]
+    assert get_codes(plan.advice) == ["docker.set-twice"]

@@ -1,0 +1,15 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""List the sentences about values that do not leave a host."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
+
+VALUE_NOT_SENT = Sentence(
+    "file.value-not-sent",
+    "the value of {key} has a form that is not sent from the host",
+    why="only configuration values of a known form leave the host, since any other value may be a secret",
+    next="Write it in the usual form, or make the change by hand",
+)
