@@ -29,13 +29,25 @@ WITHOUT_CODES = (
 # Packages below these that are done.
 WITH_CODES = (
     "plugin_utils/_planner/adoption/",
+    "plugin_utils/_planner/decide.py",
     "plugin_utils/_planner/engines/cdi_",
     "plugin_utils/_planner/engines/containerd/",
     "plugin_utils/_planner/engines/crio/",
+    "plugin_utils/_planner/engines/docker/",
     "plugin_utils/_planner/engines/named_file.py",
     "plugin_utils/_planner/engines/podman/",
+    "plugin_utils/_planner/formats/",
     "plugin_utils/_planner/kubernetes/",
+    "plugin_utils/_planner/low",
     "plugin_utils/_planner/managers/",
+    "plugin_utils/_planner/node.py",
+    "plugin_utils/_planner/originals.py",
+    "plugin_utils/_planner/owned_file.py",
+    "plugin_utils/_planner/processes.py",
+    "plugin_utils/_planner/projections/",
+    "plugin_utils/_planner/refusals.py",
+    "plugin_utils/_planner/take_back.py",
+    "plugin_utils/_planner/unit_files/",
 )
 
 FULL = Sentence("demo.full", "{title} has its CRI plugin disabled", why="`disabled_plugins` lists it", next="remove it from {place}.")

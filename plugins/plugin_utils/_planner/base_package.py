@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import RUNTIME_BINARY, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -54,5 +55,5 @@ def reinstall(obs: Observation) -> str:
     command, version = REINSTALL.get(manager(obs)), obs.package(NAME)
     if not command or not version:
         return ""
-    lost = f"The package {NAME} {version} is installed, but its program {RUNTIME_BINARY} is gone"
-    return f"{lost}. Run `{command} {NAME}` on the host; if no repository there has it, the role toolkit adds one"
+    values = {"package": NAME, "version": version, "program": RUNTIME_BINARY}
+    return host_messages.PACKAGE_PROGRAM_GONE.fill(**values, command=command)

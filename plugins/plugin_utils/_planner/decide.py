@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import refusals, traits, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_messages, refusals, traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import platforms
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.device_plugin import Strategies
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.low_level import one_list
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, Sentence
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Decision,
     Driver,
@@ -47,7 +48,11 @@ MODES: Mapping[str, RuntimeMode] = {
 INJECTIONS = tuple(MODES)
 # From what the oldest engines can do to what only new ones can.
 AGE = {"oci-hook": 0, "legacy": 1, "jit-cdi": 2, "nvidia-runtime": 3, "native-cdi": 4}
-BY_RUNTIME = "the NVIDIA runtime does it in cdi mode"
+# The reason of an injection if the handler is the default one as well, by the code of the reason without that.
+AS_DEFAULT: Mapping[str, Sentence] = {
+    decision_messages.RUNTIME_RESOLVES.code: decision_messages.RUNTIME_RESOLVES_DEFAULT,
+    decision_messages.MANAGER_HIDES_CDI.code: decision_messages.MANAGER_HIDES_CDI_DEFAULT,
+}
 NO_PLUGIN = Strategies()
 # From the package nvidia-container-toolkit-operator-extensions (packaging/debian of the toolkit).
 MODE_BINARY = {"cdi": "nvidia-container-runtime.cdi", "legacy": "nvidia-container-runtime.legacy"}
@@ -111,11 +116,10 @@ def no_gpu(policy: Policy, driver: Driver) -> str:
     if driver.state != "none" or policy.single:
         return ""
     if policy.no_gpu == "fail":
-        next_step = "Set gpufleet_no_gpu to skip or prepare, or take the host out of the group"
-        raise PlanError("no NVIDIA GPU on this host", why=driver.evidence, next=next_step)
+        raise PlanError(decision_messages.NO_GPU_FAILS.fill(evidence=driver.evidence))
     if driver.platform in platforms.OWN_MODES:  # a GPU is there already, and the modes of this collection do not serve it
         return driver.evidence
-    return "" if policy.no_gpu == "prepare" else f"no GPU: {driver.evidence}"
+    return "" if policy.no_gpu == "prepare" else decision_messages.NO_GPU.fill(evidence=driver.evidence)
 
 
 def reads_specs(instances: Iterable[Instance], decisions: list[Decision], policy: Policy) -> bool:
@@ -133,14 +137,9 @@ def by_spec_alone(policy: Policy, instance: Instance) -> Decision:
     engine = traits.of(instance.engine)
     if policy.injection not in ("auto", "native-cdi") or policy.cdi == "disabled":
         asked = f"gpufleet_injection: {policy.injection}" if policy.injection != "auto" else "gpufleet_cdi: disabled"
-        raise PlanError(
-            f"{asked} cannot work with {named(instance)}",
-            why="this collection supports only CDI for it",
-            next="Leave both options at auto for this host, or list other engines in gpufleet_engines",
-        )
-    name = named(instance)
+        raise PlanError(decision_messages.CDI_ONLY.fill(option=asked, engine=named(instance)))
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
-    why = f"{name} resolves CDI devices itself ({engine.asks_device}), so it needs nothing but the CDI spec"
+    why = decision_messages.SPEC_ALONE.fill(engine=named(instance), way=engine.asks_device)
     return Decision(
         instance=instance.key,
         engine=instance.engine,
@@ -168,7 +167,8 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
     handler = "" if injection == "oci-hook" else (policy.handlers[0].name if policy.handlers else "nvidia")
     default, default_why = choose_default(policy, instance, injection, handler, kubelet)
-    why += ", as default handler" if default and why.endswith(BY_RUNTIME) else ""
+    if default and why.code in AS_DEFAULT:
+        why = AS_DEFAULT[why.code].fill(**why.values)
     strategy, strategy_why = device_list_strategy(policy, instance, injection, kubelet)
     answered = runtime_prefixes(policy) if injection == "nvidia-runtime" else (RUNTIME_PREFIX,)
     plugin_prefix = {"native-cdi": ENGINE_PREFIX, "nvidia-runtime": answered[-1]}.get(injection, "")
@@ -210,8 +210,8 @@ def runtime_prefixes(policy: Policy) -> tuple[str, ...]:
 
 def class_why(handler: str, engine: traits.Traits) -> str:
     if not engine.kubernetes:
-        return f"{engine.asks_handler} {handler} requests the handler"
-    return "management containers request the handler by RuntimeClass" if handler else "the hook runs for every container"
+        return decision_messages.HANDLER_ASKED.fill(way=engine.asks_handler, handler=handler)
+    return (decision_messages.CLASS_ASKED if handler else decision_messages.HOOK_ALWAYS).fill()
 
 
 def named(instance: Instance) -> str:
@@ -219,88 +219,69 @@ def named(instance: Instance) -> str:
     return f"{traits.of(instance.engine).title} {instance.version}".strip()
 
 
-def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str]:
+def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, Message]:
     """Return how GPUs get into containers, and why.
 
     Two questions decide: whether the engine supports CDI, and whether CDI is wanted.
     """
     if policy.injection != "auto":
-        return forced(policy, instance), "forced by gpufleet_injection"
+        return forced(policy, instance), decision_messages.INJECTION_FORCED.fill()
     engine = traits.of(instance.engine)
     name = named(instance)
     if policy.cdi == "disabled":
         if engine.hooks:
-            return "oci-hook", f"CDI is not wanted (gpufleet_cdi: disabled), and {engine.title} runs OCI hooks by itself"
-        return "legacy", "CDI is not wanted (gpufleet_cdi: disabled), so the NVIDIA runtime injects GPUs through its prestart hook"
+            return "oci-hook", decision_messages.ENGINE_HOOKS.fill(engine=engine.title)
+        return "legacy", decision_messages.RUNTIME_HOOKS.fill()
     if instance.cdi.able:
-        switch = "" if instance.cdi.enabled else " once CDI is switched on"
-        return "native-cdi", f"{name} resolves CDI devices itself{switch}"
+        on = instance.cdi.enabled
+        row = decision_messages.ENGINE_RESOLVES if on else decision_messages.ENGINE_RESOLVES_ONCE_ON
+        return "native-cdi", row.fill(engine=name)
     if instance.detects:
-        return "nvidia-runtime", f"{name} resolves no CDI devices as its manager configures it, so the NVIDIA runtime does it in cdi mode"
+        return "nvidia-runtime", decision_messages.MANAGER_HIDES_CDI.fill(engine=name)
     if not engine.kubernetes:
-        return "nvidia-runtime", f"{name} cannot resolve CDI devices, so {BY_RUNTIME} ({engine.asks_handler})"
-    return "nvidia-runtime", f"{name} cannot resolve CDI devices, so {BY_RUNTIME}"
+        return "nvidia-runtime", decision_messages.RUNTIME_ASKED.fill(engine=name, way=engine.asks_handler)
+    return "nvidia-runtime", decision_messages.RUNTIME_RESOLVES.fill(engine=name)
 
 
 def forced(policy: Policy, instance: Instance) -> Injection:
     injection = policy.injection
     name = named(instance)
     if injection == "native-cdi" and not instance.cdi.able:
-        raise PlanError(
-            f"gpufleet_injection: native-cdi cannot work with {name}",
-            where=instance.config_path,
-            why=f"it does not support CDI ({instance.cdi.evidence.source}: {instance.cdi.evidence.text})",
-            next=f"Use gpufleet_injection: nvidia-runtime there, or upgrade to {traits.cdi_releases()}",
-        )
+        evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
+        values = {"engine": name, "evidence": evidence, "releases": traits.cdi_releases()}
+        raise PlanError(decision_messages.CDI_UNSUPPORTED.fill(**values), where=instance.config_path)
     if injection in ("native-cdi", "nvidia-runtime") and policy.cdi == "disabled":
-        raise PlanError(f"gpufleet_injection: {injection} contradicts gpufleet_cdi: disabled", next="Drop one of the two options")
+        raise PlanError(decision_messages.CDI_CONTRADICTED.fill(injection=injection))
     if injection == "oci-hook" and not traits.of(instance.engine).hooks:
-        raise PlanError(
-            f"gpufleet_injection: oci-hook cannot work with {name}",
-            where=instance.config_path,
-            why=f"only {traits.with_hooks()} read OCI hook files",
-            next="Use gpufleet_injection: legacy for this engine",
-        )
+        unsupported = decision_messages.HOOKS_UNSUPPORTED.fill(engine=name, engines=traits.with_hooks())
+        raise PlanError(unsupported, where=instance.config_path)
     for known in INJECTIONS:
         if injection == known:
             return known  # type: ignore[return-value]
-    raise PlanError(f"gpufleet_injection is {injection!r}, which is unknown", next="Use one of auto, " + ", ".join(INJECTIONS))
+    names = ", ".join(INJECTIONS)
+    raise PlanError(decision_messages.INJECTION_UNKNOWN.fill(injection=injection, injections=names))
 
 
 def choose_default(policy: Policy, instance: Instance, injection: Injection, handler: str, kubelet: Kubelet) -> tuple[bool, str]:
     if not handler:
         if policy.set_as_default == "enabled":
-            raise PlanError(
-                "gpufleet_set_as_default: enabled contradicts gpufleet_injection: oci-hook",
-                why="that injection has no handler to make the default",
-                next="Use gpufleet_injection: legacy",
-            )
-        return False, "there is no handler"
+            raise PlanError(decision_messages.DEFAULT_CONTRADICTED.fill())
+        return False, decision_messages.NO_HANDLER.fill()
     if policy.set_as_default != "auto":
-        return policy.set_as_default == "enabled", "forced by gpufleet_set_as_default"
+        return policy.set_as_default == "enabled", decision_messages.DEFAULT_FORCED.fill()
     if not traits.of(instance.engine).kubernetes:
         if instance.default_handler == handler:
-            return (
-                True,
-                "it is the default now, which containers may rely on, and stays the default until gpufleet_set_as_default: disabled",
-            )
-        return False, "users name the device or the runtime when they run a container"
+            return True, decision_messages.DEFAULT_STAYS.fill()
+        return False, decision_messages.USERS_NAME_IT.fill()
     if instance.detects:
-        return instance.default_handler == handler, (
-            "the manager of this containerd renders the default handler from its own configuration, which is left as it is; "
-            "gpufleet_set_as_default: enabled says what to write there"
-        )
+        return instance.default_handler == handler, decision_messages.MANAGER_RENDERS_DEFAULT.fill()
     if injection != "native-cdi":
-        return True, "workloads get GPUs from the NVIDIA runtime, so it has to start every container"
+        return True, decision_messages.RUNTIME_STARTS_ALL.fill()
     declared = [s for s in policy.device_plugin_strategy if s.startswith("cdi-")]
     if (kubelet.expected or instance.used_by_kubelet) and instance.default_handler == handler and not declared:
-        where = "runs" if kubelet.present or instance.used_by_kubelet else "is installed"
-        return True, (
-            f"a kubelet {where} here and the handler is the default now; it stays the default until "
-            "gpufleet_device_plugin_strategy states that the device "
-            "plugin uses CDI; otherwise running workloads would lose their GPUs at their next restart"
-        )
-    return False, "the engine injects by itself; only containers that request the handler by RuntimeClass use it"
+        runs = kubelet.present or instance.used_by_kubelet
+        return True, (decision_messages.KUBELET_RUNS if runs else decision_messages.KUBELET_INSTALLED).fill()
+    return False, decision_messages.ENGINE_INJECTS.fill()
 
 
 def device_list_strategy(policy: Policy, instance: Instance, injection: Injection, kubelet: Kubelet) -> tuple[tuple[str, ...], str]:
@@ -310,22 +291,29 @@ def device_list_strategy(policy: Policy, instance: Instance, injection: Injectio
     """
     engine = traits.of(instance.engine)
     if not engine.kubernetes:
-        return (), f"no kubelet uses {engine.title}, so no device plugin does"
+        return (), decision_messages.NO_KUBELET_USES.fill(engine=engine.title)
     if policy.device_plugin_strategy:
         device_plugin.require_answered(policy, instance, injection, kubelet)
-        return policy.device_plugin_strategy, "declared by gpufleet_device_plugin_strategy"
+        return policy.device_plugin_strategy, decision_messages.STRATEGY_DECLARED.fill()
     if injection == "nvidia-runtime" and instance.detects:
-        return ("envvar",), "the handler that the manager of this containerd renders passes no annotations on"
+        return ("envvar",), decision_messages.NO_ANNOTATIONS.fill()
     if injection == "nvidia-runtime":
-        return ("envvar", "cdi-annotations"), "the NVIDIA runtime reads both the variable and its own annotation prefix"
+        return ("envvar", "cdi-annotations"), decision_messages.VARIABLE_AND_PREFIX.fill()
     if injection != "native-cdi":
-        return ("envvar",), "without CDI, only the environment variable works"
+        return ("envvar",), decision_messages.VARIABLE_ONLY.fill()
+    return strategy_by_cdi(instance, kubelet)
+
+
+def strategy_by_cdi(instance: Instance, kubelet: Kubelet) -> tuple[tuple[str, ...], str]:
+    """Return the strategies for an engine that resolves CDI devices itself, and why."""
     if not instance.cdi.cri_field:
-        return ("cdi-annotations",), f"{instance.engine} {instance.version} reads CDI annotations but not the CRI field"
-    if kubelet.present and kubelet.version and not _at_least(kubelet.version, 1, 29):
-        return ("cdi-annotations",), f"kubelet {kubelet.version} does not pass CDI devices by default (alpha in 1.28, on from 1.29)"
-    why = f"kubelet {kubelet.version} passes CDI devices in the CRI field" if kubelet.version else "the engine reads the CRI field"
-    return ("cdi-cri",), why
+        row = decision_messages.ANNOTATIONS_ONLY
+        return ("cdi-annotations",), row.fill(engine=instance.engine, version=instance.version)
+    if not kubelet.version:
+        return ("cdi-cri",), decision_messages.CRI_FIELD_READ.fill()
+    if kubelet.present and not _at_least(kubelet.version, 1, 29):
+        return ("cdi-annotations",), decision_messages.KUBELET_TOO_OLD.fill(version=kubelet.version)
+    return ("cdi-cri",), decision_messages.KUBELET_PASSES.fill(version=kubelet.version)
 
 
 def _at_least(version: str, *numbers: int) -> bool:
@@ -340,20 +328,17 @@ def arbitrate(decisions: list[Decision], binaries: Mapping[str, str | None]) -> 
     """
     modes = list(dict.fromkeys(d.runtime_mode for d in decisions if d.handler)) or [d.runtime_mode for d in decisions[:1]]
     if not modes:
-        return "cdi", decisions, [Reason("runtime_mode", "cdi", "no instance needs the NVIDIA runtime")]
+        return "cdi", decisions, [Reason("runtime_mode", "cdi", decision_messages.NO_MODE_NEEDED.fill())]
     if len(modes) == 1:
-        return modes[0], decisions, [Reason("runtime_mode", modes[0], "every instance of this host needs the same mode")]
+        return modes[0], decisions, [Reason("runtime_mode", modes[0], decision_messages.ONE_MODE.fill())]
     first, others = modes[0], modes[1:]
     for mode in others:
         binary = MODE_BINARY.get(mode, "")
         if not binary or not binaries.get(binary):
             names = ", ".join(f"{d.instance} needs {d.runtime_mode}" for d in decisions)
-            raise PlanError(
-                f"this host needs two modes of the NVIDIA runtime: {names}",
-                why=f"the mode is one setting per host and {binary or mode} is not installed",
-                next="Install nvidia-container-toolkit-operator-extensions, or choose one injection for the host",
-            )
-    return first, decisions, [Reason("runtime_mode", first, f"instances that need {', '.join(others)} use the mode-specific binaries")]
+            raise PlanError(decision_messages.TWO_MODES.fill(modes=names, program=binary or mode))
+    why = decision_messages.MODE_PROGRAMS.fill(modes=", ".join(others))
+    return first, decisions, [Reason("runtime_mode", first, why)]
 
 
 def isolate(policy: Policy, decisions: list[Decision], plugin: Strategies = NO_PLUGIN) -> tuple[Literal["strict", "compatible"], Reason]:
@@ -362,26 +347,24 @@ def isolate(policy: Policy, decisions: list[Decision], plugin: Strategies = NO_P
     With a default handler, an image that sets NVIDIA_VISIBLE_DEVICES=all gets every GPU unless the variable stops counting.
     """
     if policy.isolation == "strict":
-        return "strict", Reason("isolation", "strict", "forced by gpufleet_isolation")
+        return "strict", Reason("isolation", "strict", decision_messages.ISOLATION_FORCED.fill())
     if policy.isolation == "compatible":
-        return "compatible", Reason("isolation", "compatible", "forced by gpufleet_isolation")
+        return "compatible", Reason("isolation", "compatible", decision_messages.ISOLATION_FORCED.fill())
     by_mounts = [d for d in decisions if "volume-mounts" in d.device_list_strategy]
     by_env = [d for d in decisions if d not in by_mounts and (d.default or "envvar" in d.device_list_strategy)]
     if by_env:
-        why = "workloads request GPUs by NVIDIA_VISIBLE_DEVICES here, so the variable has to work for unprivileged containers as well"
-        return "compatible", Reason("isolation", "compatible", why)
+        return "compatible", Reason("isolation", "compatible", decision_messages.VARIABLE_NEEDED.fill())
     asking = next((engine for engine in (traits.of(d.engine) for d in decisions) if engine.asks_variable), None)
     if asking:
-        allowed = f"users who may run containers in {asking.title} can do anything on the host anyway"
-        why = f"{asking.asks_variable} request GPUs by NVIDIA_VISIBLE_DEVICES, and {allowed}"
+        why = decision_messages.USERS_ARE_ROOT.fill(way=asking.asks_variable, engine=asking.title)
         return "compatible", Reason("isolation", "compatible", why)
     if by_mounts:
-        why = "the device plugin requests devices by mounts, so the variable works for privileged containers only"
+        why = decision_messages.BY_MOUNTS.fill()
         return "strict", Reason("isolation", "strict", why, device_plugin.DECLARED)
     pods = device_plugin.isolation(plugin, decisions)
     if pods:
         return "strict" if pods.value == "strict" else "compatible", pods
-    return "strict", Reason("isolation", "strict", "the engine injects by CDI, so the variable works for privileged containers only")
+    return "strict", Reason("isolation", "strict", decision_messages.BY_CDI.fill())
 
 
 def version_cap(instances: Iterable[Instance], others: Iterable[Consumer] = ()) -> tuple[str, Reason]:
@@ -392,11 +375,10 @@ def version_cap(instances: Iterable[Instance], others: Iterable[Consumer] = ()) 
     able = [Consumer(i.engine, i.version, i.cdi.max_version) for i in instances if i.cdi.able and i.cdi.max_version]
     known = [*able, *others]
     if not known:
-        return "0.6.0", Reason(
-            "cdi_version_cap", "0.6.0", "the NVIDIA runtime reads the spec here, and the version of its CDI library is not known"
-        )
+        return "0.6.0", Reason("cdi_version_cap", "0.6.0", decision_messages.CDI_LIBRARY_UNKNOWN.fill())
     oldest = min(known, key=lambda c: tuple(int(n) for n in c.newest.split(".")))
-    text = f"{oldest.name} {oldest.version}".strip() + " is the oldest consumer of the host's CDI spec"
+    name = f"{oldest.name} {oldest.version}".strip()
+    text = decision_messages.OLDEST_CONSUMER.fill(consumer=name)
     return oldest.newest, Reason("cdi_version_cap", oldest.newest, text)
 
 

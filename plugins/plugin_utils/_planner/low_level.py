@@ -13,6 +13,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH, Instance
 
@@ -76,8 +77,5 @@ def _require_one(used: Mapping[str, str]) -> None:
     if len(set(names.values())) > 1:
         (one, first_program), *others = used.items()
         other = next(key for key, _program in others if names[key] != names[one])
-        raise PlanError(
-            f"the engines of this host use different low-level runtimes: {one} runs {first_program}, {other} runs {used[other]}",
-            why="the NVIDIA runtime has one list of low-level runtimes for the whole host and takes the first that it finds",
-            next="Set the same one as default in both engines, or name one engine alone in gpufleet_engines",
-        )
+        values = {"one": one, "program": first_program, "other": other}
+        raise PlanError(host_messages.RUNTIMES_DIFFER.fill(**values, other_program=used[other]))

@@ -13,12 +13,12 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, low_level, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, journal_messages, low_level, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cause, Difference, Plan
 
-CODE = "lowering-without-cause"
+CODE = journal_messages.LOWERING_WITHOUT_CAUSE.code
 BACK = "the content from before"
 STOPPED = ("stopped", "masked", "disabled")
 UNIT_KINDS = (".service", ".path", ".timer", ".socket")
@@ -201,11 +201,7 @@ def require_causes(plan: Plan) -> None:
     """
     found = [low for one in (*plan.first, plan) for low in without_cause(one)]
     if found:
-        raise PlanError(
-            f"{CODE}: {_listed(found)}",
-            why="a plan may take something away only by a cause that it names",
-            next="Nothing was changed. Report this message as a bug of the collection",
-        )
+        raise PlanError(journal_messages.LOWERING_WITHOUT_CAUSE.fill(things=_listed(found)))
 
 
 def _listed(found: Iterable[Lowering]) -> str:

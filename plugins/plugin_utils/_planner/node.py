@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     decide,
     decision_file,
+    host_messages,
     installation,
     low_level,
     lowering,
@@ -39,6 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, device_plugin, dra
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet as kubelets
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known as known_managers
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import end_with_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     STANDARD_PATH,
     Cause,
@@ -180,9 +182,9 @@ def with_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instan
     open_ = not instance.refusal or instance.refusal.kind in ("stopped", "silent")
     if engine.kubernetes or not engine.handlers or not open_ or instance.engine in policy.engines or not kubernetes:
         return instance
-    what = f"{engine.title} {instance.version} is left alone on a host of Kubernetes, whose pods do not run in it"
-    way = f"Set gpufleet_engines: [auto, {instance.engine}] to have it configured as well"
-    return dc.replace(instance, refusal=Refusal(what, way, "unasked"))
+    values = {"title": engine.title, "version": instance.version, "engine": instance.engine}
+    beside = host_messages.BESIDE_KUBERNETES.fill(**values)
+    return dc.replace(instance, refusal=Refusal(beside, kind="unasked"))
 
 
 def judged(policy: Policy, obs: Observation, seen: Seen, plan: Plan | None) -> known_rules.Judged:
@@ -325,7 +327,7 @@ def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: 
     A driver that this same run loads shows its GPUs only afterwards, so the next run writes its spec.
     """
     if seen.driver.state == "not-loaded" and nodes.restarts:
-        return Plan(advice=("This run loads the NVIDIA driver; the next run writes the CDI spec, which names the driver's GPUs",))
+        return Plan(advice=(host_messages.DRIVER_LOADS.fill(),))
     said = Plan(advice=seen.specs.advice(seen.record, kubelet=seen.kubelet.expected))
     placed, after = placement.placed(policy, seen.record), device_nodes.coming(policy, obs, seen.driver)
     done = resource.outcome(placed, after, seen.record, seen.driver, probe_source, functools.partial(decided_by, policy, obs, seen))
@@ -370,9 +372,12 @@ def compared(seen: Seen, obs: Observation) -> dict[str, Any]:
 def taken_back(plan: Plan, done: bool) -> str:
     """Return the words of the table for what happens to the host, and for what is left to do."""
     if not plan.changes:
-        return "nothing that this collection wrote is here"
-    left = f"; left for you to do: restart {' and '.join(plan.pending)}" if plan.pending else ""
-    return f"{'taken back' if done else 'to be taken back'}: {files(plan)}{left}"
+        return host_messages.NOTHING_WRITTEN.fill()
+    row = host_messages.TAKEN_BACK if done else host_messages.TO_BE_TAKEN_BACK
+    whole = row.fill(files=files(plan))
+    if not plan.pending:
+        return whole
+    return host_messages.RESTART_LEFT.fill(done=whole, units=" and ".join(plan.pending))
 
 
 def files(plan: Plan) -> str:
@@ -391,7 +396,7 @@ def info(policy: Policy, obs: Observation, seen: Seen, plan: Plan) -> dict[str, 
         **facts(seen, plan, policy.state),
         **compared(seen, obs),
         "os": system(obs),
-        "instances": [{"key": i.key, **dc.asdict(i), "refusal": str(i.refusal)} for i in seen.instances],
+        "instances": [{"key": i.key, **dc.asdict(i), "refusal": end_with_code(i.refusal.message)} for i in seen.instances],
         "driver": dc.asdict(seen.driver),
         "kubelet": dc.asdict(seen.kubelet),
         "dra": dra.as_result(claims(policy, obs, seen, after=policy.state == "present")),
@@ -419,9 +424,10 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
     if not found and instances:
         raise refused(instances[0])
     if not found:
-        raise PlanError(f"no {engine} found on this host", next=f"Install it first, or {refusals.ELSEWHERE}")
+        raise PlanError(host_messages.ENGINE_NOT_FOUND.fill(engine=engine))
     if len(found) > 1:
-        raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="Choose one by gpufleet_config_path")
+        keys = ", ".join(i.key for i in found)
+        raise PlanError(host_messages.SEVERAL_INSTANCES.fill(instances=keys))
     instance, handler = found[0], policy.handlers[0].name
     desired = dc.replace(policy, injection="nvidia-runtime", cdi="auto")
     if policy.set_as_default == "auto":  # leaves the engine's default as it is

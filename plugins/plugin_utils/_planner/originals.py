@@ -13,13 +13,13 @@ import dataclasses as dc
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import journal_messages, owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
-WHY = "state: absent restores what the journal kept, whether or not the engine still exists"
-UNKNOWN = "it is not known which part of it this collection wrote"
+WHY = journal_messages.BACK_KEPT.fill()
+UNKNOWN = journal_messages.PART_UNKNOWN.fill()
 
 
 @dc.dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Original:
         """True if another program or person has written to the file since."""
         return self.now not in (self.before, self.after)
 
-    @property
-    def by_hand(self) -> str:
-        bytes_ = f" (its bytes from before are in {self.directory}/content)" if self.existed else " (there was no such file)"
-        return f"Bring it into the intended state by hand{bytes_}, then remove {self.directory}"
+    def explain(self, reason: str) -> str:
+        """Return the reason why the file cannot be given back, with what a person does."""
+        row = journal_messages.BYTES_KEPT if self.existed else journal_messages.NO_BYTES
+        return row.fill(reason=reason, directory=self.directory)
 
 
 Covers = Callable[[str], bool]
@@ -71,7 +71,7 @@ def drift(obs: Observation) -> list[dict[str, str]]:
 def drifted(one: Original) -> str:
     """Return what happened to one file since; '' if it is as it was written."""
     if one.trouble:
-        return f"not known: {one.trouble}"
+        return journal_messages.STATE_UNKNOWN.fill(reason=one.trouble)
     if one.now == one.after:
         return ""
     if one.now is None:
@@ -86,7 +86,8 @@ def require_sound(obs: Observation, covers: Covers = everything) -> None:
     """
     broken = [d for d in obs.raw(owned_file.ORIGINALS).get("damaged") or () if covers(str(d.get("path")))]
     if broken:
-        raise PlanError("; ".join(str(d.get("why")) for d in broken), next="Nothing was changed")
+        reasons = "; ".join(str(d.get("why")) for d in broken)
+        raise PlanError(journal_messages.COPY_DAMAGED.fill(reasons=reasons))
 
 
 def journal_is_there(obs: Observation) -> bool:
@@ -122,14 +123,14 @@ def whole(
     left = [sentence for sentence in (_left(o, obstacle(o.path)) for o in rest) if sentence]
     refuse(left)
     back = [o for o in rest if o.now == o.after and o.now != o.before]
-    gone = tuple(f"{o.path} was removed after this collection had written it; it stays removed" for o in rest if _removed(o))
+    gone = tuple(journal_messages.REMOVED_SINCE.fill(path=o.path) for o in rest if _removed(o))
     return merge([plan, *(_restored(obs, o) for o in back), *(reader(o.path) for o in back), Plan(advice=gone)])
 
 
 def refuse(left: Iterable[str]) -> None:
     sentences = tuple(left)
     if sentences:
-        raise PlanError(f"not everything can be restored, so nothing was changed: {'; '.join(sentences)}", next="Then run again")
+        raise PlanError(journal_messages.NOT_ALL_BACK.fill(files="; ".join(sentences)))
 
 
 def _left(one: Original, obstacle: str) -> str:
@@ -138,9 +139,10 @@ def _left(one: Original, obstacle: str) -> str:
     Return '' if it can be, or if it contains nothing of this collection.
     """
     if one.trouble:
-        return f"{one.trouble}. {one.by_hand}"
+        return one.explain(one.trouble)
     if one.touched and not _removed(one):
-        return f"{one.path}: it was changed after this collection had written it, and {obstacle or UNKNOWN}. {one.by_hand}"
+        obstacle = obstacle or UNKNOWN
+        return one.explain(journal_messages.CHANGED_SINCE.fill(path=one.path, obstacle=obstacle))
     return ""
 
 

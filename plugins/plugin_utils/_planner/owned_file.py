@@ -10,13 +10,13 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import journal_messages, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Cause, Difference, Plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
-BACK = "state: absent restores what was there before"
+BACK = journal_messages.BACK_BEFORE.fill()
 DIGITS = 12  # of a content's digest, in what people read
 VALUES = 32  # of one file that a plan shows; of more it shows the digest as well
 ORIGINALS = queries.originals(JOURNAL_DIR)
@@ -25,9 +25,9 @@ ORIGINALS = queries.originals(JOURNAL_DIR)
 def readable(file: File) -> File:
     """Return the file. Raise PlanError with the reason if nothing can be planned about it."""
     if file.error:
-        raise PlanError("this file could not be read", where=file.path, why=file.error, next="Make it readable for root, or remove it")
+        raise PlanError(journal_messages.FILE_UNREADABLE.fill(reason=file.error), where=file.path)
     if file.exists and file.type not in ("file", ""):
-        raise PlanError(f"this is not a regular file but a {file.type}", where=file.path, next="Remove it, then run again")
+        raise PlanError(journal_messages.NOT_REGULAR.fill(type=file.type), where=file.path)
     return file
 
 
@@ -133,16 +133,15 @@ def give_back(obs: Observation, file: File, *, why: str, own: bool) -> Plan:
     if own:
         return forgotten(remove(file, why=why))
     if original:
-        advice = f"{file.path} has been replaced and contains nothing of this collection any more; it is left alone"
+        advice = journal_messages.REPLACED_SINCE.fill(path=file.path)
         return Plan(advice=(advice,), released=(file.path,))
     return Plan()
 
 
 def changed_since(path: str, original: Mapping[str, Any]) -> str:
     """Return the words for a file of this collection that was changed by others, and that goes."""
-    goes = "the file from before it is put back" if original.get("existed") else "it is removed"
-    whole = f"{path} was changed after this collection had written it, but the whole file belongs to this collection"
-    return f"{whole}: {goes} all the same, and the newest entry of the host's journal keeps its content"
+    row = journal_messages.CHANGED_PUT_BACK if original.get("existed") else journal_messages.CHANGED_REMOVED
+    return row.fill(path=path)
 
 
 def forgotten(plan: Plan) -> Plan:
@@ -172,7 +171,7 @@ def back(path: str, exists: bool, existed: bool, why: str, cause: Cause | None =
 
 def keys_out(path: str) -> Difference:
     """Return the difference of a file that was changed by others since, or that has no copy: only our keys go."""
-    return Difference("file", path, "", "with this collection's keys", "without them", "removed key by key")
+    return Difference("file", path, "", "with this collection's keys", "without them", journal_messages.KEY_BY_KEY.fill())
 
 
 def originals(obs: Observation) -> Mapping[str, Mapping[str, Any]]:

@@ -9,12 +9,12 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 UNVERIFIED = "unverified"  # in the place of a manager
-DECLARE = "or describe the engine by gpufleet_config_path, gpufleet_socket and gpufleet_service, which are then used instead of the process"
 
 
 def program(process: Mapping[str, Any]) -> str:
@@ -62,12 +62,10 @@ def refusal(title: str, process: Mapping[str, Any]) -> Refusal:
     """
     row = process.get("unverified")
     place = process.get("place") if row == "unit" else process.get("exe")
-    return Refusal(
-        f"{title} runs here, but its process could not be verified ({row}): {place} {process.get('why')}. "
-        "Its program is not run, its files are not read, and it is not restarted",
-        f"{process.get('remedy')}, {DECLARE}",
-        "unverified",
-    )
+    values = {"rule": row, "place": place, "fault": process.get("why")}
+    unverified = host_messages.PROCESS_UNVERIFIED
+    what = unverified.fill(engine=title, **values, remedy=process.get("remedy"))
+    return Refusal(what, kind="unverified")
 
 
 def instance(engine: str, title: str, process: Mapping[str, Any]) -> Instance:
@@ -89,5 +87,4 @@ def others_advice(obs: Observation) -> tuple[str, ...]:
     if not found:
         return ()
     listed = ", ".join(f"{number} {name}" for name, number in sorted(found.items()))
-    belongs = "a rootless engine and its configuration belong to its user"
-    return (f"processes of other users with an engine's name are left alone ({listed}): {belongs}; the CDI spec in /etc/cdi serves it",)
+    return (host_messages.PROCESSES_OF_OTHERS.fill(processes=listed),)

@@ -11,11 +11,11 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Iterable
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal, RefusalKind
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Instance, Policy, refused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
-ELSEWHERE = "set gpufleet_config_path and gpufleet_socket if it is in another place"
 # The kinds of refusal by which nothing is known of an engine, the most telling first.
 NOT_KNOWN: tuple[RefusalKind, ...] = ("stopped", "silent", "unverified")
 # The kinds that a person ends. If such an engine is all that a host has, the host is refused.
@@ -28,13 +28,13 @@ def stopped(obs: Observation, title: str, unit: str) -> Refusal:
     title: the engine, as its project writes it. unit: its unit of systemd, '' if none is known.
     """
     known = obs.unit(unit) if unit else {}
+    values = {"engine": title, "unit": unit or "its unit"}
+    if not known:
+        return Refusal(host_messages.ENGINE_WITHOUT_UNIT.fill(**values), kind="stopped")
     states = [known.get("ActiveState") or "not known to systemd"]
     states += [state for state in (known.get("UnitFileState"),) if state in ("disabled", "masked")]
-    first = f"Run `systemctl unmask {unit}`, then start it" if "masked" in states else "Start it"
-    lost = "" if known else ". If its unit or its program is gone, install its package again"
-    unused = "If this host is not to use it, remove its package and its unit, or list the other engines in gpufleet_engines"
-    what = f"{title} is installed but not running ({unit or 'its unit'} is {' and '.join(states)})"
-    return Refusal(what, f"{first} and run again{lost}. {unused}", "stopped")
+    row = host_messages.ENGINE_MASKED if "masked" in states else host_messages.ENGINE_STOPPED
+    return Refusal(row.fill(**values, states=" and ".join(states)), kind="stopped")
 
 
 def chosen(policy: Policy, instance: Instance) -> bool:
@@ -65,24 +65,20 @@ def require_engine(policy: Policy, instances: Iterable[Instance]) -> None:
     """
     found = tuple(instances)
     if not found:
-        raise PlanError(
-            "no container engine found on this host",
-            why="containerd, CRI-O and Docker were searched for by process, unit, socket and program, and Podman by a release that "
-            "reads CDI specs",
-            next=f"Install an engine first, or {ELSEWHERE}",
-        )
+        raise PlanError(host_messages.NO_ENGINE.fill())
     cause = None if any(not i.refusal and chosen(policy, i) for i in found) else for_a_person(policy, found)
     if cause:
         raise refused(cause)
     for engine in policy.engines:
         if engine != "auto" and not any(i.engine == engine for i in found):
-            raise PlanError(f"the engine {engine} is not on this host", next=f"Found: {', '.join(i.key for i in found)}")
+            others = ", ".join(i.key for i in found)
+            raise PlanError(host_messages.ENGINE_NOT_HERE.fill(engine=engine, found=others))
 
 
 def require_heard(policy: Policy, instances: Iterable[Instance]) -> None:
     """Raise PlanError before anything is taken away by a decision that a requested engine has no part in."""
     for one in open_ones(policy, instances)[:1]:
-        why = "this run would take away what serves it"
+        why = host_messages.WOULD_TAKE_AWAY.fill()
         raise PlanError(one.refusal.message, where=one.config_path or one.binary, why=why)
 
 

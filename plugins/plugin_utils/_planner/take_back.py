@@ -12,7 +12,15 @@ import dataclasses as dc
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, low_level, originals, owned_file, refusals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
+    decision_file,
+    host_messages,
+    journal_messages,
+    low_level,
+    originals,
+    owned_file,
+    refusals,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -68,7 +76,7 @@ def find(policy: Policy, obs: Observation, engines: Engines) -> Search:
         try:
             there = engine.find(refusals.read_by(policy, name), obs)
         except PlanError as error:
-            there, obstacles[name] = (), str(error)
+            there, obstacles[name] = (), error.placed
         if not there:
             remnant = engine.remnant(refusals.read_by(policy, name), obs)
             there = (remnant,) if remnant else ()
@@ -99,10 +107,10 @@ def lost(policy: Policy, obs: Observation, done: Plan) -> tuple[str, ...]:
     if not done.changes or originals.journal_is_there(obs):
         return ()
     known = () if policy.single else decision_file.taken_over(obs)
-    files = f": {', '.join(known)}" if known else ", if there were any"
-    gone = "The journal of this host, which kept the original files, is gone"
-    said = f"{gone}. Files of other tools that were taken over cannot be restored{files}"
-    return (f"{said}. Where you need one, have its tool write it again ({nvidia_ctk.COMMAND})",)
+    command = nvidia_ctk.COMMAND
+    if not known:
+        return (journal_messages.LOST.fill(command=command),)
+    return (journal_messages.LOST_WITH_FILES.fill(files=", ".join(known), command=command),)
 
 
 def of_instances(
@@ -117,14 +125,14 @@ def of_instances(
     refused: dict[str, str] = {}
     for instance in found.instances:
         if instance.refusal and instance.manager not in JUDGED:
-            refused.setdefault(instance.engine, str(instance.refusal))
+            refused.setdefault(instance.engine, instance.refusal.message)
             continue
         try:
             own = refusals.read_by(policy, instance.engine)
             done = engines[instance.engine].plan_absent(own, obs, dc.replace(instance, refusal=Refusal()))
             plans[instance.key] = merge([done, unknown(policy, instance, done, found.obstacles.get(instance.engine, ""))])
         except PlanError as error:
-            broken[instance.engine] = str(error)
+            broken[instance.engine] = error.placed
     return plans, broken, refused
 
 
@@ -132,7 +140,8 @@ def unknown(policy: Policy, instance: Instance, done: Plan, why: str) -> Plan:
     """Return advice to restart an engine that could not be looked for: it may run with what is taken out now."""
     if not why or not done.changes or policy.root != "/":
         return Plan()
-    advice = f"{instance.config_path} was restored, but it is not known whether {instance.engine} runs ({why}): restart it if it does"
+    row = journal_messages.ENGINE_UNKNOWN
+    advice = row.fill(path=instance.config_path, engine=instance.engine, reason=why)
     return Plan(advice=(advice,))
 
 
@@ -143,7 +152,7 @@ def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
     """
     changing = sorted(key for key, one in plans.items() if one.changes)
     if policy.single and len(changing) > 1:
-        raise PlanError(f"several instances: {', '.join(changing)}", next="Choose one by gpufleet_config_path")
+        raise PlanError(host_messages.SEVERAL_INSTANCES.fill(instances=", ".join(changing)))
 
 
 def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Plan, broken: Mapping[str, str]) -> None:
@@ -152,10 +161,13 @@ def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Pla
     marked = [
         (name, path) for name, engine in engines.items() for path in engine.marked(refusals.read_by(policy, name), obs) if path not in done
     ]
-    step = "Take it out of the configuration that names it, then remove it"
-    left = [f"{path}: this collection wrote this file, and {broken.get(name) or originals.UNKNOWN}. {step}" for name, path in marked]
-    lost = "Correct that first: without a journal it is not known which part of the file this collection wrote"
-    left += [f"{why}. {lost}" for name, why in broken.items() if suspected(policy, obs, engines[name].main(policy, obs))]
+    row = journal_messages.MARKED_WITHOUT_COPY
+    left = [row.fill(path=path, reason=broken.get(name) or originals.UNKNOWN) for name, path in marked]
+    left += [
+        journal_messages.SUSPECTED.fill(reason=why)
+        for name, why in broken.items()
+        if suspected(policy, obs, engines[name].main(policy, obs))
+    ]
     originals.refuse(left)
 
 
@@ -180,13 +192,8 @@ def other_name(name: str, program: str, where: str, line: int | None) -> PlanErr
 
     In a file that others have changed, our handlers are found by their names, so a handler that stays has to be reported.
     """
-    return PlanError(
-        f"the handler {name} with the program {program} did not exist before the first change of this collection, and is not one of "
-        "those named in handlers",
-        where=where,
-        line=line,
-        next="Name it in gpufleet_handlers to have it removed, or remove it by hand if this collection did not write it",
-    )
+    other = journal_messages.OTHER_HANDLER.fill(handler=name, program=program)
+    return PlanError(other, where=where, line=line)
 
 
 @dc.dataclass(frozen=True)
@@ -218,5 +225,5 @@ class Context:
             return Plan()  # in force from its next start
         units = tuple(i.unit for i in running if i.unit)
         who = " and ".join(units) or name
-        advice = f"{path} was restored, but {who} could not be inspected and was not restarted ({why}): restart it at a convenient time"
+        advice = journal_messages.NOT_RESTARTED.fill(path=path, units=who, reason=why)
         return Plan(advice=(advice,), pending=units)

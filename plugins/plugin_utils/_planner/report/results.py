@@ -9,8 +9,8 @@ import dataclasses as dc
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, transaction_messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, Sentence, get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
 
@@ -30,27 +30,64 @@ def actions(plan: Plan, restart: str) -> list[str]:
     ]
 
 
-def trouble(answer: Mapping[str, Any]) -> str:
-    """Return one sentence for what went wrong on the node, '' if nothing did."""
+# By the phase of the transaction that failed.
+PHASES: Mapping[str, Sentence] = {
+    row.code.partition(".")[2]: row
+    for row in (
+        transaction_messages.LOCK,
+        transaction_messages.RECOVER,
+        transaction_messages.EXPECT,
+        transaction_messages.COMMAND,
+        transaction_messages.BACKUP,
+        transaction_messages.STAGE,
+        transaction_messages.VALIDATE,
+        transaction_messages.SWAP,
+        transaction_messages.RESTART,
+        transaction_messages.HEALTH,
+        transaction_messages.PRECHECK,
+        transaction_messages.APPROVAL,
+        transaction_messages.REQUEST,
+    )
+}
+AS_BEFORE = "Everything is as it was before"  # how the node begins a step that repeats the rollback
+
+
+def trouble(answer: Mapping[str, Any]) -> Message:
+    """Return the message about what went wrong on the node, an empty one if nothing did."""
     if answer.get("conflict"):
         c = answer["conflict"][0]
-        return (
-            f"conflict: {c.get('path') or c.get('what')} changed between the observation and the transaction, twice in a row "
-            f"(expected {c.get('expected')}, found {c.get('found')}). Another program writes it: stop that program, then run again"
-        )
+        values = {"expected": c.get("expected"), "found": c.get("found")}
+        return transaction_messages.CONFLICT.fill(thing=c.get("path") or c.get("what"), **values)
     error = answer.get("error")
     if not error:
-        return ""
+        return Message("")
     where = f" ({error['where']})" if error.get("where") else ""
     said = "".join(f". {sentence}" for sentence in [*words(answer), *journal.failures(logs(answer))])
-    whole = "Everything is as it was before: the transaction was rolled back"
-    back = f". {'The transaction was rolled back' if answer.get('foreign') else whole}" if answer.get("rolled_back") else ""
-    step = f". {error['next']}" if error.get("next") else ""
+    back = describe_rollback(answer)
+    step = str(error.get("next") or "")
     if error.get("phase") == "command" and known(answer):  # a person who runs it by hand learns no more
-        step = ". Correct the cause, then run again; nothing else was changed"
-    if back and step.startswith(". Everything is as it was before"):  # one of the two is enough
+        step = transaction_messages.CORRECT_CAUSE.fill()
+    if back and step.startswith(AS_BEFORE):  # one of the two is enough
         step = ""
-    return f"{error.get('phase')}: {journal.plain(str(error.get('message')))}{where}{said}{back}{step}"
+    problem = f"{journal.plain(str(error.get('message')))}{where}{said}{f'. {back}' if back else ''}"
+    phase = str(error.get("phase"))
+    if phase in PHASES:
+        return PHASES[phase].fill(problem=problem, step=step)
+    return transaction_messages.FAILED.fill(phase=phase, problem=problem, step=step)
+
+
+def describe_rollback(answer: Mapping[str, Any]) -> str:
+    """Return the message about the rollback, '' if there was none."""
+    if not answer.get("rolled_back"):
+        return ""
+    return (transaction_messages.ROLLED_BACK if answer.get("foreign") else transaction_messages.ALL_AS_BEFORE).fill()
+
+
+def describe_trouble(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what went wrong on the node as the parts of an error, as a result has them."""
+    found, error = trouble(answer), answer.get("error") or {}
+    parts = {"what": found.what, "where": str(error.get("where") or ""), "line": None, "why": found.why}
+    return {"error": {"code": found.code, **parts, "next": found.next}}
 
 
 def logs(answer: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -76,9 +113,13 @@ def words(answer: Mapping[str, Any]) -> list[str]:
     if not refused(answer):
         return []
     already = any(entry.get("rc") and entry.get("baseline_rc") for entry in refused(answer))
-    present = ["The same program refuses the present configuration as well, before any change"] if already else []
-    where = f"its output is in {answer['said']} on the host" if answer.get("said") else "check mode keeps none of its output"
-    return [*present, f"Cause: {'; '.join(known(answer))}; {where}" if known(answer) else where[0].upper() + where[1:]]
+    present = [transaction_messages.REFUSED_BEFORE.fill()] if already else []
+    kept = answer.get("said")
+    row = transaction_messages.OUTPUT_KEPT
+    where = row.fill(directory=kept) if kept else transaction_messages.OUTPUT_NOT_KEPT.fill()
+    if not known(answer):
+        return [*present, where[0].upper() + where[1:]]
+    return [*present, transaction_messages.CAUSE_KNOWN.fill(causes="; ".join(known(answer)), output=where)]
 
 
 def evidence(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -229,11 +229,11 @@ def test_low_level_runtimes(instances: list[Instance], options: dict, found: dic
 def test_engines_with_different_low_level_runtimes_are_refused() -> None:
     with pytest.raises(PlanError) as refused:
         decide.decide(Policy(), [C23, CRIO], GPU, NONE)
-    assert str(refused.value) == (
-        "the engines of this host use different low-level runtimes: containerd:/etc/containerd runs /usr/sbin/runc, crio:/etc/crio runs "
-        "/usr/libexec/crio/crun (the NVIDIA runtime has one list of low-level runtimes for the whole host and takes the first that it "
-        "finds). Set the same one as default in both engines, or name one engine alone in gpufleet_engines"
-    )
+    assert refused.value.code == "host.runtimes-differ"
+    assert refused.value.values == {
+        "one": "containerd:/etc/containerd", "program": "/usr/sbin/runc", "other": "crio:/etc/crio",
+        "other_program": "/usr/libexec/crio/crun",
+    }  # fmt: skip
     assert decide.decide(Policy(engines=("crio",)), [C23, CRIO], GPU, NONE).low_level_runtimes == ("/usr/libexec/crio/crun",)
 
 

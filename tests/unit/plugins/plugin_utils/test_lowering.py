@@ -96,7 +96,7 @@ PLANS: dict[str, Plan] = {
 
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_that_takes_something_away_without_a_cause_is_refused(name: str) -> None:
-    with pytest.raises(PlanError, match=rf"^{lowering.CODE}: "):
+    with pytest.raises(PlanError, match=rf"\[{lowering.CODE}\]$"):
         lowering.require_causes(PLANS[name])
 
 
@@ -142,5 +142,5 @@ def test_a_setting_does_not_go_by_a_decision_that_rests_on_a_silence() -> None:
 
 @pytest.mark.parametrize("name", ["a file goes", "a unit is stopped"])
 def test_what_goes_whole_gets_no_cause_but_its_resources_own(name: str) -> None:
-    with pytest.raises(PlanError, match=lowering.CODE):
+    with pytest.raises(PlanError, match=rf"\[{lowering.CODE}\]$"):
         lowering.require_causes(lowering.resolved(PLANS[name], lowering.by_policy))
