@@ -108,6 +108,10 @@ differences:
       description: The reason, one sentence.
       type: str
       returned: always
+    code:
+      description: The code of the reason. It stays the same when the sentence changes.
+      type: str
+      returned: always
     cause:
       description:
         - Why something is less afterwards, null where nothing is taken away. A stopped or silent component is never a cause.
@@ -157,4 +161,40 @@ evidence:
   returned: failure
   type: dict
   sample: {}
+error:
+  description: What went wrong, in parts. C(msg) is the same as one text, with the code in brackets at its end.
+  returned: failure, if a message with a code explains it
+  type: dict
+  sample:
+    code: journal.not-regular
+    what: this is not a regular file but a dir
+    where: /etc/example
+    line: null
+    why: ''
+    next: Remove it, then run again
+  contains:
+    code:
+      description: The code of the message. It stays the same when a sentence changes.
+      type: str
+      returned: always
+    what:
+      description: What is wrong.
+      type: str
+      returned: always
+    where:
+      description: The file or the place, empty if there is none.
+      type: str
+      returned: always
+    line:
+      description: The line in the file, null if it is not known.
+      type: int
+      returned: always
+    why:
+      description: The cause, empty if C(what) tells it.
+      type: str
+      returned: always
+    next:
+      description: What a person does about it.
+      type: str
+      returned: always
 """

@@ -398,7 +398,8 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
     if diff:
         shaped["diff"] = stages.diffs(plan)
     if trouble:
-        shaped.update(failed=True, msg=trouble, changed=kept, evidence=differences_.evidence(answer))
+        parts = {"evidence": differences_.evidence(answer), **differences_.describe_trouble(answer)}
+        shaped.update(failed=True, msg=end_with_code(trouble), changed=kept, **parts)
     return shaped
 
 

@@ -11,8 +11,6 @@ TOO_COSTLY = "no configuration needs that much, and reading it could take too lo
 
 # --- TOML
 
-INVALID_TOML = Sentence("toml.invalid", "this is not valid TOML", why="{reason}", next="Repair this line first")
-UTF16_TOML = Sentence("toml.utf-16", "this is UTF-16, but TOML must be UTF-8", next="Save the file as UTF-8")
 NOT_UTF8 = Sentence("toml.not-utf-8", "this is not UTF-8", why="{reason}", next="Save the file as UTF-8")
 TOML_TOO_DEEP = Sentence(
     "toml.too-deep",
@@ -79,8 +77,6 @@ IN_ARRAY = Sentence("toml.in-array", "it is inside an array of tables")
 
 # --- JSON
 
-INVALID_JSON = Sentence("json.invalid", "this is not valid JSON", why="{reason}", next="Repair this line first")
-UTF16_JSON = Sentence("json.utf-16", "this is UTF-16, but JSON must be UTF-8", next="Save the file as UTF-8")
 JSON_TOO_DEEP = Sentence("json.too-deep", "this is nested too deeply to be a configuration", next="Repair the file")
 JSON_TOO_LARGE = Sentence("json.too-large", "{problem}", why=TOO_COSTLY, next="Repair this file first")
 VALUE_EXPECTED = Sentence(

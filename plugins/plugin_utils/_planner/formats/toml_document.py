@@ -19,6 +19,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import messages, toml_limits, toml_scanner
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_scanner import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.messages import INVALID_TOML, UTF16_TOML
 
 BOM = "\ufeff"
 UTF16 = ("\udcff\udcfe", "\udcfe\udcff")  # its byte order mark, as bytes that are no UTF-8 arrive
@@ -92,10 +93,10 @@ def loads(text: str, path: str) -> dict[str, Any]:
         raise TomlError(messages.TOML_TOO_DEEP.fill(), where=path) from exc
     except tomllib.TOMLDecodeError as exc:
         if text.startswith(UTF16):
-            raise TomlError(messages.UTF16_TOML.fill(), where=path, line=1) from exc
+            raise TomlError(UTF16_TOML.fill(), where=path, line=1) from exc
         match = re.search(r"at line (\d+)", str(exc))
         line = int(match.group(1)) if match else len(split(text)) or 1
-        raise TomlError(messages.INVALID_TOML.fill(reason=WHY), where=path, line=line) from None
+        raise TomlError(INVALID_TOML.fill(reason=WHY), where=path, line=line) from None
     except ValueError as exc:  # a number of more digits than Python turns into one
         raise TomlError(messages.TOML_NUMBER_TOO_LONG.fill(), where=path) from exc
 
@@ -109,10 +110,10 @@ def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
     try:
         data: dict[str, Any] = tomlkit.parse(text).unwrap()
     except ParseError as exc:
-        invalid = messages.INVALID_TOML.fill(reason=WHY)
+        invalid = INVALID_TOML.fill(reason=WHY)
         raise TomlError(invalid, where=path, line=exc.line) from None
     except ValueError:  # tomlkit lets some wrong dates and numbers through as this
-        raise TomlError(messages.INVALID_TOML.fill(reason=WHY), where=path, line=1) from None
+        raise TomlError(INVALID_TOML.fill(reason=WHY), where=path, line=1) from None
     return data
 
 

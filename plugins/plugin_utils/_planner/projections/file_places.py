@@ -14,12 +14,6 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import placeholders, projector, selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.messages import (
-    INVALID_JSON,
-    INVALID_TOML,
-    UTF16_JSON,
-    UTF16_TOML,
-)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import messages
 
@@ -100,8 +94,8 @@ FAULTS: Mapping[str, str] = {
 
 # By the name of a format: the messages for a file in UTF-16, and for one that does not have its format.
 FORMS: Mapping[str, tuple[Sentence, Sentence]] = {
-    "TOML": (UTF16_TOML, INVALID_TOML),
-    "JSON": (UTF16_JSON, INVALID_JSON),
+    "TOML": (messages.UTF16_TOML, messages.INVALID_TOML),
+    "JSON": (messages.UTF16_JSON, messages.INVALID_JSON),
 }
 
 

@@ -13,3 +13,7 @@ VALUE_NOT_SENT = Sentence(
     why="only configuration values of a known form leave the host, since any other value may be a secret",
     next="Write it in the usual form, or make the change by hand",
 )
+INVALID_TOML = Sentence("file.invalid-toml", "this is not valid TOML", why="{reason}", next="Repair this line first")
+UTF16_TOML = Sentence("file.utf-16-toml", "this is UTF-16, but TOML must be UTF-8", next="Save the file as UTF-8")
+INVALID_JSON = Sentence("file.invalid-json", "this is not valid JSON", why="{reason}", next="Repair this line first")
+UTF16_JSON = Sentence("file.utf-16-json", "this is UTF-16, but JSON must be UTF-8", next="Save the file as UTF-8")

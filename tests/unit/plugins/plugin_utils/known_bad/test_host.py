@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import Host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -88,7 +89,7 @@ def test_the_driver(driver: Driver, releases: list[str | None]) -> None:
 
 
 def test_only_engines_that_are_managed_here_are_looked_at() -> None:
-    alone = instance("containerd", "2.3.4", refusal="someone else's. Leave it.")
+    alone = instance("containerd", "2.3.4", refusal=Refusal("It is someone else's", "Leave it"))
     docker = instance("docker", "28.5.2", cri=False, config_path="/etc/docker/daemon.json")
     found = host.views(look(alone, docker))
     assert [set(h.programs) for h in found] == [{"toolkit", "driver", "docker"}]
