@@ -50,6 +50,7 @@ class Expected:
     """The right outcome of one task."""
 
     outcome: str
+    codes: tuple[str, ...] = ()
     says: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
     files: Mapping[str, Content] = dc.field(default_factory=dict)
@@ -149,6 +150,7 @@ def _task(given: Mapping[str, Any]) -> Task:
     expect["files"] = {path: _content(value) for path, value in expect.get("files", {}).items()}
     for key in ("says", "silent"):
         expect[key] = tuple(re.compile(pattern).pattern for pattern in _listed(expect.get(key, [])))
+    expect["codes"] = tuple(_listed(expect.get("codes", [])))
     if expect["outcome"] not in OUTCOMES:
         raise ValueError(f"outcome is {' | '.join(OUTCOMES)}, not {expect['outcome']}")
     return Task(**{**given, "expect": Expected(**expect)})

@@ -90,12 +90,23 @@ def judge(task: Task, result: Mapping[str, Any], told: str) -> Iterator[str]:
     right, found = task.expect, outcome(result)
     if found != right.outcome:
         yield f"{found}, not {right.outcome}: {short(told)}"
+    for code in sorted(set(right.codes) - find_codes(told)):
+        yield f"has no message {code}: {short(told)}"
     for pattern in right.says:
         if not re.search(pattern, told):
             yield f"says nothing of /{pattern}/: {short(told)}"
     for pattern in (*right.silent, CONTROLLER):
         if spoken := re.search(rf".*(?:{pattern}).*", told):
             yield f"speaks of /{pattern}/: {spoken[0][:400]}"
+
+
+def find_codes(told: str) -> set[str]:
+    """Return the codes of a result's messages: of its error, its differences and its advice.
+
+    told: the result as lines.
+    """
+    fields = re.findall(r"(?m)^(?:[\w.]+\.)?code: (\S+)$", told)
+    return {*fields, *re.findall(r"(?m)\[([a-z0-9-]+\.[a-z0-9-]+)\]$", told)}
 
 
 def judge_files(task: Task, earlier: Mapping[str, State], tree: Tree) -> Iterator[str]:
