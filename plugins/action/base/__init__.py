@@ -398,8 +398,8 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
     if diff:
         shaped["diff"] = stages.diffs(plan)
     if trouble:
-        parts = {"evidence": differences_.evidence(answer), **differences_.describe_trouble(answer)}
-        shaped.update(failed=True, msg=end_with_code(trouble), changed=kept, **parts)
+        shaped.update(failed=True, msg=end_with_code(trouble), changed=kept)
+        shaped.update(evidence=differences_.evidence(answer), **differences_.describe_trouble(answer))
     return shaped
 
 

@@ -249,7 +249,7 @@ def forced(policy: Policy, instance: Instance) -> Injection:
     if injection == "native-cdi" and not instance.cdi.able:
         evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
         values = {"engine": name, "evidence": evidence, "releases": traits.cdi_releases()}
-        raise PlanError(decision_messages.CDI_UNSUPPORTED.fill(**values), where=instance.config_path)
+        raise PlanError(decision_messages.NATIVE_CDI_UNSUPPORTED.fill(**values), where=instance.config_path)
     if injection in ("native-cdi", "nvidia-runtime") and policy.cdi == "disabled":
         raise PlanError(decision_messages.CDI_CONTRADICTED.fill(injection=injection))
     if injection == "oci-hook" and not traits.of(instance.engine).hooks:
@@ -266,7 +266,7 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
     if not handler:
         if policy.set_as_default == "enabled":
             raise PlanError(decision_messages.DEFAULT_CONTRADICTED.fill())
-        return False, decision_messages.NO_HANDLER.fill()
+        return False, decision_messages.HOOK_HAS_NO_HANDLER.fill()
     if policy.set_as_default != "auto":
         return policy.set_as_default == "enabled", decision_messages.DEFAULT_FORCED.fill()
     if not traits.of(instance.engine).kubernetes:
@@ -294,7 +294,7 @@ def device_list_strategy(policy: Policy, instance: Instance, injection: Injectio
         return (), decision_messages.NO_KUBELET_USES.fill(engine=engine.title)
     if policy.device_plugin_strategy:
         device_plugin.require_answered(policy, instance, injection, kubelet)
-        return policy.device_plugin_strategy, decision_messages.STRATEGY_DECLARED.fill()
+        return policy.device_plugin_strategy, decision_messages.DECLARED_STRATEGY.fill()
     if injection == "nvidia-runtime" and instance.detects:
         return ("envvar",), decision_messages.NO_ANNOTATIONS.fill()
     if injection == "nvidia-runtime":

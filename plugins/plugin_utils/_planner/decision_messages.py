@@ -22,7 +22,7 @@ CDI_ONLY = Sentence(
     why="this collection supports only CDI for it",
     next="Leave both options at auto for this host, or list other engines in gpufleet_engines",
 )
-CDI_UNSUPPORTED = Sentence(
+NATIVE_CDI_UNSUPPORTED = Sentence(
     "decision.cdi-unsupported",
     "gpufleet_injection: native-cdi cannot work with {engine}",
     why="it does not support CDI ({evidence})",
@@ -103,7 +103,7 @@ HOOK_ALWAYS = Sentence("decision.hook-always", "the hook runs for every containe
 
 # --- the default handler
 
-NO_HANDLER = Sentence("decision.no-handler", "there is no handler")
+HOOK_HAS_NO_HANDLER = Sentence("decision.no-handler", "there is no handler")
 DEFAULT_FORCED = Sentence("decision.default-forced", "gpufleet_set_as_default forces this")
 DEFAULT_STAYS = Sentence(
     "decision.default-stays",
@@ -139,7 +139,7 @@ ENGINE_INJECTS = Sentence(
 # --- the device plugin's strategies
 
 NO_KUBELET_USES = Sentence("decision.no-kubelet-uses", "no kubelet uses {engine}, so no device plugin does")
-STRATEGY_DECLARED = Sentence("decision.strategy-declared", "gpufleet_device_plugin_strategy declares this")
+DECLARED_STRATEGY = Sentence("decision.strategy-declared", "gpufleet_device_plugin_strategy declares this")
 NO_ANNOTATIONS = Sentence(
     "decision.no-annotations",
     "the handler that the manager of this containerd renders passes no annotations on",

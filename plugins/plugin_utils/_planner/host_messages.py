@@ -12,68 +12,68 @@ UNUSED = "If this host is not to use it, remove its package and its unit, or lis
 
 # --- engines
 
-NO_ENGINE = Sentence(
-    "host.no-engine",
+NO_ENGINE_HERE = Sentence(
+    "engines.none-found",
     "no container engine found on this host",
     why="containerd, CRI-O and Docker were searched for by process, unit, socket and program, and Podman by a release that reads CDI specs",
     next=f"Install an engine first, or {ELSEWHERE}",
 )
 ENGINE_NOT_HERE = Sentence(
-    "host.engine-not-here",
+    "engines.not-here",
     "the engine {engine} is not on this host",
     next="Install it first, or take it out of gpufleet_engines. Found: {found}",
 )
 ENGINE_NOT_FOUND = Sentence(
-    "host.engine-not-found",
+    "engines.not-found",
     "no {engine} found on this host",
     next=f"Install it first, or {ELSEWHERE}",
 )
 SEVERAL_INSTANCES = Sentence(
-    "host.several-instances",
+    "engines.several-instances",
     "several instances: {instances}",
     next="Choose one by gpufleet_config_path",
 )
-ENGINE_STOPPED = Sentence(
-    "host.engine-stopped",
+STOPPED_ENGINE = Sentence(
+    "engines.stopped",
     "{engine} is installed but not running ({unit} is {states})",
     next=f"Start it and run again. {UNUSED}",
 )
 ENGINE_MASKED = Sentence(
-    "host.engine-masked",
+    "engines.masked",
     "{engine} is installed but not running ({unit} is {states})",
     next=f"Run `systemctl unmask {{unit}}`, then start it and run again. {UNUSED}",
 )
 ENGINE_WITHOUT_UNIT = Sentence(
-    "host.engine-without-unit",
+    "engines.without-unit",
     "{engine} is installed but not running ({unit} is not known to systemd)",
     next=f"Start it and run again. If its unit or its program is gone, install its package again. {UNUSED}",
 )
-WOULD_TAKE_AWAY = Sentence("host.would-take-away", "this run would take away what serves it")
+WOULD_TAKE_AWAY = Sentence("run.would-take-away", "this run would take away what serves it")
 BESIDE_KUBERNETES = Sentence(
-    "host.beside-kubernetes",
+    "engines.beside-kubernetes",
     "{title} {version} is left alone on a host of Kubernetes, whose pods do not run in it",
     next="Set gpufleet_engines: [auto, {engine}] to have it configured as well",
 )
 PROCESS_UNVERIFIED = Sentence(
-    "host.process-unverified",
+    "engines.process-unverified",
     "{engine} runs here, but its process could not be verified ({rule}): {place} {fault}. Its "
     "program is not run, its files are not read, and it is not restarted",
     next="{remedy}, or describe the engine by gpufleet_config_path, gpufleet_socket and "
     "gpufleet_service, which are then used instead of the process",
 )
 PROCESSES_OF_OTHERS = Sentence(
-    "host.processes-of-others",
+    "engines.processes-of-others",
     "processes of other users with an engine's name are left alone ({processes}): a rootless engine "
     "and its configuration belong to its user; the CDI spec in /etc/cdi serves it",
 )
 RUNTIMES_DIFFER = Sentence(
-    "host.runtimes-differ",
+    "engines.runtimes-differ",
     "the engines of this host use different low-level runtimes: {one} runs {program}, {other} runs {other_program}",
     why="the NVIDIA runtime has one list of low-level runtimes for the whole host and takes the first that it finds",
     next="Set the same one as default in both engines, or name one engine alone in gpufleet_engines",
 )
 PACKAGE_PROGRAM_GONE = Sentence(
-    "host.package-program-gone",
+    "engines.package-program-gone",
     "The package {package} {version} is installed, but its program {program} is gone",
     next="Run `{command} {package}` on the host; if no repository there has it, the role toolkit adds one",
 )
@@ -81,10 +81,10 @@ PACKAGE_PROGRAM_GONE = Sentence(
 # --- the run
 
 DRIVER_LOADS = Sentence(
-    "host.driver-loads",
+    "run.driver-loads",
     "This run loads the NVIDIA driver; the next run writes the CDI spec, which names the driver's GPUs",
 )
-NOTHING_WRITTEN = Sentence("host.nothing-written", "nothing that this collection wrote is here")
-TAKEN_BACK = Sentence("host.taken-back", "taken back: {files}")
-TO_BE_TAKEN_BACK = Sentence("host.to-be-taken-back", "to be taken back: {files}")
-RESTART_LEFT = Sentence("host.restart-left", "{done}; left for you to do: restart {units}")
+NOTHING_WRITTEN = Sentence("run.nothing-written", "nothing that this collection wrote is here")
+FILES_TAKEN_BACK = Sentence("run.taken-back", "taken back: {files}")
+TO_BE_TAKEN_BACK = Sentence("run.to-be-taken-back", "to be taken back: {files}")
+RESTART_LEFT_TO_YOU = Sentence("run.restart-left", "{done}; left for you to do: restart {units}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
 
-FILE_UNREADABLE = Sentence(
+OWN_FILE_UNREADABLE = Sentence(
     "journal.file-unreadable",
     "this file could not be read",
     why="{reason}",
@@ -58,7 +58,7 @@ NO_BYTES = Sentence(
     "{reason}",
     next="Bring it into the intended state by hand (there was no such file), then remove {directory}",
 )
-CHANGED_SINCE = Sentence(
+ORIGINAL_CHANGED = Sentence(
     "journal.changed-since",
     "{path}: it was changed after this collection had written it, and {obstacle}",
 )

@@ -373,11 +373,11 @@ def taken_back(plan: Plan, done: bool) -> str:
     """Return the words of the table for what happens to the host, and for what is left to do."""
     if not plan.changes:
         return host_messages.NOTHING_WRITTEN.fill()
-    row = host_messages.TAKEN_BACK if done else host_messages.TO_BE_TAKEN_BACK
+    row = host_messages.FILES_TAKEN_BACK if done else host_messages.TO_BE_TAKEN_BACK
     whole = row.fill(files=files(plan))
     if not plan.pending:
         return whole
-    return host_messages.RESTART_LEFT.fill(done=whole, units=" and ".join(plan.pending))
+    return host_messages.RESTART_LEFT_TO_YOU.fill(done=whole, units=" and ".join(plan.pending))
 
 
 def files(plan: Plan) -> str:

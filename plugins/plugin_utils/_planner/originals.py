@@ -142,7 +142,7 @@ def _left(one: Original, obstacle: str) -> str:
         return one.explain(one.trouble)
     if one.touched and not _removed(one):
         obstacle = obstacle or UNKNOWN
-        return one.explain(journal_messages.CHANGED_SINCE.fill(path=one.path, obstacle=obstacle))
+        return one.explain(journal_messages.ORIGINAL_CHANGED.fill(path=one.path, obstacle=obstacle))
     return ""
 
 

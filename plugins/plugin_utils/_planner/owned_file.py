@@ -25,7 +25,7 @@ ORIGINALS = queries.originals(JOURNAL_DIR)
 def readable(file: File) -> File:
     """Return the file. Raise PlanError with the reason if nothing can be planned about it."""
     if file.error:
-        raise PlanError(journal_messages.FILE_UNREADABLE.fill(reason=file.error), where=file.path)
+        raise PlanError(journal_messages.OWN_FILE_UNREADABLE.fill(reason=file.error), where=file.path)
     if file.exists and file.type not in ("file", ""):
         raise PlanError(journal_messages.NOT_REGULAR.fill(type=file.type), where=file.path)
     return file

@@ -33,7 +33,7 @@ def stopped(obs: Observation, title: str, unit: str) -> Refusal:
         return Refusal(host_messages.ENGINE_WITHOUT_UNIT.fill(**values), kind="stopped")
     states = [known.get("ActiveState") or "not known to systemd"]
     states += [state for state in (known.get("UnitFileState"),) if state in ("disabled", "masked")]
-    row = host_messages.ENGINE_MASKED if "masked" in states else host_messages.ENGINE_STOPPED
+    row = host_messages.ENGINE_MASKED if "masked" in states else host_messages.STOPPED_ENGINE
     return Refusal(row.fill(**values, states=" and ".join(states)), kind="stopped")
 
 
@@ -65,7 +65,7 @@ def require_engine(policy: Policy, instances: Iterable[Instance]) -> None:
     """
     found = tuple(instances)
     if not found:
-        raise PlanError(host_messages.NO_ENGINE.fill())
+        raise PlanError(host_messages.NO_ENGINE_HERE.fill())
     cause = None if any(not i.refusal and chosen(policy, i) for i in found) else for_a_person(policy, found)
     if cause:
         raise refused(cause)

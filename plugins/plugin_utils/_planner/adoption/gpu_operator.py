@@ -124,7 +124,7 @@ def state(policy: Policy, obs: Observation, instances: Iterable[Instance], files
     if alive:
         return State("live", alive, traces)
     if not _kubelet_possible(policy, obs):
-        return State("dead", messages.NO_KUBELET.fill(), traces)
+        return State("dead", messages.KUBELET_ABSENT.fill(), traces)
     declared = policy.operator_toolkit == "gone"
     doubt = (_doubt_of_kubelet(obs) if not declared else "") or _doubt_of_pods(obs, found)
     if doubt:

@@ -28,13 +28,13 @@ HANDLER_REPOINTED = Sentence(
     "{failure}. This run points the handler to a program that exists",
 )
 DEFAULT_MOVES = Sentence("adoption.default-moves", "{failure}. This run makes {handler} the default")
-PROGRAM_LOST = Sentence("adoption.program-lost", "{failure}", next="{step}")
+HANDLER_PROGRAM_LOST = Sentence("adoption.program-lost", "{failure}", next="{step}")
 HANDLER_LOST = Sentence(
     "adoption.handler-lost",
     "{failure}",
     next="Remove the handler from the configuration of {engine}, or reinstall the program",
 )
-PROGRAM_MISSING = Sentence(
+HANDLER_PROGRAM_MISSING = Sentence(
     "adoption.program-missing",
     "the program of the handler {handler} does not exist",
     why="{effect}",
@@ -66,7 +66,7 @@ MODE_LEFT_TO_CONFIGURATION = Sentence(
     "{replacement}, which leaves the mode to the configuration",
 )
 MORE_THAN_TABLE = Sentence("adoption.more-than-table", "it has more than a version and a CRI table")
-HAS_COMMENT = Sentence("adoption.has-comment", "line {line} has a comment")
+LINE_HAS_COMMENT = Sentence("adoption.has-comment", "line {line} has a comment")
 
 # --- other generators of CDI specs
 
@@ -150,7 +150,7 @@ RUNTIME_USED_WITH_SETTINGS = Sentence(
 CONFIGURATION_CHANGED = Sentence(
     "adoption.configuration-changed",
     "the value was changed from the toolkit's default, and the decision for this host needs another one; every other key stays",
-    next="gpufleet_injection, gpufleet_isolation and gpufleet_cdi_spec_dirs decide on these keys",
+    next="Use gpufleet_injection, gpufleet_isolation and gpufleet_cdi_spec_dirs, which decide on these keys",
 )
 OPERATOR_SEEN = Sentence(
     "adoption.operator-seen",
@@ -201,7 +201,7 @@ PROGRAMS_STAY = Sentence(
     next="Once no handler names a program there and its containers have ended: rm -r {path}",
 )
 NO_ENGINE_RUNS = Sentence("operator.no-engine-runs", "engines do not run in another root directory")
-NO_KUBELET = Sentence("operator.no-kubelet", "no kubelet is on this host, and none of its processes runs")
+KUBELET_ABSENT = Sentence("operator.no-kubelet", "no kubelet is on this host, and none of its processes runs")
 DECLARED_GONE = Sentence(
     "operator.declared-gone",
     "operator_toolkit is gone, and neither a process nor a pod of it is here",

@@ -106,7 +106,7 @@ def wrote(text: str, data: Mapping[str, Any], table: Path) -> str:
     if others:
         return messages.MORE_THAN_TABLE.fill()
     comment = commented(text)
-    return messages.HAS_COMMENT.fill(line=comment) if comment else ""
+    return messages.LINE_HAS_COMMENT.fill(line=comment) if comment else ""
 
 
 def commented(text: str) -> int | None:

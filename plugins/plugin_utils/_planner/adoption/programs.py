@@ -93,7 +93,7 @@ def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], deci
             beforehand.append(messages.DEFAULT_MOVES.fill(failure=what, handler=default))
         elif program == it.program:
             step = _bring(policy, obs, program)
-            advice.append(messages.PROGRAM_LOST.fill(failure=what, step=step))
+            advice.append(messages.HANDLER_PROGRAM_LOST.fill(failure=what, step=step))
         else:
             advice.append(messages.HANDLER_LOST.fill(failure=what, engine=it.engine))
     return Plan(advice=tuple(advice), beforehand=tuple(beforehand))
@@ -117,7 +117,7 @@ def require_all(policy: Policy, obs: Observation, decision: Decision, why: str) 
         if not comes(policy, obs, handler.binary):
             again = base_package.reinstall(obs) if handler.binary == RUNTIME_BINARY and not policy.single else ""
             step = again or f"Install {base_package.NAME} first, or correct the handler's binary"
-            missing = messages.PROGRAM_MISSING.fill(handler=handler.name, effect=why, step=step)
+            missing = messages.HANDLER_PROGRAM_MISSING.fill(handler=handler.name, effect=why, step=step)
             raise PlanError(missing, where=handler.binary)
 
 

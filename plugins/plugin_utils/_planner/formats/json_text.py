@@ -189,7 +189,7 @@ def parse(text: str, path: str) -> JsonDocument:
     if begin == len(text):
         return JsonDocument(path, text, None)
     if text[begin] in "#/":
-        raise reader.wrong(begin, messages.HAS_COMMENT.fill())
+        raise reader.wrong(begin, messages.JSON_HAS_COMMENT.fill())
     root = reader.value(begin, 0)
     if not root.is_object:
         raise reader.wrong(begin, messages.NOT_OBJECT.fill())

@@ -11,7 +11,7 @@ TOO_COSTLY = "no configuration needs that much, and reading it could take too lo
 
 # --- TOML
 
-NOT_UTF8 = Sentence("toml.not-utf-8", "this is not UTF-8", why="{reason}", next="Save the file as UTF-8")
+TOML_NOT_UTF8 = Sentence("toml.not-utf-8", "this is not UTF-8", why="{reason}", next="Save the file as UTF-8")
 TOML_TOO_DEEP = Sentence(
     "toml.too-deep",
     "this is nested too deeply to be a configuration",
@@ -24,7 +24,7 @@ NO_PARSER = Sentence(
     why="it is older than 3.11, and tomlkit is not installed",
     next="Install tomlkit for the Python that runs Ansible (meta/execution-environment.yml lists it), or use Python 3.11 or newer",
 )
-WRONG_TYPE = Sentence(
+TOML_WRONG_TYPE = Sentence(
     "toml.wrong-type",
     "{key} is {found} here, but must be {wanted}",
     why="{reason}",
@@ -110,7 +110,7 @@ KEY_TWICE = Sentence(
     "the key {key} occurs twice",
     next="Remove the first one, which has no effect",
 )
-HAS_COMMENT = Sentence("json.comment", "this is not valid JSON: it has no comments", next="Take the comment out")
+JSON_HAS_COMMENT = Sentence("json.comment", "this is not valid JSON: it has no comments", next="Take the comment out")
 NOT_OBJECT = Sentence("json.not-object", "this is not a JSON object", next="Write it as {{ ... }}")
 TEXT_AFTER_END = Sentence(
     "json.text-after-end",

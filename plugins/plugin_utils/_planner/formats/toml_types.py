@@ -40,7 +40,7 @@ def check(doc: toml.TomlDocument, shapes: Mapping[Path, str], why: str, withheld
             if kinds[path] != _KINDS[wanted] if path in kinds else not fits(value, wanted):
                 found_here = _SAID.get(kinds.get(path, ""), kind(value))
                 values = {"key": toml.dotted(path), "found": found_here, "wanted": wanted}
-                other = messages.WRONG_TYPE.fill(**values, reason=why)
+                other = messages.TOML_WRONG_TYPE.fill(**values, reason=why)
                 raise PlanError(other, where=doc.path, line=toml.line_of(doc, path))
 
 
@@ -50,10 +50,10 @@ def check_encoding(doc: toml.TomlDocument, why: str) -> None:
     The node reports the line of a wrong byte. In a text that came as it is, such a byte is a lone surrogate.
     """
     if doc.foreign_bytes:
-        raise PlanError(messages.NOT_UTF8.fill(reason=why), where=doc.path, line=doc.foreign_bytes)
+        raise PlanError(messages.TOML_NOT_UTF8.fill(reason=why), where=doc.path, line=doc.foreign_bytes)
     for number, line in enumerate(doc.lines, 1):
         if LONE_SURROGATE.search(line):
-            raise PlanError(messages.NOT_UTF8.fill(reason=why), where=doc.path, line=number)
+            raise PlanError(messages.TOML_NOT_UTF8.fill(reason=why), where=doc.path, line=number)
 
 
 def found(data: Any, pattern: Path) -> list[tuple[Path, Any]]:

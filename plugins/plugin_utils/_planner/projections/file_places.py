@@ -146,5 +146,5 @@ def require_shown(path: str, withheld: Iterable[Mapping[str, Any]], without: Ite
     unlisted = [(list(place), "key") for place in without]
     for entry in withheld:
         if selection.listed(unlisted, entry["path"]) is None:
-            not_sent = messages.VALUE_NOT_SENT.fill(key=".".join(entry["path"]))
+            not_sent = messages.VALUE_WITHHELD.fill(key=".".join(entry["path"]))
             raise PlanError(not_sent, where=path, line=entry["line"])

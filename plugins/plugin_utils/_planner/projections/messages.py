@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
 
-VALUE_NOT_SENT = Sentence(
-    "file.value-not-sent",
+VALUE_WITHHELD = Sentence(
+    "content.value-not-sent",
     "the value of {key} has a form that is not sent from the host",
     why="only configuration values of a known form leave the host, since any other value may be a secret",
     next="Write it in the usual form, or make the change by hand",
 )
-INVALID_TOML = Sentence("file.invalid-toml", "this is not valid TOML", why="{reason}", next="Repair this line first")
-UTF16_TOML = Sentence("file.utf-16-toml", "this is UTF-16, but TOML must be UTF-8", next="Save the file as UTF-8")
-INVALID_JSON = Sentence("file.invalid-json", "this is not valid JSON", why="{reason}", next="Repair this line first")
-UTF16_JSON = Sentence("file.utf-16-json", "this is UTF-16, but JSON must be UTF-8", next="Save the file as UTF-8")
+INVALID_TOML = Sentence("content.invalid-toml", "this is not valid TOML", why="{reason}", next="Repair this line first")
+UTF16_TOML = Sentence("content.utf-16-toml", "this is UTF-16, but TOML must be UTF-8", next="Save the file as UTF-8")
+INVALID_JSON = Sentence("content.invalid-json", "this is not valid JSON", why="{reason}", next="Repair this line first")
+UTF16_JSON = Sentence("content.utf-16-json", "this is UTF-16, but JSON must be UTF-8", next="Save the file as UTF-8")

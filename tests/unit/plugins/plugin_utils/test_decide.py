@@ -229,7 +229,7 @@ def test_low_level_runtimes(instances: list[Instance], options: dict, found: dic
 def test_engines_with_different_low_level_runtimes_are_refused() -> None:
     with pytest.raises(PlanError) as refused:
         decide.decide(Policy(), [C23, CRIO], GPU, NONE)
-    assert refused.value.code == "host.runtimes-differ"
+    assert refused.value.code == "engines.runtimes-differ"
     assert refused.value.values == {
         "one": "containerd:/etc/containerd", "program": "/usr/sbin/runc", "other": "crio:/etc/crio",
         "other_program": "/usr/libexec/crio/crun",

@@ -51,7 +51,7 @@ def test_what_cannot_be_verified_is_refused_with_the_rule_and_the_remedy_and_not
     (found,) = FINDERS[name](Policy(), seen(name, [process(name)]))
     assert (found.manager, found.running, found.cri) == (verified.UNVERIFIED, True, False)
     assert (found.binary, found.unit, found.socket, found.config_path, found.pid) == (f"/opt/{name}", "", "", "", 0)
-    assert found.refusal.message.code == "host.process-unverified"
+    assert found.refusal.message.code == "engines.process-unverified"
     assert found.refusal.message.values.items() >= {"rule": "service", "remedy": "Mend it"}.items()
     with pytest.raises(PlanError) as caught:
         refusals.require_engine(Policy(), (found,))

@@ -134,7 +134,7 @@ def _is_back(policy: Policy, obs: Observation, file: File) -> Message | None:
     known = kept.get(file.path) or kept.get(file.real or file.path)
     if policy.adopt == "never" or not known or not owned_file.taken_away(known):
         return None
-    return messages.CAME_BACK.fill()
+    return messages.CRIO_CAME_BACK.fill()
 
 
 def _linked(policy: Policy, file: File) -> Message | None:
@@ -157,7 +157,7 @@ def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...
         return messages.DECLARES_NO_HANDLER.fill(path=path)
     if keys:
         named_keys = ", ".join(keys)
-        return messages.UNEXPLAINED.fill(keys=named_keys, drop_in=releases.DROP_IN, path=path)
+        return messages.CRIO_UNEXPLAINED.fill(keys=named_keys, drop_in=releases.DROP_IN, path=path)
     if strange:
         return messages.HANDLER_NOT_NAMED.fill(handler=strange[0], path=path)
     if judged.default not in ("", names[0]):
@@ -177,7 +177,7 @@ def _sleeping(policy: Policy, found: FoundFile) -> FoundFile:
     Nothing in that directory is in force, so no pod uses it. The policy adopt: never, keys that the tool does not explain, and a file that
     is back still count.
     """
-    if policy.adopt == "never" or found.keys or not found.why or found.why.code == messages.CAME_BACK.code:
+    if policy.adopt == "never" or found.keys or not found.why or found.why.code == messages.CRIO_CAME_BACK.code:
         return found
     return dc.replace(found, why=TAKEN_OVER)
 
@@ -247,7 +247,7 @@ def completed(plan: Plan, found: tuple[FoundFile, ...], edited: tuple[Leftover, 
 
     programs: those of the wanted handlers after the change.
     """
-    row, drop_in = messages.REPLACED, releases.DROP_IN
+    row, drop_in = messages.CRIO_REPLACED, releases.DROP_IN
     reasons = ((one, row.fill(writer=one.name_writer(), drop_in=drop_in)) for one in found if not one.why)
     gone = [owned_file.remove(one.layer.file, why=why, cause="adoption") for one, why in reasons]
     expect = {layer.path: layer.file.sha256 for layer in taken(found)}

@@ -33,7 +33,7 @@ def choose(declared: config.Effective, handler: Handler, where: config.Paths) ->
         if fits(name, table):
             return name, table
     names = ", ".join(sorted(declared.handlers)) or "none"
-    no_base = messages.NO_BASE.fill(default=declared.default, handlers=names)
+    no_base = messages.CRIO_NO_BASE.fill(default=declared.default, handlers=names)
     raise PlanError(no_base, where=where.directory)
 
 
@@ -85,11 +85,11 @@ def _require_fitting(declared: config.Effective, handler: Handler, where: config
     runs_now = str(table.get("runtime_path") or "")
     if not fits(handler.name, table):
         kind = table.get("runtime_type") if table.get("runtime_type", "") not in ("", "oci") else runs_now or handler.name
-        other = messages.OTHER_KIND.fill(handler=handler.name, kind=kind)
+        other = messages.CRIO_OTHER_KIND.fill(handler=handler.name, kind=kind)
         raise PlanError(other, where=where.directory)
     if low_level.foreign(runs_now) and runs_now != handler.binary and not handler.chosen:
         if file_places.hidden(runs_now):
             other = messages.HIDDEN_PROGRAM.fill(handler=handler.name)
         else:
-            other = messages.OTHER_PROGRAM.fill(handler=handler.name, program=runs_now)
+            other = messages.CRIO_OTHER_PROGRAM.fill(handler=handler.name, program=runs_now)
         raise PlanError(other, where=where.directory)

@@ -175,7 +175,7 @@ def named_or_default(policy: Policy, obs: Observation) -> Paths:
 
 def check_drop_in(policy: Policy, where: Paths) -> None:
     if policy.drop_in == "never":
-        raise PlanError(messages.DROP_IN_NEVER.fill(), where=where.config)
+        raise PlanError(messages.CRIO_DROP_IN_NEVER.fill(), where=where.config)
     if not where.drop_in.startswith(where.directory.rstrip("/") + "/"):
         elsewhere = messages.DROP_IN_ELSEWHERE.fill(directory=where.directory)
         raise PlanError(elsewhere, where=where.drop_in)

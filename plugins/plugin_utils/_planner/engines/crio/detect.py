@@ -134,7 +134,7 @@ def silence(obs: Observation, where: config.Paths, unit: str) -> Refusal:
     asked = (obs.said_by(queries.cri(where.socket, method), config.pid(obs)) for method in ("Status", "Version"))
     given = (str(a["error"].get("message") or "") for a in asked if "error" in a)
     reason = next(given, "") or "it gives no reason"
-    silent = messages.SILENT.fill(socket=where.socket, reason=reason, unit=unit)
+    silent = messages.CRIO_SILENT.fill(socket=where.socket, reason=reason, unit=unit)
     return Refusal(silent, kind="silent")
 
 
@@ -168,7 +168,7 @@ def version_of(policy: Policy, obs: Observation, where: config.Paths, binary: st
             return said
     found = policy.engine_version or version_in(packaged(obs))
     if not found:
-        raise PlanError(messages.VERSION_UNKNOWN.fill(), where=policy.root)
+        raise PlanError(messages.CRIO_VERSION_UNKNOWN.fill(), where=policy.root)
     return found
 
 
@@ -315,7 +315,7 @@ def _plan(
         validate=crio_plan.validation(obs, instance, where, layers, desired, adoption.allowed(gone)) if acts else (),
         restarts=restarts(policy, instance, served),
         health=() if served or policy.restart == "never" else crio_plan.health(instance, config.pair(instance.version), desired),
-        advice=advice if served or policy.restart != "never" else (*advice, messages.RESTART_LEFT.fill(unit=instance.unit)),
+        advice=advice if served or policy.restart != "never" else (*advice, messages.CRIO_RESTART_LEFT.fill(unit=instance.unit)),
         diffs=diffs,
     )
 
@@ -403,7 +403,7 @@ def claims(policy: Policy, obs: Observation, path: str) -> bool:
 
 def unserved(instance: Instance, desired: crio_plan.Desired) -> Difference:
     names = ", ".join(desired.handlers) or "no handler of this collection"
-    why = messages.NOT_LOADED.fill()
+    why = messages.CRIO_NOT_LOADED.fill()
     return Difference("unit", instance.unit, "", "runs with an older configuration", names, why)
 
 
@@ -432,4 +432,4 @@ def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None
 
     Without it CRI-O does not start if the handler is the default one, and ignores any other handler.
     """
-    programs.require_all(policy, obs, decision, messages.PROGRAM_NEEDED.fill())
+    programs.require_all(policy, obs, decision, messages.CRIO_PROGRAM_NEEDED.fill())

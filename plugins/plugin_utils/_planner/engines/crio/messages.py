@@ -11,7 +11,7 @@ LOADS_EVERY = "CRI-O loads every file in its drop-in directory, regardless of it
 
 # --- engines that are left alone
 
-SILENT = Sentence(
+CRIO_SILENT = Sentence(
     "crio.silent",
     "CRI-O runs, but does not answer at {socket}",
     why="{reason}",
@@ -22,7 +22,7 @@ STOPPED_BY_FILE = Sentence(
     "CRI-O does not run, and it cannot read a file: {place}: {problem}",
     next="{step}",
 )
-VERSION_UNKNOWN = Sentence(
+CRIO_VERSION_UNKNOWN = Sentence(
     "crio.version-unknown",
     "the version of CRI-O is not known",
     why="no package database below it has a version",
@@ -49,7 +49,7 @@ NOT_TAKEN_OVER = Sentence(
 
 # --- files that CRI-O reads
 
-DROP_IN_NEVER = Sentence(
+CRIO_DROP_IN_NEVER = Sentence(
     "crio.drop-in-never",
     "gpufleet_drop_in: never is not possible with CRI-O",
     why="a later file that defines the same handler replaces it completely, so a handler in the main file could be lost",
@@ -61,7 +61,7 @@ DROP_IN_ELSEWHERE = Sentence(
     why="its drop-in directory is {directory}",
     next="Choose a file there",
 )
-DROP_IN_OF_OTHERS = Sentence(
+CRIO_DROP_IN_OF_OTHERS = Sentence(
     "crio.drop-in-of-others",
     "this file exists, and this collection did not write it",
     why="it does not begin with this collection's marker",
@@ -105,19 +105,19 @@ STRAY_FILE = Sentence(
 
 # --- handlers
 
-NO_BASE = Sentence(
+CRIO_NO_BASE = Sentence(
     "crio.no-base",
     "CRI-O has no handler of type oci to copy a new one from",
     why="the default is {default!r}, the handlers are {handlers}",
     next="Declare crun or runc in a drop-in of your own",
 )
-OTHER_KIND = Sentence(
+CRIO_OTHER_KIND = Sentence(
     "crio.handler-of-other-kind",
     "the handler {handler} is of another kind ({kind})",
     why="runc cannot take its place",
     next="Choose another name in gpufleet_handlers, or remove this handler from the configuration",
 )
-OTHER_PROGRAM = Sentence(
+CRIO_OTHER_PROGRAM = Sentence(
     "crio.handler-runs-other-program",
     "the handler {handler} runs {program}",
     why="that is not a known path of the NVIDIA runtime",
@@ -131,7 +131,7 @@ HIDDEN_PROGRAM = Sentence(
     next="Set the intended program in gpufleet_handlers ({handler}: binary), choose another name "
     "there, or remove this handler from the configuration",
 )
-VALUE_NOT_SENT = Sentence(
+CRIO_VALUE_NOT_SENT = Sentence(
     "crio.value-not-sent",
     "the handler {base} has a value in {key} that is not sent from the host",
     why="it does not have the form of such values, and the new handler is copied from this one",
@@ -157,7 +157,7 @@ STATE_ELSEWHERE = Sentence(
     why="CRI-O could not stop the containers that run now",
     next="Set runtime_root: {present} in gpufleet_handlers ({handler}: options), or drain the node first, and run again",
 )
-PROGRAM_NEEDED = Sentence(
+CRIO_PROGRAM_NEEDED = Sentence(
     "crio.program-needed",
     "CRI-O does not start with a default handler whose program does not exist, and ignores any other such handler",
 )
@@ -178,22 +178,22 @@ PODS_MAY_HANG = Sentence(
 # --- reasons of differences
 
 ABSENT = Sentence("crio.absent", "state: absent removes the drop-in of this collection")
-NOT_LOADED = Sentence("crio.not-loaded", "the file is correct, but the daemon has not loaded it")
+CRIO_NOT_LOADED = Sentence("crio.not-loaded", "the file is correct, but the daemon has not loaded it")
 READS_AT_START = Sentence("crio.reads-at-start", "CRI-O reads handlers and the default handler only at its start")
-RESTART_LEFT = Sentence("crio.restart-left", "{unit} has to be restarted before the change takes effect")
+CRIO_RESTART_LEFT = Sentence("crio.restart-left", "{unit} has to be restarted before the change takes effect")
 WHOLE_FILE = Sentence("crio.whole-file", "this collection owns the whole file; its settings stay the same")
 DEFAULT_FOR_GPUS = Sentence("crio.default-for-gpus", "workloads get GPUs from this handler")
-DEFAULT_UNWANTED = Sentence("crio.default-unwanted", "the handler should not be the default")
-CDI_DIRECTORIES = Sentence("crio.cdi-directories", "gpufleet_cdi_spec_dirs sets this")
+CRIO_DEFAULT_UNWANTED = Sentence("crio.default-unwanted", "the handler should not be the default")
+CRIO_CDI_DIRECTORIES = Sentence("crio.cdi-directories", "gpufleet_cdi_spec_dirs sets this")
 RUNTIME_PATH = Sentence("crio.runtime-path", "the NVIDIA runtime, which calls the low-level runtime")
 RUNTIME_TYPE = Sentence("crio.runtime-type", "it is an OCI runtime")
-NO_HANDLER = Sentence("crio.no-handler", "the desired state has no handler here")
-COPIED = Sentence("crio.copied", "as in the handler {base}")
+CRIO_NO_HANDLER = Sentence("crio.no-handler", "the desired state has no handler here")
+CRIO_COPIED = Sentence("crio.copied", "as in the handler {base}")
 HANDLER_UNWANTED = Sentence("crio.handler-unwanted", "this handler is no longer in the desired state")
 
 # --- checks by CRI-O itself
 
-CHECKED = Sentence(
+CRIO_CHECKED = Sentence(
     "crio.checked",
     "CRI-O itself reads the new configuration, and only the settings of this collection change",
 )
@@ -209,12 +209,12 @@ OPERATOR_WRITES = Sentence(
     "crio.operator-writes",
     "the GPU Operator's toolkit, which no longer runs here, writes exactly this for this configuration{mode}",
 )
-REPLACED = Sentence("crio.replaced", "{writer}; {drop_in} replaces it")
+CRIO_REPLACED = Sentence("crio.replaced", "{writer}; {drop_in} replaces it")
 OVERRIDDEN = Sentence(
     "crio.overridden",
     "a tool wrote it into this file, which stays unchanged; this collection's drop-in is read later and takes precedence{mode}",
 )
-CAME_BACK = Sentence(
+CRIO_CAME_BACK = Sentence(
     "crio.came-back",
     "this collection took it over before and it exists again, so something writes it",
     next="Find out what writes it (a boot script, a configuration management, an operator), end that, remove the file and run again",
@@ -234,7 +234,7 @@ DECLARES_NO_HANDLER = Sentence(
     "it declares no handler, which nvidia-ctk runtime configure always does",
     next="Remove {path} and run again",
 )
-UNEXPLAINED = Sentence(
+CRIO_UNEXPLAINED = Sentence(
     "crio.unexplained",
     "nvidia-ctk runtime configure does not explain {keys}",
     next="Move what you need of it to a drop-in of your own that is read before {drop_in}, remove {path} and run again",

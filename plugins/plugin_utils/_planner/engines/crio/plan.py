@@ -47,7 +47,7 @@ def own(file: File) -> File:
     """Return the file in our drop-in's place. Raise PlanError if another owner wrote it."""
     if file.content is None or BEGINNING in file.content:
         return file
-    raise PlanError(messages.DROP_IN_OF_OTHERS.fill(), where=file.path)
+    raise PlanError(messages.CRIO_DROP_IN_OF_OTHERS.fill(), where=file.path)
 
 
 def desired(
@@ -113,7 +113,7 @@ def require_sent(base: str, copied: Mapping[str, Any]) -> None:
     nowhere = [key for key, value in copied.items() if any(not hidden.sha256 for hidden in toml_file.hidden({key: value}))]
     for key, value in copied.items():
         if key in nowhere or any(map(file_places.hidden, value.values())) if isinstance(value, Mapping) else file_places.hidden(value):
-            raise PlanError(messages.VALUE_NOT_SENT.fill(base=base, key=key))
+            raise PlanError(messages.CRIO_VALUE_NOT_SENT.fill(base=base, key=key))
 
 
 def text(desired: Desired) -> str:
@@ -278,18 +278,18 @@ def why(key: str, desired: Desired) -> str:
     last = key.rsplit(".", 1)[-1]
     wanted = desired.default in desired.handlers
     reasons = {
-        "default_runtime": messages.DEFAULT_FOR_GPUS if wanted else messages.DEFAULT_UNWANTED,
-        "cdi_spec_dirs": messages.CDI_DIRECTORIES,
+        "default_runtime": messages.DEFAULT_FOR_GPUS if wanted else messages.CRIO_DEFAULT_UNWANTED,
+        "cdi_spec_dirs": messages.CRIO_CDI_DIRECTORIES,
         "runtime_path": messages.RUNTIME_PATH,
         "runtime_type": messages.RUNTIME_TYPE,
     }
     if not desired.handlers and last not in ("default_runtime", "cdi_spec_dirs"):
-        return messages.NO_HANDLER.fill()
+        return messages.CRIO_NO_HANDLER.fill()
     if last in reasons:
         return reasons[last].fill()
     tables = ((f"crio.runtime.runtimes.{name}.", base) for name, (base, _) in desired.bases.items())
     base = next((base for table, base in tables if key.startswith(table)), "")
-    return messages.COPIED.fill(base=base) if base else messages.HANDLER_UNWANTED.fill()
+    return messages.CRIO_COPIED.fill(base=base) if base else messages.HANDLER_UNWANTED.fill()
 
 
 def stage(obs: Observation, where: config.Paths) -> tuple[transaction.Staged, ...]:
@@ -323,7 +323,7 @@ def validation(
                 "listen",
             ],
             "allow": [*allowed(own_layer(layers, where), desired), *allowed_monitor(layers), *gone],
-            "why": messages.CHECKED.fill(),
+            "why": messages.CRIO_CHECKED.fill(),
             "process": instance.process,
         },
     )

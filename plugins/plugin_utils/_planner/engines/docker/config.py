@@ -195,17 +195,17 @@ def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[
     if file.fault:
         raise file_places.fault(path, str(file.fault.get("code")), int(file.fault.get("line") or 1), "JSON")
     if file.foreign_bytes:
-        raise PlanError(messages.NOT_UTF8.fill(), where=path, line=file.foreign_bytes)
+        raise PlanError(messages.DOCKER_NOT_UTF8.fill(), where=path, line=file.foreign_bytes)
     if not file.exists:
         return file, json_text.JsonDocument(path, "", None)
     if file.error or file.type not in ("file", "") or file.content is None:
-        raise PlanError(messages.UNREADABLE.fill(trouble=file.trouble), where=path)
+        raise PlanError(messages.DOCKER_UNREADABLE.fill(trouble=file.trouble), where=path)
     broken = SURROGATE.search(file.content)
     if broken:
         if file.content.startswith(("\udcff\udcfe", "\udcfe\udcff")):
             raise in_utf16(path)
         line = json_text.line_at(file.content, broken.start())
-        raise PlanError(messages.NOT_UTF8.fill(), where=path, line=line)
+        raise PlanError(messages.DOCKER_NOT_UTF8.fill(), where=path, line=line)
     doc = json_text.parse(file.content, path)
     check_shape(doc, file.withheld)
     file_places.require_shown(path, file.withheld, (("runtimes", "*", "**"), RESOURCES))
@@ -273,7 +273,7 @@ def not_a(kind: type, path: json_text.Path, value: Any, kinds: Mapping[json_text
 
 def wrong(doc: json_text.JsonDocument, path: json_text.Path, kinds: Mapping[json_text.Path, str], wanted: str) -> PlanError:
     found = BRIEF[kinds.get(path, said(json_text.lookup(doc, path)))]
-    other = messages.WRONG_TYPE.fill(key=".".join(path), found=found, wanted=wanted)
+    other = messages.DOCKER_WRONG_TYPE.fill(key=".".join(path), found=found, wanted=wanted)
     return PlanError(other, where=doc.path, line=json_text.line_of(doc, path))
 
 

@@ -224,7 +224,7 @@ def refusal(policy: Policy, obs: Observation, found: Instance, info: Mapping[str
     if not found.running:
         return refusals.stopped(obs, "Docker", found.unit)
     if not info:
-        silent = messages.SILENT.fill(socket=found.socket, unit=found.unit or UNIT)
+        silent = messages.DOCKER_SILENT.fill(socket=found.socket, unit=found.unit or UNIT)
         return Refusal(silent, kind="silent")
     return Refusal()
 
@@ -284,7 +284,7 @@ def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None
 
     Docker accepts such a runtime, and each container that asks for it fails.
     """
-    programs.require_all(policy, obs, decision, messages.PROGRAM_NEEDED.fill())
+    programs.require_all(policy, obs, decision, messages.DOCKER_PROGRAM_NEEDED.fill())
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
@@ -406,7 +406,7 @@ def taken_out(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocu
     if after.text == doc.text:
         return Plan()
     splice = json_text.Splice(0, len(doc.text), after.text)
-    advice = messages.CHANGED_SINCE.fill(path=file.path)
+    advice = messages.DOCKER_CHANGED_SINCE.fill(path=file.path)
     planned = docker_plan.change(file, doc, after, (splice,))
     changes = tuple(transaction.forgetting(c) for c in planned.changes)
     return dc.replace(planned, changes=changes, differences=(owned_file.keys_out(file.path),), advice=(advice,))

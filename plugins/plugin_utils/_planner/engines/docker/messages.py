@@ -22,23 +22,23 @@ DESKTOP = Sentence(
     "This is Docker Desktop, which runs Docker in a virtual machine that has no access to this host's GPUs",
     next="Install Docker Engine in addition, and run again",
 )
-SILENT = Sentence(
+DOCKER_SILENT = Sentence(
     "docker.silent",
     "Docker runs, but does not answer at {socket}",
     next="See `journalctl -u {unit}`, correct that and run again",
 )
-VERSION_UNKNOWN = Sentence(
+DOCKER_VERSION_UNKNOWN = Sentence(
     "docker.version-unknown",
     "the version of Docker is not known",
     why="neither its socket nor its program nor a package reports one",
     next="Start Docker, or set gpufleet_engine_version",
 )
-NO_CDI = Sentence(
+DOCKER_NO_CDI = Sentence(
     "docker.no-cdi",
     "Docker {version} does not support CDI",
     next="Upgrade Docker to 25.0, or remove gpufleet_cdi: enabled",
 )
-MASKED = Sentence(
+DOCKER_MASKED = Sentence(
     "docker.masked",
     "{unit} is masked, so it cannot be restarted",
     next="Run `systemctl unmask {unit}`, or remove docker from gpufleet_engines",
@@ -52,26 +52,26 @@ CONTAINERS_UNLISTED = Sentence(
 
 # --- daemon.json
 
-NOT_UTF8 = Sentence("docker.not-utf-8", "this is not UTF-8", next="Save the file as UTF-8")
+DOCKER_NOT_UTF8 = Sentence("docker.not-utf-8", "this is not UTF-8", next="Save the file as UTF-8")
 UTF16 = Sentence(
     "docker.utf-16",
     "this is UTF-16",
     why="Docker from 23.0 on reads it, but only a file in UTF-8 can be changed key by key",
     next="Convert it with `iconv -f UTF-16 -t UTF-8 {path} > {path}.utf8 && mv {path}.utf8 {path}`, which changes no setting",
 )
-UNREADABLE = Sentence(
+DOCKER_UNREADABLE = Sentence(
     "docker.file-unreadable",
     "this file cannot be read",
     why="{trouble}",
     next="Make it a regular file with a JSON object",
 )
-WRONG_TYPE = Sentence(
+DOCKER_WRONG_TYPE = Sentence(
     "docker.wrong-type",
     "{key} is {found}",
     why="dockerd does not start with it",
     next="It has to be {wanted}",
 )
-CDI_SWITCHED_OFF = Sentence(
+DOCKER_CDI_SWITCHED_OFF = Sentence(
     "docker.cdi-switched-off",
     'cdi-spec-dirs is [""]',
     why="that switches CDI off",
@@ -146,7 +146,7 @@ RUNTIME_WITHOUT_PROGRAM = Sentence(
     why=f"it has no program, and {NOT_OURS}",
     next="Remove it or give it another name there, then run again",
 )
-PROGRAM_NEEDED = Sentence("docker.program-needed", "every container that uses it would fail")
+DOCKER_PROGRAM_NEEDED = Sentence("docker.program-needed", "every container that uses it would fail")
 DIRECTORIES_NOT_WRITTEN = Sentence(
     "docker.directories-not-written",
     "Docker {version} does not know cdi-spec-dirs and would not start with it, so gpufleet_cdi_spec_dirs is not written there",
@@ -162,15 +162,15 @@ RUNTIME_GIVEN_BY_UNIT = Sentence(
 
 # --- restarts
 
-RESTART_NEVER = Sentence(
+DOCKER_RESTART_NEVER = Sentence(
     "docker.restart-never",
     "{unit} has to be restarted before the whole change takes effect; gpufleet_restart: never leaves that to you",
 )
-RESTART_ENDS = Sentence(
+DOCKER_RESTART_ENDS = Sentence(
     "docker.restart-ends-containers",
     "the restart of {unit} ends {containers}, as gpufleet_restart: force allows: Docker has no live-restore",
 )
-RESTART_LEFT = Sentence(
+DOCKER_RESTART_LEFT = Sentence(
     "docker.restart-left",
     "a restart of {unit} would end {containers}, since live-restore is off, so it is left to you",
     next='Restart it at a convenient time, or set "live-restore": true in {path} and reload Docker '
@@ -181,7 +181,7 @@ RESTART_LEFT_IN_SWARM = Sentence(
     "a restart of {unit} would end {containers}, since live-restore is off, so it is left to you",
     next="Restart it at a convenient time, or run with gpufleet_restart: force",
 )
-OUTSIDE_SYSTEMD = Sentence(
+DOCKER_OUTSIDE_SYSTEMD = Sentence(
     "docker.outside-systemd",
     "this Docker runs outside systemd",
     next="Restart it to make {path} take effect",
@@ -199,16 +199,16 @@ NEEDS_RELOAD = Sentence("docker.needs-reload", "this needs a reload")
 # --- reasons of differences
 
 DEFAULT_RUNTIME = Sentence("docker.default-runtime", "containers get GPUs from this runtime without naming it")
-DEFAULT_UNWANTED = Sentence("docker.default-unwanted", "the runtime should not be the default")
+DOCKER_DEFAULT_UNWANTED = Sentence("docker.default-unwanted", "the runtime should not be the default")
 CDI_ON = Sentence("docker.cdi-on", "docker run --device nvidia.com/gpu=all, resolved by Docker itself")
-CDI_DIRECTORIES = Sentence("docker.cdi-directories", "gpufleet_cdi_spec_dirs sets this")
+DOCKER_CDI_DIRECTORIES = Sentence("docker.cdi-directories", "gpufleet_cdi_spec_dirs sets this")
 RUNTIME = Sentence("docker.runtime", "docker run --runtime {runtime}")
-CHECKED = Sentence("docker.checked", "Docker itself reads the new configuration")
+DOCKER_CHECKED = Sentence("docker.checked", "Docker itself reads the new configuration")
 
 # --- state: absent
 
 NO_FILE_BEFORE = Sentence("docker.no-file-before", "the file did not exist before")
-CHANGED_SINCE = Sentence(
+DOCKER_CHANGED_SINCE = Sentence(
     "docker.changed-since",
     "{path} was changed after this collection had written it: only the keys of this collection are removed",
 )

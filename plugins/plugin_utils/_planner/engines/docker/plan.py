@@ -63,7 +63,7 @@ class Lag:
 def series(instance: Instance) -> tuple[int, int]:
     parsed = versions.parse(instance.version)
     if parsed is None:
-        raise PlanError(messages.VERSION_UNKNOWN.fill(), where=instance.config_path)
+        raise PlanError(messages.DOCKER_VERSION_UNKNOWN.fill(), where=instance.config_path)
     return parsed.series
 
 
@@ -88,7 +88,7 @@ def desired(
     forced = policy.single and policy.cdi == "enabled"
     cdi = decision.injection == "native-cdi" or forced
     if forced and not instance.cdi.able:
-        raise PlanError(messages.NO_CDI.fill(version=instance.version), where=doc.path)
+        raise PlanError(messages.DOCKER_NO_CDI.fill(version=instance.version), where=doc.path)
     if cdi and must_switch(instance, doc, flags):
         tree["features"] = {"cdi": True}
     dirs = wanted_dirs(policy, instance, doc, flags)
@@ -189,7 +189,7 @@ def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: config.F
     off = [d for d in (config.by_flag(flags, "cdi-spec-dirs") or json_text.lookup(doc, ("cdi-spec-dirs",)) or []) if d == ""]
     if off:
         line = json_text.line_of(doc, ("cdi-spec-dirs",))
-        raise PlanError(messages.CDI_SWITCHED_OFF.fill(), where=doc.path, line=line)
+        raise PlanError(messages.DOCKER_CDI_SWITCHED_OFF.fill(), where=doc.path, line=line)
     given = dict(value.partition("=")[::2] for value in config.by_flag(flags, "features"))
     if given.get("cdi", "false") in ("true", ""):
         return False
@@ -219,7 +219,7 @@ def wanted_dirs(policy: Policy, instance: Instance, doc: json_text.JsonDocument,
 WHY = {
     "default-runtime": messages.DEFAULT_RUNTIME,
     "features.cdi": messages.CDI_ON,
-    "cdi-spec-dirs": messages.CDI_DIRECTORIES,
+    "cdi-spec-dirs": messages.DOCKER_CDI_DIRECTORIES,
 }
 
 
@@ -238,7 +238,7 @@ def explain(path: json_text.Path, value: Any, desired: Desired) -> str:
     if path[0] == "runtimes":
         return messages.RUNTIME.fill(runtime=path[1])
     if path[0] == "default-runtime" and value not in desired.paths:
-        return messages.DEFAULT_UNWANTED.fill()
+        return messages.DOCKER_DEFAULT_UNWANTED.fill()
     return WHY[".".join(path)].fill()
 
 
@@ -278,7 +278,7 @@ def validation(instance: Instance, process: Mapping[str, Any], plan: Plan) -> Pl
         "argv": [instance.binary, *own, "--validate", "--config-file", "{stage}/daemon.json"],
         "timeout": 30,
         "baseline": [instance.binary, *own, "--validate", "--config-file", instance.config_path] if there else None,
-        "why": messages.CHECKED.fill(),
+        "why": messages.DOCKER_CHECKED.fill(),
         "process": instance.process,
     }
     return dc.replace(plan, stage_files=({"name": "daemon.json", "source": instance.config_path},), validate=(check,))
@@ -342,7 +342,7 @@ def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag:
     if not (lag.reload or lag.restart) or policy.root != "/":
         return plan
     if not instance.unit:
-        outside = messages.OUTSIDE_SYSTEMD.fill(path=instance.config_path)
+        outside = messages.DOCKER_OUTSIDE_SYSTEMD.fill(path=instance.config_path)
         return dc.replace(plan, advice=(*plan.advice, outside))
     refuse_masked(obs, instance)
     allowed = policy.restart == "force" or (policy.restart == "auto" and not ended.containers)
@@ -373,17 +373,17 @@ def late(instance: Instance, restart: bool) -> Difference:
 
 def restart_advice(policy: Policy, instance: Instance, ended: Cost, left: bool, restart: bool) -> tuple[str, ...]:
     if restart and ended.containers:
-        return (messages.RESTART_ENDS.fill(unit=instance.unit, containers=ended.text),)
+        return (messages.DOCKER_RESTART_ENDS.fill(unit=instance.unit, containers=ended.text),)
     if not left:
         return ()
     if policy.restart == "never" and not ended.containers:
-        return (messages.RESTART_NEVER.fill(unit=instance.unit),)
+        return (messages.DOCKER_RESTART_NEVER.fill(unit=instance.unit),)
     values = {"unit": instance.unit, "containers": ended.text}
     if ended.swarm:
         return (messages.RESTART_LEFT_IN_SWARM.fill(**values),)
-    return (messages.RESTART_LEFT.fill(**values, path=instance.config_path),)
+    return (messages.DOCKER_RESTART_LEFT.fill(**values, path=instance.config_path),)
 
 
 def refuse_masked(obs: Observation, instance: Instance) -> None:
     if obs.unit(instance.unit).get("LoadState") == "masked":
-        raise PlanError(messages.MASKED.fill(unit=instance.unit), where=instance.unit)
+        raise PlanError(messages.DOCKER_MASKED.fill(unit=instance.unit), where=instance.unit)

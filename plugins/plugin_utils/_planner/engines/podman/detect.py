@@ -55,7 +55,7 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
 def refuse_old(version: str) -> Refusal:
     """Refuse a Podman that reads no CDI specs."""
     needed = traits.of(NAME).first_cdi
-    return Refusal(messages.NO_CDI.fill(version=version, needed=needed), kind="unfit")
+    return Refusal(messages.PODMAN_NO_CDI.fill(version=version, needed=needed), kind="unfit")
 
 
 def looks_into(obs: Observation, version: str) -> tuple[str, ...]:

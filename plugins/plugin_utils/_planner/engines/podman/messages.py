@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
 
-NO_CDI = Sentence(
+PODMAN_NO_CDI = Sentence(
     "podman.no-cdi",
     "Podman {version} reads no CDI specs, and this collection gives it GPUs in no other way",
     next="Upgrade it to Podman {needed} or newer, and run again",

@@ -93,7 +93,7 @@ def test_stopped_by_its_banner() -> None:
     seen = obs(files={"/usr/bin/dockerd": ""}, commands={"/usr/bin/dockerd --version": "Docker version 28.5.2, build abc\n"})
     (found,) = docker.find(Policy(), seen)
     assert (found.version, found.running) == ("28.5.2", False)
-    assert found.refusal.message.code == "host.engine-without-unit"
+    assert found.refusal.message.code == "engines.without-unit"
 
 
 def test_silent() -> None:
@@ -145,7 +145,7 @@ def test_beside_kubernetes_it_is_configured_by_name_only(kubelet: bool, engines:
     result = node.with_kubernetes(policy, found, Kubelet(kubelet), (found,))
     assert bool(result.refusal) == left
     if left:
-        assert result.refusal.message.code == "host.beside-kubernetes"
+        assert result.refusal.message.code == "engines.beside-kubernetes"
 
 
 @pytest.mark.parametrize(
