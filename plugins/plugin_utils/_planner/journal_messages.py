@@ -101,7 +101,7 @@ SUSPECTED = Sentence(
 OTHER_HANDLER = Sentence(
     "journal.other-handler",
     "the handler {handler} with the program {program} did not exist before the first change of this "
-    "collection, and is not one of those named in handlers",
+    "collection, and is not one of those named in gpufleet_handlers",
     next="Name it in gpufleet_handlers to have it removed, or remove it by hand if this collection did not write it",
 )
 LOWERING_WITHOUT_CAUSE = Sentence(

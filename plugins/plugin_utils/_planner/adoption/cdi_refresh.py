@@ -185,7 +185,7 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     if not found.present or masks.empty:
         return planned
     unit = next((path for path in UNIT_FILES if obs.exists(path)), UNIT_FILES[0])
-    left = Leftover("nvidia-cdi-refresh", unit, (), True, "adopted", why, LEAVE_IT)
+    left = Leftover("nvidia-cdi-refresh", unit, (), True, "adopted", messages.REFRESH_STOPPED.fill(reason=why))
     return dc.replace(planned, leftovers=(left,))
 
 

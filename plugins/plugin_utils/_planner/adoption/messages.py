@@ -56,6 +56,19 @@ PROGRAM_KEPT = Sentence(
     "The handler {handler} keeps its program {program}: {usual} is not on this host",
     next="If you need another one, set it in gpufleet_handlers ({handler}: binary)",
 )
+INSTALL_FIRST = Sentence("adoption.install-first", "Install {package} first, or correct the handler's binary")
+INSTALL_THERE = Sentence(
+    "adoption.install-there",
+    "Install the program there, or set another one in gpufleet_handlers",
+)
+REINSTALL_PROGRAM = Sentence(
+    "adoption.reinstall-program",
+    "Reinstall the program (gpufleet_packages: present installs NVIDIA's), or set another one in gpufleet_handlers",
+)
+COPY_BEFORE_PURGE = Sentence(
+    "adoption.copy-before-purge",
+    "Before you remove the package {package}, copy {path}: purging the package removes it",
+)
 MODE_STAYS = Sentence(
     "adoption.mode-stays",
     "its program {program} sets the mode of the NVIDIA runtime by its name, and stays",
@@ -111,6 +124,11 @@ REFRESH_TOO_NEW = Sentence(
 ONE_WRITER = Sentence(
     "adoption.one-cdi-writer",
     "this collection owns the CDI spec of this host, and with two writers engines drop or hide devices",
+)
+REFRESH_STOPPED = Sentence(
+    "adoption.refresh-stopped",
+    "{reason}",
+    next="Set gpufleet_cdi_owner: toolkit to leave the spec to it",
 )
 UNIT_IN_THE_WAY = Sentence(
     "adoption.unit-in-the-way",
@@ -204,7 +222,7 @@ NO_ENGINE_RUNS = Sentence("operator.no-engine-runs", "engines do not run in anot
 KUBELET_ABSENT = Sentence("operator.no-kubelet", "no kubelet is on this host, and none of its processes runs")
 DECLARED_GONE = Sentence(
     "operator.declared-gone",
-    "operator_toolkit is gone, and neither a process nor a pod of it is here",
+    "gpufleet_operator_toolkit is gone, and neither a process nor a pod of it is here",
 )
 KUBELET_SETTLED = Sentence(
     "operator.kubelet-settled",

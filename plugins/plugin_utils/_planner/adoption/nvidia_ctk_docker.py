@@ -37,7 +37,7 @@ def found(path: str, data: Values, before: Values | None, names: Collection[str]
     exact = all(set(entries[name]) <= {"path", *EMPTY} and not any(entries[name].get(k) for k in EMPTY) for name in of_tool)
     row = messages.RUNTIME_USED if exact else messages.RUNTIME_USED_WITH_SETTINGS
     who = min(tools)
-    step = f"before you remove the package {PACKAGE}, copy {path}: purging the package removes it" if packaged else ""
+    step = messages.COPY_BEFORE_PURGE.fill(package=PACKAGE, path=path) if packaged else ""
     why = row.fill(step=step)
     return (Leftover(who, path, keys, exact, "kept" if never else "adopted", why),)
 

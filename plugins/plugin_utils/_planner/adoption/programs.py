@@ -24,8 +24,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 # Where NVIDIA's packages put them: looked at with everything else, so a converged host needs no second look.
 PACKAGED = tuple(f"/usr/bin/{low_level.PROGRAM}{mode}" for mode in ("", ".cdi", ".legacy"))
 
-BRING_THERE = "Install the program there, or set another one in gpufleet_handlers"
-BRING = "Reinstall the program (gpufleet_packages: present installs NVIDIA's), or set another one in gpufleet_handlers"
+BRING_THERE = messages.INSTALL_THERE.fill()
+BRING = messages.REINSTALL_PROGRAM.fill()
 
 
 @dc.dataclass(frozen=True)
@@ -116,7 +116,7 @@ def require_all(policy: Policy, obs: Observation, decision: Decision, why: str) 
     for handler in policy.handlers:
         if not comes(policy, obs, handler.binary):
             again = base_package.reinstall(obs) if handler.binary == RUNTIME_BINARY and not policy.single else ""
-            step = again or f"Install {base_package.NAME} first, or correct the handler's binary"
+            step = again or messages.INSTALL_FIRST.fill(package=base_package.NAME)
             missing = messages.HANDLER_PROGRAM_MISSING.fill(handler=handler.name, effect=why, step=step)
             raise PlanError(missing, where=handler.binary)
 
