@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.d
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository, toolkit_config
 
@@ -209,14 +210,18 @@ PARTS = {
 }
 
 
-def answer(part: str, case: Case, place: Path) -> tuple[str, str, str]:
-    """Return what the collection answers to a case: the code, the option that it is about, and the sentence.
+def answer(part: str, case: Case, place: Path) -> tuple[dict[str, str], str]:
+    """Return what the collection answers to a case: what identifies the message, and the sentence.
 
-    All three are '' if it takes the case.
+    Both are empty if it takes the case. code: of the message. option: which it is about. within: the code
+    of a message that is one of its values.
     """
     try:
-        return "", "", PARTS[part](case, place) or ""
+        return {}, PARTS[part](case, place) or ""
     except PlanError as refused:
-        return refused.code, str(refused.values.get("option", "")), str(refused)
+        option = str(refused.values.get("option", ""))
+        within = next(filter(None, map(get_code, refused.values.values())), "")
+        found = {"code": refused.code, "option": option, "within": within}
+        return {key: value for key, value in found.items() if value}, str(refused)
     finally:
         shutil.rmtree(place, ignore_errors=True)
