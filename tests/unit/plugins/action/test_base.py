@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import request as request_form
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as option_rules
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Handler, Leftover, Plan, Policy, Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -203,9 +203,11 @@ def test_a_failed_transaction_says_what_where_and_what_next() -> None:
     result = shaped({"error": error, "rolled_back": True, "changed": True})
     assert result["failed"]
     assert not result["changed"]
-    assert result["msg"] == (
-        "health: CRI does not answer (/run/a.sock). Everything is as it was before: the transaction was rolled back. See the log"
-    )
+    assert result["msg"].endswith(" [transaction.health]")
+    assert (result["error"]["code"], result["error"]["where"], result["error"]["next"]) == (
+        "transaction.health", "/run/a.sock", "See the log",
+    )  # fmt: skip
+    assert all(part in result["error"]["what"] for part in ("CRI does not answer (/run/a.sock)", transaction_messages.ALL_AS_BEFORE.what))
 
 
 TAKEN = Leftover("nvidia-ctk", "/etc/a", ("handler",), True, "adopted", "explained")

@@ -63,11 +63,13 @@ def test_a_podman_counts_as_far_as_it_reads_specs(version: str | None, reads: st
 
 
 @pytest.mark.parametrize(
-    ("version", "says"), [(None, r"no container engine found.*and Podman"), (OLD, r"Podman 3\.4\.4 reads no CDI spec.*Podman 4\.1")]
+    ("version", "code", "values"),
+    [(None, "engines.none-found", {}), (OLD, "podman.no-cdi", {"version": "3.4.4", "needed": "4.1"})],
 )
-def test_no_engine_that_can_be_used_is_an_error_and_podman_is_named(version: str | None, says: str) -> None:
-    with pytest.raises(PlanError, match=says):
+def test_no_engine_that_can_be_used_is_an_error_and_podman_is_named(version: str | None, code: str, values: dict[str, str]) -> None:
+    with pytest.raises(PlanError) as caught:
         refusals.require_engine(Policy(), node.see(Policy(), seen_with(version)).instances)
+    assert (caught.value.code, caught.value.values) == (code, values)
 
 
 TREE = Policy(root="/srv/image", engines=("podman",), engine_version="4.9.3")
@@ -109,8 +111,9 @@ def test_beside_an_engine_that_is_managed_podman_is_a_reader_only(engines: tuple
 
 @pytest.mark.parametrize("options", [{"injection": "legacy"}, {"injection": "nvidia-runtime"}, {"cdi": "disabled"}])
 def test_what_podman_cannot_have_is_refused_by_name(options: dict[str, Any]) -> None:
-    with pytest.raises(PlanError, match=r"cannot work with Podman 5\.4\.2 .*supports only CDI for it"):
+    with pytest.raises(PlanError) as caught:
         record(Policy(**options), the_podman())
+    assert (caught.value.code, caught.value.values["engine"]) == ("decision.cdi-only", "Podman 5.4.2")
 
 
 MANAGED = [

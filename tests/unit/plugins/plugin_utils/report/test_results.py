@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results
 
 BY_HAND = "Run the command on the host by hand; nothing else was changed"
@@ -28,4 +29,5 @@ def test_a_command_whose_cause_is_known_is_not_to_be_run_by_hand(case: str) -> N
     }
     said = results.trouble(answer)
     assert (BY_HAND in said) is by_hand
-    assert ("Correct the cause, then run again" in said) is not by_hand
+    assert (get_code(said.values["step"]) == "transaction.correct-cause") is not by_hand
+    assert said.code == "transaction.command"
