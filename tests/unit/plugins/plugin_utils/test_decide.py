@@ -11,9 +11,12 @@ import itertools
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Driver, Evidence, Instance, Kubelet, Policy
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.unit.coded import get_coded
 
 GPU = Driver("ok", "580.95.05", (), "procfs")
 NO_GPU = Driver("none", "", (), "no NVIDIA device on the PCI bus")
@@ -85,23 +88,23 @@ SAID_AS_DEFAULT = [
 @pytest.mark.parametrize(("instance", "options", "default"), SAID_AS_DEFAULT)
 def test_the_reason_says_as_default_handler_only_where_it_is_that(instance: Instance, options: dict[str, str], default: bool) -> None:
     (why,) = [r.why for r in decide.decide_one(Policy(**options), instance, NONE).reasons if r.what == "injection"]  # type: ignore[arg-type]
-    assert why.endswith(", as default handler") is default
+    assert get_code(why).endswith("-default") is default
 
 
 REFUSED = [
-    (C16, {"injection": "native-cdi"}, "native-cdi cannot work with containerd 1.6.20"),
-    (C23, {"injection": "oci-hook"}, "only CRI-O and Podman read OCI hook files"),
-    (C23, {"injection": "native-cdi", "cdi": "disabled"}, "contradicts gpufleet_cdi: disabled"),
-    (CRIO, {"injection": "oci-hook", "set_as_default": "enabled"}, "that injection has no handler to make the default"),
-    (C23, {"injection": "magic"}, "gpufleet_injection is 'magic', which is unknown"),
+    (C16, {"injection": "native-cdi"}, "decision.cdi-unsupported"),
+    (C23, {"injection": "oci-hook"}, "decision.hooks-unsupported"),
+    (C23, {"injection": "native-cdi", "cdi": "disabled"}, "decision.cdi-contradicted"),
+    (CRIO, {"injection": "oci-hook", "set_as_default": "enabled"}, "decision.default-contradicted"),
+    (C23, {"injection": "magic"}, "decision.injection-unknown"),
 ]
 
 
-@pytest.mark.parametrize(("instance", "options", "sentence"), REFUSED)
-def test_a_force_that_cannot_work_is_refused_with_the_reason(instance: Instance, options: dict, sentence: str) -> None:
+@pytest.mark.parametrize(("instance", "options", "code"), REFUSED)
+def test_a_force_that_cannot_work_is_refused_with_the_reason(instance: Instance, options: dict, code: str) -> None:
     with pytest.raises(PlanError) as caught:
         decide.decide_one(Policy(**options), instance, NONE)
-    assert sentence in str(caught.value)
+    assert caught.value.code == code
     assert caught.value.next, "an error says what to do next"
 
 
@@ -110,7 +113,7 @@ def test_where_a_manager_renders_the_handler_the_reason_says_of_it_neither_defau
     d = decide.decide_one(Policy(), dc.replace(C17, cdi=off, manager="k3s", detects="it reads no drop-in"), NONE)
     why = next(reason.why for reason in d.reasons if reason.what == "injection")
     assert (d.injection, d.default) == ("nvidia-runtime", False)
-    assert why == "containerd 1.7.24 resolves no CDI devices as its manager configures it, so the NVIDIA runtime does it in cdi mode"
+    assert get_coded([why]) == {"decision.manager-hides-cdi": {"engine": "containerd 1.7.24"}}
 
 
 LIVE = dc.replace(C23, default_handler="nvidia", handlers={"runc": "/usr/sbin/runc", "nvidia": "/usr/bin/nvidia-container-runtime"})
@@ -135,7 +138,7 @@ def test_auto_never_takes_the_default_away_from_a_live_cluster(
     d = decide.decide_one(Policy(device_plugin_strategy=declared), instance, kubelet)
     assert d.default is default
     why = next(r.why for r in d.reasons if r.what == "default")
-    assert ("device_plugin_strategy" in why) == default
+    assert (get_code(why) in ("decision.kubelet-runs", "decision.kubelet-installed")) == default
 
 
 @pytest.mark.parametrize(
@@ -166,7 +169,7 @@ def test_the_oldest_consumer_caps_the_cdi_version(instances: list[Instance], cap
 def test_two_modes_on_one_host_are_refused_unless_the_binaries_with_a_mode_of_their_own_are_there() -> None:
     legacy = decide.decide_one(Policy(cdi="disabled"), C16, NONE)
     native = decide.decide_one(Policy(), CRIO, NONE)
-    with pytest.raises(PlanError, match="nvidia-container-toolkit-operator-extensions"):
+    with pytest.raises(PlanError, match=r"\[decision\.two-modes\]$"):
         decide.arbitrate([native, legacy], {})
     mode, kept, reasons = decide.arbitrate(
         [native, legacy], {"nvidia-container-runtime.legacy": "/usr/bin/nvidia-container-runtime.legacy"}
@@ -191,7 +194,7 @@ def test_a_gpu_that_the_runtime_finds_in_a_mode_of_its_own_stays_in_it(platform:
 
 
 def test_a_host_without_a_gpu_fails_where_that_is_set() -> None:
-    with pytest.raises(PlanError, match="no NVIDIA GPU on this host"):
+    with pytest.raises(PlanError, match=r"\[decision\.no-gpu-fails\]$"):
         decide.decide(Policy(no_gpu="fail"), [C23], NO_GPU, NONE)
 
 
