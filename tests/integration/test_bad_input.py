@@ -99,12 +99,12 @@ CASES = {
     "a stray file in CRI-O's directory": Case(
         "bad-crio",
         file("/etc/crio/crio.conf.d/README", "# Our drop-ins\nPut them here."),
-        ("/etc/crio/crio.conf.d/README:2: CRI-O would refuse to start", "loads every file", "Move the file out of the directory"),
+        ("/etc/crio/crio.conf.d/README:2: ", "[crio.drop-in-refused]"),
     ),
     "a file of others that overrules ours": Case(
         "bad-crio",
         file("/etc/crio/crio.conf.d/zz-site.conf", '[crio.runtime.runtimes.nvidia]\nruntime_path = "/opt/other"'),
-        ("/etc/crio/crio.conf.d/zz-site.conf", "read after the drop-in of this collection", "nvidia"),
+        ("/etc/crio/crio.conf.d/zz-site.conf: ", "nvidia", "[crio.read-later]"),
     ),
     "a read-only file system": Case(
         "bad-17",
@@ -113,19 +113,19 @@ CASES = {
         undo="umount /etc/containerd",
     ),
     "an engine that is stopped": Case(
-        "bad-16", "systemctl stop containerd", ("containerd is installed but not running", "Start it and run again"), RESTART
+        "bad-16", "systemctl stop containerd", ("containerd is installed but not running", "[engines.stopped]"), RESTART
     ),
     "a CRI-O that is stopped": Case(
         "bad-crio",
         "systemctl stop crio",
-        ("CRI-O is installed but not running (crio.service is inactive)", "Start it"),
+        ("crio.service is inactive", "[engines.stopped]"),
         "systemctl start crio",
     ),
     # The package is still there, so it isn't a host without an engine: nothing of this collection's may go.
     "an engine without its program and unit": Case(
         "bad-16",
         f"systemctl stop containerd; mv /usr/bin/containerd {UNIT} /root/; systemctl daemon-reload",
-        ("containerd is installed but not running (its unit is not known to systemd)", "install its package again"),
+        ("containerd is installed but not running", "[engines.without-unit]"),
         f"mv /root/containerd /usr/bin/; mv /root/containerd.service {UNIT}; systemctl daemon-reload; {RESTART}",
     ),
     "no GPU where one is demanded": Case(

@@ -105,7 +105,7 @@ def test_engines_with_different_low_level_runtimes_are_refused_before_anything_i
         before = fleet.tree(HOST)
         answer = fleet.task("node", [HOST]).of("node")[HOST]
         assert "crio:/etc/crio/crio.conf runs /usr/libexec/crio/crun" in answer["msg"]
-        assert "one list of low-level runtimes for the whole host" in answer["msg"]
+        assert answer["error"]["code"] == "engines.runtimes-differ"
         assert differing(before, fleet.tree(HOST)) == {}
     finally:
         default(fleet, "runc")
