@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -43,10 +44,17 @@ def find_name(path: Path) -> str:
 
 
 def read_rows(path: Path) -> dict[str, Sentence]:
-    """Return the rows of a table by the names of their constants, in the order of the file."""
+    """Return the rows of a table by the names of their constants, in the order of the file.
+
+    Raise ValueError if two files of a table have the same name.
+    """
     files = sorted(path.glob("*.py")) if path.is_dir() else [path]
     modules = [importlib.import_module(PREFIX + ".".join(file.relative_to(UTILS).with_suffix("").parts)) for file in files]
-    return {name: value for module in modules for name, value in vars(module).items() if isinstance(value, Sentence)}
+    rows = [(name, value) for module in modules for name, value in vars(module).items() if isinstance(value, Sentence)]
+    twice = sorted(name for name, count in Counter(name for name, _row in rows).items() if count > 1)
+    if twice:
+        raise ValueError(f"{path} has {', '.join(twice)} twice")
+    return dict(rows)
 
 
 def write_golden(path: Path) -> str:

@@ -285,7 +285,7 @@ def test_a_host_without_a_cluster_gets_no_node_of_the_one_cluster_twice() -> Non
 
 BAD: dict[str, tuple[str, Any, str]] = {
     "a directory elsewhere": ("gpufleet_cluster", "../etc", "cluster.name"),
-    "no name of a node": ("gpufleet_kubernetes_node", "GPU 1", ""),
+    "no name of a node": ("gpufleet_kubernetes_node", "GPU 1", "kubernetes.node-name-invalid"),
     "no way to call devices": ("gpufleet_kubernetes_device_ids", "name", "cluster.choice"),
     "no strategy": ("gpufleet_kubernetes_mig_strategy", "auto", "cluster.choice"),
     "no path": ("gpufleet_kubernetes_hook", "nvidia-ctk", "cluster.hook-path"),
