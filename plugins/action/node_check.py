@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import dra
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import end_with_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases as checks
@@ -60,7 +61,7 @@ class ActionModule(ActionBase):
         if claims:
             common = {**common, "dra": dra.as_result(claims)}
         if claims and claims.unmet:
-            return {**common, "checks": [], "proven": False, "left": [], "failed": True, "msg": dra.refusal(claims)}
+            return {**common, "checks": [], "proven": False, "left": [], "failed": True, "msg": end_with_code(dra.refusal(claims))}
         if self._task.check_mode or not cases:
             return {**common, "checks": checks.unproven(cases), "proven": False, "left": []}
         request = {"schema": base.SCHEMA, "cases": cases, "timeout": args["timeout"], "phrases": checks.PHRASES}

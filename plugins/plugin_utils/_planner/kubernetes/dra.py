@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, queries, traits, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, Sentence, join_texts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Decision,
     Driver,
@@ -31,7 +31,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
-OPTION = "gpufleet_dra"
 # A plugin of the kubelet has its socket here. The socket's name contains the plugin's name, and with rolling
 # updates the pod's number as well.
 REGISTERED = queries.paths("plugins of the kubelet", ["/var/lib/kubelet/plugins_registry/*.nvidia.com-*reg.sock"])
@@ -51,8 +50,11 @@ class Need:
     why: str
     next: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.what}: {self.why}. {self.next}" if self.next else f"{self.what}: {self.why}"
+    @property
+    def text(self) -> str:
+        """The need, what is so of it, and the next step, as one text."""
+        said = join_texts(": ", (self.what, self.why))
+        return join_texts(". ", (said, self.next)) if self.next else said
 
 
 def build_need(what: str, met: bool | None, why: Message) -> Need:
@@ -216,13 +218,15 @@ def of_driver(driver: Driver) -> Need:
 def advice(found: Dra) -> tuple[str, ...]:
     if not found.unmet:
         return ()
-    listed = "; ".join(str(need) for need in found.unmet)
+    listed = join_texts("; ", (need.text for need in found.unmet))
     return (messages.CLAIMS_UNSERVED.fill(wanted=found.why, missing=listed),)
 
 
 def refusal(found: Dra) -> str:
     """Return the reason why the proof of a host that has to serve claims fails; '' if nothing is missing."""
-    return "; ".join(f"{need} ({OPTION} is true)" for need in found.unmet)
+    if not found.unmet:
+        return ""
+    return messages.CLAIMS_REQUIRED.fill(missing=join_texts("; ", (need.text for need in found.unmet)))
 
 
 def as_result(found: Dra) -> dict[str, object]:

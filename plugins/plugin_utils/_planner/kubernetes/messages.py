@@ -137,6 +137,10 @@ CLAIMS_UNSERVED = Sentence(
     "kubernetes.claims-unserved",
     "Pods get no GPU by a claim here, and {wanted}. Missing: {missing}",
 )
+CLAIMS_REQUIRED = Sentence(
+    "kubernetes.claims-required",
+    "this host has to serve claims, since gpufleet_dra is true. Missing: {missing}",
+)
 CLAIMS_NO_KUBELET = Sentence(
     "kubernetes.claims-without-kubelet",
     "this host has no kubelet",
