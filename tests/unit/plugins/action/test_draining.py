@@ -286,7 +286,7 @@ def test_a_node_that_is_not_ready_gets_its_reason_as_well(state: str, refuses: b
 def test_a_node_that_could_not_be_put_back_is_named() -> None:
     one = Played("broken")
     found = drained(one, "in_service")
-    assert "kubernetes has not put it back into service: the node gpu1 is not Ready" in found["msg"]
+    assert "Kubernetes has not put it back into service: the node gpu1 is not Ready" in found["msg"]
     assert "in service again" not in found["msg"]
 
 
