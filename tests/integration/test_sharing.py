@@ -60,7 +60,7 @@ def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
         fleet.shell(HOST, f"systemd-run -q --unit tenant-{tenant} -p StandardInput=file:/srv/tree/dev/nvidia2 sleep infinity")
     seen = {row["gpu"]: row for row in fleet.task("node_info", [HOST], {**OPTIONS, "sharing": figure}).of("node_info")[HOST]["sharing"]}
     tenants = "/system.slice/tenant-one.service, /system.slice/tenant-two.service"
-    assert seen[uuids[2]]["violation"] == f"2 users on a dedicated GPU: {tenants}"
+    assert seen[uuids[2]]["violation"].endswith(f": {tenants} [sharing.users-on-dedicated-gpu]")
     assert {seen[uuids[n]]["violation"] for n in (0, 1, 3)} == {""}
     fleet.shell(HOST, "systemctl stop tenant-one tenant-two; rm -r /srv/tree")
 
@@ -86,7 +86,7 @@ def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
     fleet.shell(HOST, "nvidia-smi -i 0 -c PROHIBITED")
     closed = run(fleet, HOST, sharing=figure).of("node")[HOST]
     assert [d for d in closed["differences"] if d["what"] == "mode"] == []
-    assert any(f"GPU {uuids[0]} (0000:17:00.0) is in compute mode PROHIBITED" in text for text in closed["advice"]), closed["advice"]
+    assert any("[sharing.gpu-closed]" in text for text in closed["advice"]), closed["advice"]
     assert modes(fleet)[0][0] == "Prohibited"
     fleet.shell(HOST, "nvidia-smi -i 0 -c DEFAULT")
     run(fleet, HOST, sharing=figure)
@@ -100,12 +100,12 @@ def test_the_figure_of_the_original_document(fleet: Fleet) -> None:
 def test_what_contradicts_the_host_changes_nothing(fleet: Fleet) -> None:
     before = fleet.tree(HOST)
     found = modes(fleet)
-    for sharing, sentence in (
-        ({"0000:b3:00.0": "dedicated"}, "gpufleet_sharing names 0000:b3:00.0, and this host has no such GPU"),
-        ({"0": "dedicated", "0000:17:00.0": "time_slicing"}, "gpufleet_sharing has two entries for one GPU, 0 and 0000:17:00.0"),
+    for sharing, code in (
+        ({"0000:b3:00.0": "dedicated"}, "sharing.no-such-gpu-or-product"),
+        ({"0": "dedicated", "0000:17:00.0": "time_slicing"}, "sharing.two-entries"),
     ):
         failed = fleet.task("node", [HOST], {**OPTIONS, "sharing": sharing}).failed
-        assert sentence in failed[HOST]
+        assert f"[{code}]" in failed[HOST]
     assert (fleet.tree(HOST), modes(fleet)) == (before, found)
 
 

@@ -193,7 +193,7 @@ def test_what_does_not_serve_changes_nothing(fleet: Fleet) -> None:
     fleet.shell(HOST, "[ ! -e /run/gpufleet-mps ] && [ ! -e /var/lib/gpufleet-mps ] && ! grep gpufleet-mps /proc/mounts")
     fleet.shell(HOST, f"rm {program}")
     missing = fleet.task("node", [HOST], {**OPTIONS, "sharing": sharing}).failed
-    assert "gpufleet_sharing has mps (nvidia-cuda-mps-control is not on this host" in missing[HOST]
+    assert "[sharing.no-control-program]" in missing[HOST]
     fleet.shell(HOST, f"mv /root/nvidia-cuda-mps-control {program}")
     assert fleet.tree(HOST) == before
 

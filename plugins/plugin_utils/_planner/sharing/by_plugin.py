@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_names, messages
 
 PluginPolicy = Literal["time_slicing", "mps"]
 POLICIES: tuple[PluginPolicy, ...] = ("time_slicing", "mps")
@@ -23,7 +23,6 @@ NUMBER, RENAME, FAIL = KEYS = ("replicas", "rename_by_default", "fail_requests_g
 # Clients of an MPS server from Volta on; before that 16. The plugin's own daemon refuses more, and takes Volta (7.0) for an older one: it
 # compares the compute capability with 7.5 (cmd/mps-control-daemon/mps/device.go).
 MOST_CLIENTS = 48
-WAYS = "Give such GPUs nodes of their own (gpufleet_sharing per group of hosts), divide them by MIG, or use NVIDIA's DRA driver"
 
 
 @dc.dataclass(frozen=True)
@@ -58,21 +57,20 @@ def parsed(where: str, settings: Mapping[str, Any]) -> Replicas:
     """Return the entry. Raise PlanError for settings that the plugin would refuse or ignore."""
     if len(settings) != 1:
         said = " and ".join(str(name) for name in settings)
-        raise PlanError(f"{where} has {said}", why="the device plugin has one policy for a node", next=f"Keep one of {', '.join(POLICIES)}")
+        raise PlanError(messages.TWO_PLUGIN_POLICIES.fill(where=where, given=said, policies=", ".join(POLICIES)))
     ((policy, more),) = ((name, more) for name, more in settings.items() if name in POLICIES)
     where = f"{where}.{policy}"
     unknown = sorted(str(name) for name in more if name not in KEYS)
     if unknown:
-        why = "with replicas it is the device plugin that shares GPUs, which has no such setting"
-        raise PlanError(f"{where}: {unknown[0]!r} and replicas together", why=why, next=f"Its keys are {', '.join(KEYS)}")
+        raise PlanError(messages.NOT_WITH_REPLICAS.fill(where=where, key=repr(unknown[0]), known=", ".join(KEYS)))
     number, rename, fail = more[NUMBER], more.get(RENAME, False), more.get(FAIL)
     if isinstance(number, bool) or not isinstance(number, int) or number < 2:
-        raise PlanError(f"{where}: {NUMBER} is {number!r}", next="Write how many pods may have each GPU, which is 2 or more")
+        raise PlanError(messages.REPLICAS_NOT_A_NUMBER.fill(where=where, value=repr(number)))
     if policy == "mps" and number > MOST_CLIENTS:
-        raise PlanError(f"{where}: {NUMBER} is {number}", why=f"an MPS server has at most {MOST_CLIENTS} clients", next="Write fewer")
+        raise PlanError(messages.TOO_MANY_REPLICAS.fill(where=where, value=number, most=MOST_CLIENTS))
     for name, value in ((RENAME, rename), (FAIL, False if fail is None else fail)):
         if not isinstance(value, bool):
-            raise PlanError(f"{where}: {name} is {value!r}", next="Write true or false")
+            raise PlanError(messages.SETTING_NOT_BOOLEAN.fill(where=where, name=name, value=repr(value)))
     return Replicas(policy, number, rename, fail)
 
 
@@ -84,8 +82,7 @@ def of_all(option: str, entries: Sequence[NamesGpus]) -> Replicas | None:
     of_plugin = [entry for entry in entries if entry.replicas]
     for entry in entries if of_plugin else ():
         if entry.replicas != of_plugin[0].replicas:
-            what = f"{option} shares GPU {of_plugin[0].key} by replicas of the device plugin, and has another policy for GPU {entry.key}"
-            raise PlanError(what, why="the device plugin has one policy for all GPUs of a node", next=WAYS)
+            raise PlanError(messages.PLUGIN_POLICIES_DIFFER.fill(option=option, gpu=of_plugin[0].key, other=entry.key))
     return of_plugin[0].replicas if of_plugin else None
 
 
@@ -97,12 +94,9 @@ def require_all(option: str, entries: Sequence[NamesGpus], gpus: Sequence[Gpu]) 
     for gpu in gpus:
         named = any(entry.names(gpu.uuid, gpu.bus_id, gpu.model, gpu.index) for entry in entries)
         if named and gpu.migs:
-            why = "the device plugin shares whole GPUs by one policy, and MIG devices are resources of their own"
-            raise PlanError(f"{option} names GPU {gpu.bus_id}, which is divided into MIG devices", why=why, next="Leave it out")
+            raise PlanError(messages.DIVIDED_GPU_NAMED.fill(option=option, gpu=gpu.bus_id))
         if not named and not gpu.migs:
-            what = f"{option} leaves out GPU {gpu.bus_id} ({gpu.model or gpu.uuid}), and shares others by replicas of the device plugin"
-            why = "the device plugin shares all whole GPUs of a node"
-            raise PlanError(what, why=why, next=f"Name it, too: a product name stands for all GPUs of that name. {WAYS}")
+            raise PlanError(messages.GPU_LEFT_OUT.fill(option=option, gpu=gpu.bus_id, model=gpu.model or gpu.uuid))
     for entry in entries if gpus else ():
         if not any(entry.names(gpu.uuid, gpu.bus_id, gpu.model, gpu.index) for gpu in gpus):
             raise gpu_names.none_called(option, entry.key, ((gpu.uuid, gpu.bus_id, gpu.model) for gpu in gpus))
@@ -111,11 +105,9 @@ def require_all(option: str, entries: Sequence[NamesGpus], gpus: Sequence[Gpu]) 
 def require_mig(option: str, replicas: Replicas, gpus: Sequence[Gpu], strategy: str) -> None:
     """Raise PlanError for a combination with MIG that fails: MPS goes with none, time slices only if whole GPUs have their own resource."""
     divided = [gpu.bus_id for gpu in gpus if gpu.migs]
-    if replicas.policy == "mps" and (divided or strategy == "mixed"):
-        said = f"GPU {divided[0]} is divided into MIG devices" if divided else "gpufleet_kubernetes_mig_strategy is mixed"
-        step = f"Leave out one of the two. {WAYS}"
-        raise PlanError(f"{option} has mps, and {said}", why="the device plugin does not start with both", next=step)
+    if replicas.policy == "mps" and divided:
+        raise PlanError(messages.MPS_ON_DIVIDED_GPU.fill(option=option, gpu=divided[0]))
+    if replicas.policy == "mps" and strategy == "mixed":
+        raise PlanError(messages.MPS_WITH_MIXED_MIG.fill(option=option))
     if divided and strategy != "mixed":
-        what = f"{option} shares GPUs by time slices, and GPU {divided[0]} is divided into MIG devices"
-        why = f"with gpufleet_kubernetes_mig_strategy {strategy} they have the resource of the shared GPUs, and would be shared as well"
-        raise PlanError(what, why=why, next=f"Set gpufleet_kubernetes_mig_strategy to mixed. {WAYS}")
+        raise PlanError(messages.SLICES_ON_DIVIDED_GPU.fill(option=option, gpu=divided[0], strategy=strategy))

@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import messages
 
 NODE = r"(/.*)?/dev/nvidia(?P<device>\d+)( \(deleted\))?$"
 HOLDERS = queries.holders("each GPU", NODE, queries.WATCHERS, groups=True)
@@ -53,21 +55,24 @@ def processes(pids: Sequence[int]) -> str:
     return f"{'process' if len(pids) == 1 else 'processes'} {few([str(pid) for pid in pids])}"
 
 
-def unknown(answer: Mapping[str, Any]) -> str:
-    """Return why some holders are not known; '' if all are known.
+def unknown(answer: Mapping[str, Any]) -> Message | None:
+    """Return why some holders are not known; None if all are known.
 
     The look failed, the kernel refuses access, or users have more files open than a look may read.
     """
     if "error" in answer:
-        return f"the look at open files failed: {answer['error'].get('message') or 'for a reason that it does not tell'}"
+        problem = answer["error"].get("message")
+        return messages.LOOK_FAILED.fill(problem=problem) if problem else messages.LOOK_FAILED_SILENTLY.fill()
     closed, left = answer.get("closed") or 0, answer.get("partial") or {}
-    said = [f"{names.counted(closed, 'process', 'processes')} of this host cannot be looked into"] if closed else []
+    said = [messages.CLOSED_PROCESSES.fill(processes=names.counted(closed, "process", "processes"))] if closed else []
     if left:
         users = [str(user) for user in left.get("users") or ()]
         whose = f" of {'user' if len(users) == 1 else 'users'} {few(users)}" if users else ""
         number = names.counted(int(left.get("processes") or 0), "process", "processes")
-        said.append(f"not looked into: {number}{whose}, since more files are open than one look reads")
-    return "; ".join(said)
+        said.append(messages.PROCESSES_LEFT.fill(processes=number + whose))
+    if len(said) > 1:
+        return messages.PROCESSES_CLOSED_AND_LEFT.fill(closed=said[0], left=said[1])
+    return said[0] if said else None
 
 
 def few(texts: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import messages
 
 
 def name(uuid: str, bus: str) -> str:
@@ -21,7 +22,7 @@ def none_called(option: str, key: str, gpus: Iterable[tuple[str, str, str]]) -> 
     """
     here = list(gpus)
     products = ", ".join(sorted({model for _uuid, _bus, model in here if model}))  # tables show them shorter
-    step = f"Its GPUs are {', '.join(name(uuid, bus) for uuid, bus, _model in here)}"
-    return PlanError(
-        f"{option} names {key}, and this host has no such GPU", next=f"{step}{f'; by product name: {products}' if products else ''}"
-    )
+    named = ", ".join(name(uuid, bus) for uuid, bus, _model in here)
+    if products:
+        return PlanError(messages.NO_SUCH_GPU_OR_PRODUCT.fill(option=option, key=key, gpus=named, products=products))
+    return PlanError(messages.NO_SUCH_GPU.fill(option=option, key=key, gpus=named))

@@ -14,9 +14,10 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, end_with_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, modes, mps, resource, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, messages, modes, mps, resource, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.gpu_holders import HOLDERS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import Modes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import GpuEntry
@@ -47,7 +48,7 @@ def as_result(policy: Policy, obs: Observation, driver: Driver) -> list[dict[str
         groups = gpu_holders.by_group(answer, minors.get(gpu.bus, ""))
         users = [{"name": gpu_holders.name(group), "pids": pids} for group, pids in groups.items()]
         state = daemon(obs, mps.service(gpu.uuid)) if entry.limits else ""
-        wrong = "; ".join(violations(gpu, entry, [str(user["name"]) for user in users], state))
+        wrong = "; ".join(map(end_with_code, violations(gpu, entry, [str(user["name"]) for user in users], state)))
         row = {"gpu": gpu.uuid, "bus": gpu.bus, "policy": entry.text, "compute_mode": gpu.compute_mode, "daemon": state, "users": users}
         found.append({**row, "violation": wrong if wrong or known else None})
     return found
@@ -65,18 +66,18 @@ def resolved(entries: tuple[GpuEntry, ...], gpus: tuple[Modes, ...]) -> list[tup
     return list(found.values())
 
 
-def violations(gpu: Modes, entry: GpuEntry, users: list[str], state: str) -> list[str]:
+def violations(gpu: Modes, entry: GpuEntry, users: list[str], state: str) -> list[Message]:
     """List what the policy does not allow. A GPU that a person has closed is left alone."""
-    found = []
+    found: list[Message] = []
     if entry.policy == "dedicated" and len(users) > 1:
-        found.append(f"{len(users)} users on a dedicated GPU: {gpu_holders.few(users)}")
+        found.append(messages.USERS_ON_DEDICATED.fill(number=len(users), users=gpu_holders.few(users)))
     if gpu.compute_mode == modes.PROHIBITED:
         return found
     if state and state != "active":
-        found.append(f"its MPS daemon does not serve: {mps.service(gpu.uuid)} is {state}")
+        found.append(messages.DAEMON_NOT_ACTIVE.fill(unit=mps.service(gpu.uuid), state=state))
     mode = resource.asks(entry)
     if mode and gpu.compute_mode != mode:
-        found.append(f"its compute mode is {gpu.compute_mode}, and {entry.text} needs {mode}")
+        found.append(messages.WRONG_MODE.fill(mode=gpu.compute_mode, policy=entry.text, wanted=mode))
     return found
 
 

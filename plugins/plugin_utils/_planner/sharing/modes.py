@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Command, Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_names, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_names, messages, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION, GpuEntry, Interval
 
 SERVICE = "gpufleet-sharing.service"  # sets them at boot and whenever the driver is loaded
@@ -62,9 +62,10 @@ def read(obs: Observation, gpus: tuple[Gpu, ...], *, slices: bool) -> tuple[Mode
     require(said, QUERY)
     rows = [(line, ROW.fullmatch(line.strip())) for line in said.stdout.splitlines() if line.strip()]
     broken = [line for line, match in rows if not match or mode_of(match.group(4)) not in COMPUTE_MODES]
-    if broken or not rows:
-        why = f"{PROGRAM} prints {broken[0]!r}" if broken else f"{PROGRAM} prints no line that is understood"
-        raise PlanError("the compute modes of this host's GPUs are not known", why=why, next=f"Run {' '.join(QUERY)} on the host")
+    if broken:
+        raise PlanError(messages.ODD_MODES.fill(line=repr(broken[0]), command=" ".join(QUERY)))
+    if not rows:
+        raise PlanError(messages.NO_MODES.fill(command=" ".join(QUERY)))
     by_index = intervals(obs) if slices else {}
     models = {gpu.bus_id: gpu.model for gpu in gpus}
     found = []
@@ -79,8 +80,7 @@ def read(obs: Observation, gpus: tuple[Gpu, ...], *, slices: bool) -> tuple[Mode
 
 def require(said: Command, argv: list[str]) -> None:
     if said.rc not in GOOD:
-        what = f"the modes of this host's GPUs are not known from {' '.join(argv)}"
-        raise PlanError(what, why=f"exit status {said.rc}", next="Run it on the host, and mend the driver")
+        raise PlanError(messages.MODES_FAILED.fill(command=" ".join(argv), status=said.rc))
 
 
 def mode_of(text: str) -> str:
@@ -97,8 +97,7 @@ def intervals(obs: Observation) -> dict[int, Interval]:
 
 def require_known(gpu: Modes) -> None:
     if not gpu.interval:
-        what = f"the time slice of GPU {gpu.name} is not known: {' '.join(SLICES)} does not name it"
-        raise PlanError(what, next=f"Leave interval out of {OPTION} for it; drivers know time slices from R455 on, for Volta and later")
+        raise PlanError(messages.NO_TIME_SLICE.fill(gpu=gpu.name, command=" ".join(SLICES)))
 
 
 def resolve(entries: tuple[GpuEntry, ...], gpus: tuple[Modes, ...]) -> tuple[tuple[tuple[Modes, GpuEntry], ...], tuple[str, ...]]:
@@ -116,11 +115,8 @@ def resolve(entries: tuple[GpuEntry, ...], gpus: tuple[Modes, ...]) -> tuple[tup
             if gpu.uuid in found:
                 raise wanted.two_entries(found[gpu.uuid][1], entry, gpu.name)
             if gpu.mig:
-                why = "MIG devices have neither a compute mode nor a time slice of their own"
-                step = f"Switch MIG off on it, or leave it out of {OPTION}"
-                raise PlanError(f"{OPTION} names {entry.key}, and MIG is on for GPU {gpu.name}", why=why, next=step)
+                raise PlanError(messages.MIG_ON.fill(key=entry.key, gpu=gpu.name))
             found[gpu.uuid] = (gpu, entry)
         if entry.kind == "index":
-            moves = f"{OPTION} names GPU {entry.key} by its index, which another GPU has once one is added or fails"
-            advice.append(f"{moves}: write its UUID ({named[0].uuid})")
+            advice.append(messages.NAMED_BY_INDEX.fill(index=entry.key, uuid=named[0].uuid))
     return tuple(found.values()), tuple(advice)

@@ -25,12 +25,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Plan, Policy, Restart, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, modes, mps_places, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, messages, modes, mps_places, wanted
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.gpu_holders import HOLDERS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import PROHIBITED, Modes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.mps_limits import Limits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION, GpuEntry
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import GpuEntry
 
 NAME = "mps"
 PROGRAM_NAME = "mps"  # of the program that stays on the host (module_utils/_node/resident)
@@ -64,8 +63,8 @@ QUICK = 10  # seconds, within which a host that boots can undo it as well
 NOTHING_THERE = 1  # rmdir
 NOT_MOUNTED = (32, 64)  # mount(8): nothing of it, some of it
 NOT_LOADED = 5  # systemctl: there is no such unit, so nothing to stop
-STAYS = f"{OPTION} has GPUs that processes share by MPS, whose daemon has to be there before their containers"
-GONE = "no process is to share this GPU by MPS any more"
+STAYS = messages.DAEMON_STAYS.fill()
+GONE = messages.DAEMON_GONE.fill()
 
 
 def service(gpu: str) -> str:
@@ -162,11 +161,7 @@ def state(obs: Observation, unit: str) -> str:
 def require_program(obs: Observation) -> None:
     if (obs.raw(FOUND).get("found") or {}).get(CONTROL):
         return
-    why = f"{CONTROL} is not on this host, and it is what serves processes that share a GPU by MPS"
-    step = (
-        "Install the driver's package that has it (nvidia-compute-utils on Ubuntu, nvidia-cuda-mps on Debian, nvidia-driver-cuda on RHEL)"
-    )
-    raise PlanError(f"{OPTION} has mps", why=why, next=f"{step}, then run again")
+    raise PlanError(messages.NO_CONTROL_PROGRAM.fill())
 
 
 def require_alone(obs: Observation) -> None:
@@ -177,10 +172,7 @@ def require_alone(obs: Observation) -> None:
     every = [p for p in (*obs.processes(), *obs.unverified()) if str(p.get("exe", "")).rpartition("/")[2] == CONTROL]
     strange = [p for p in every if not OWN_GROUP.match(str(p.get("cgroup", "")))]
     if strange:
-        what = f"{OPTION} has mps, and an MPS daemon runs on this host that this collection has not started (process {strange[0]['pid']})"
-        own = "with its CUDA_MPS_PIPE_DIRECTORY set, if it has one of its own"
-        step = f"End it with `echo quit | {CONTROL}`, {own}, and whatever starts it, then run again, or leave mps out"
-        raise PlanError(what, why="two daemons for one GPU keep each other's clients out", next=step)
+        raise PlanError(messages.OTHER_DAEMON.fill(pid=strange[0]["pid"]))
 
 
 def others_advice(obs: Observation) -> tuple[str, ...]:
@@ -189,9 +181,9 @@ def others_advice(obs: Observation) -> tuple[str, ...]:
     Only the name is known, and any user can choose it, so the run goes on.
     """
     number = obs.others().get(CONTROL, 0)
-    step = "where that is an MPS daemon of these GPUs, its clients and those of the daemon here keep each other out"
-    called = f"{names.counted(number, 'process', 'processes')} of other users {'is' if number == 1 else 'are'} called {CONTROL}"
-    return (f"{called}: {step}",) if number else ()
+    if number == 1:
+        return (messages.OTHERS_PROCESS.fill(),)
+    return (messages.OTHERS_PROCESSES.fill(number=number),) if number else ()
 
 
 def unit_advice(obs: Observation) -> tuple[str, ...]:
@@ -200,8 +192,7 @@ def unit_advice(obs: Observation) -> tuple[str, ...]:
     For a unit that runs now, its process is refused instead.
     """
     found = [unit for unit in OTHER_UNITS if obs.unit_asked(unit) and obs.unit(unit).get("UnitFileState") == "enabled"]
-    why = "after the next boot its MPS daemon and those of this collection keep each other's clients out"
-    return tuple(f"{unit} is enabled: {why}. Run `systemctl disable {unit}`" for unit in found)
+    return tuple(messages.OTHER_UNIT.fill(unit=unit) for unit in found)
 
 
 def require_loaded(obs: Observation, gpus: Iterable[str]) -> None:
@@ -212,19 +203,18 @@ def require_loaded(obs: Observation, gpus: Iterable[str]) -> None:
     runs = own_daemons(obs)
     for unit in (service(gpu) for gpu in gpus if gpu in runs):
         if obs.unit(unit).get("LoadState") != "loaded":
-            why = "somebody has removed its file and made systemd read its units again"
-            step = f"Run `systemctl stop {unit}`, which ends its clients, then run again"
-            raise PlanError(f"{unit} runs, and systemd has no unit of that name", why=why, next=step)
+            raise PlanError(messages.UNIT_NOT_LOADED.fill(unit=unit))
 
 
 def memory(obs: Observation) -> dict[str, int]:
     """Return UUID -> MiB. Raise PlanError if the memory of the GPUs is not known."""
     said = obs.command(MEMORY["argv"])
     found = {match.group(1): int(match.group(2)) for match in re.finditer(str(MEMORY["shows"][0]), said.stdout)}
-    if said.rc != 0 or not found:
-        end = "it names no GPU with its memory" if said.rc == 0 else f"exit status {said.rc}"
-        step = f"Write memory beside clients in {OPTION}, or run it on the host and mend the driver"
-        raise PlanError(f"the memory of this host's GPUs is not known from {' '.join(MEMORY['argv'])}", why=end, next=step)
+    command = " ".join(MEMORY["argv"])
+    if said.rc != 0:
+        raise PlanError(messages.MEMORY_UNKNOWN.fill(command=command, status=said.rc))
+    if not found:
+        raise PlanError(messages.MEMORY_NOT_NAMED.fill(command=command))
     return found
 
 
@@ -313,9 +303,7 @@ def kept(obs: Observation) -> dict[str, Any]:
         daemons = json_bounds.loads(file.content or "")["daemons"]
         if isinstance(daemons, dict) and all(wanted.UUID.fullmatch(gpu) for gpu in daemons):
             return daemons
-    why = "it has no table of daemons any more, so nobody knows which of them run"
-    step = f"Stop them (systemctl stop '{service('*')}'), remove the file and run again"
-    raise PlanError("this file is not as this collection wrote it", where=SETTINGS, why=why, next=step)
+    raise PlanError(messages.DAEMON_RECORD_BROKEN.fill(units=service("*")), where=SETTINGS)
 
 
 def unrecorded(obs: Observation) -> dict[str, Any]:
@@ -348,14 +336,10 @@ def require_idle(policy: Policy, obs: Observation, gpus: Iterable[str], minors: 
     for minor, gpu in ends.items():
         users = gpu_holders.by_group(answer, minor, without=OWN_GROUP)
         if users:
-            what = f"GPU {gpu} is in use by {gpu_holders.some(users)}, and its MPS daemon has to end or to begin again"
-            step = "End them, then run again; gpufleet_restart: force does not wait for it"
-            raise PlanError(what, why="clients end with their daemon", next=step)
-    why = gpu_holders.unknown(answer)
-    if why:
-        what = f"it is not known whether {', '.join(ends.values())} is in use, and its MPS daemon has to end or to begin again"
-        step = "Look at these processes, or set gpufleet_restart: force, which ends clients with their daemon"
-        raise PlanError(what, why=why, next=step)
+            raise PlanError(messages.DAEMON_IN_USE.fill(gpu=gpu, users=gpu_holders.some(users)))
+    problem = gpu_holders.unknown(answer)
+    if problem:
+        raise PlanError(messages.DAEMON_USE_UNKNOWN.fill(gpus=", ".join(ends.values()), problem=problem))
 
 
 def ending(obs: Observation, gpus: Iterable[str], here: Container[str] = ()) -> Plan:
@@ -388,7 +372,7 @@ def plan_absent(policy: Policy, obs: Observation, minors: Callable[[], Mapping[s
     if back.empty:
         return back
     stay = [gpu for gpu in daemons if gpu not in recorded]
-    said = Plan(advice=tuple(f"{SETTINGS} was removed by somebody, so {left_places(gpu)} stay: remove them" for gpu in stay))
+    said = Plan(advice=tuple(messages.PLACES_STAY.fill(path=SETTINGS, places=left_places(gpu)) for gpu in stay))
     return merge([ending(obs, daemons, daemons), caused(back, "policy"), said])
 
 

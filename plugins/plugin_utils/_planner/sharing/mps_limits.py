@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import MOST_CLIENTS
 
 CLIENTS, MEMORY, THREADS = KEYS = ("clients", "memory", "threads")
@@ -53,21 +55,20 @@ def parsed(where: str, more: object) -> Limits:
     if more is None or more is True:
         return Limits()
     if not isinstance(more, Mapping):
-        raise PlanError(f"{where}.mps is {more!r}, which is no dictionary", next=f"Write {{}}, or some of {', '.join(KEYS)}")
+        raise PlanError(messages.LIMITS_NOT_DICTIONARY.fill(where=f"{where}.mps", value=repr(more), known=", ".join(KEYS)))
     unknown = sorted(str(name) for name in more if name not in KEYS)
     if unknown:
-        step = f"The known keys are {', '.join(KEYS)}; on a Kubernetes node, replicas"
-        raise PlanError(f"{where}.mps: unknown key {unknown[0]!r}", next=step)
-    clients = _number(where, CLIENTS, more.get(CLIENTS), MOST_CLIENTS, f"an MPS server has at most {MOST_CLIENTS} clients")
-    threads = _number(where, THREADS, more.get(THREADS), 100, "it is a share of the GPU's threads in percent")
+        raise PlanError(messages.UNKNOWN_LIMIT.fill(where=f"{where}.mps", key=repr(unknown[0]), known=", ".join(KEYS)))
+    clients = _number(where, more.get(CLIENTS), MOST_CLIENTS, messages.TOO_MANY_CLIENTS)
+    threads = _number(where, more.get(THREADS), 100, messages.THREADS_OUT_OF_RANGE)
     return Limits(clients, _memory(where, more.get(MEMORY)), threads)
 
 
-def _number(where: str, name: str, value: object, most: int, why: str) -> int:
+def _number(where: str, value: object, most: int, refusal: Sentence) -> int:
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise PlanError(f"{where}.mps: {name} is {value!r}", why=why, next=f"Write a whole number from 1 to {most}")
+        raise PlanError(refusal.fill(where=f"{where}.mps", value=repr(value), most=most))
     return value
 
 
@@ -76,6 +77,5 @@ def _memory(where: str, value: object) -> int:
         return 0
     found = SIZE.fullmatch(value) if isinstance(value, str) else None
     if not found:
-        why = "nvidia-cuda-mps-control takes a whole number with a unit"
-        raise PlanError(f"{where}.mps: {MEMORY} is {value!r}", why=why, next="Write it as 8G or 512M")
+        raise PlanError(messages.MEMORY_WITHOUT_UNIT.fill(where=f"{where}.mps", value=repr(value)))
     return int(found.group(1)) * (1024 if found.group(2) == "G" else 1)

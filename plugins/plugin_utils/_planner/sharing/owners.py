@@ -12,8 +12,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import Replicas
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import OPTION
 
 # gres.conf(5): one resource to a line, keys in any case; Debian and Ubuntu up to 20.04 have Slurm's files in slurm-llnl.
 SLURM_FILES = ("/etc/slurm/gres.conf", "/etc/slurm-llnl/gres.conf")
@@ -33,12 +33,8 @@ def refuse(obs: Observation, kubelet: Kubelet, replicas: Replicas | None) -> Non
     for path in SLURM_FILES:
         found = SHARED_BY_SLURM.search(obs.text(path, KEEP))
         if found:
-            what = f"{OPTION} is set, and Slurm shares this host's GPUs by gres/{found.group(1).lower()}"
-            raise PlanError(what, where=path, next=f"Leave this host out of {OPTION}, or take that line out of gres.conf")
+            raise PlanError(messages.SHARED_BY_SLURM.fill(kind=found.group(1).lower()), where=path)
     if replicas and not kubelet.expected:
-        why = "the device plugin of a Kubernetes node makes replicas, and no kubelet is here"
-        raise PlanError(f"{OPTION} has replicas", why=why, next="Leave replicas out, or this host")
+        raise PlanError(messages.NO_KUBELET.fill())
     if kubelet.present and not replicas:
-        why = "the device plugin hands a node's GPUs out, and shares them by its own configuration"
-        step = f"Leave this host out of {OPTION}, or share its GPUs by the plugin: give each one time_slicing or mps with replicas"
-        raise PlanError(f"{OPTION} is set, and a kubelet runs on this host", why=why, next=step)
+        raise PlanError(messages.KUBELET_RUNS.fill())

@@ -33,7 +33,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_UNIT, WHOLE
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin, gpu_holders, modes, mps, owners, wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import (
+    by_plugin,
+    gpu_holders,
+    messages,
+    modes,
+    mps,
+    owners,
+    wanted,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.modes import Modes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import INTERVALS, OPTION, GpuEntry
 
@@ -50,18 +58,10 @@ RULE = (
 )
 AT_BOOT = 180  # seconds for all GPUs: engines wait meanwhile
 MODE, SLICE = "compute mode", "time slice"
-WHY = {
-    MODE: {
-        "EXCLUSIVE_PROCESS": "the driver then refuses who goes past the one process, or the MPS daemon, that this GPU is for",
-        "DEFAULT": "several processes have to be let onto a GPU that they share by time slices",
-    },
-    SLICE: "how long a process computes on the GPU before another one has its turn",
-}
-STAYS = f"{OPTION} has to outlive a boot and a reload of the driver, which forgets compute modes and time slices"
-BACK = "this is what was found before this collection set it"
+WHY = {"EXCLUSIVE_PROCESS": messages.EXCLUSIVE_MODE, "DEFAULT": messages.DEFAULT_MODE}
+STAYS = messages.MODES_STAY.fill()
+BACK = messages.MODE_FROM_BEFORE.fill()
 FORGOTTEN = {MODE: "DEFAULT", SLICE: "default"}  # what a driver has that was just loaded
-LOST = f"{SETTINGS}, which had the modes from before, was removed since this collection wrote it"
-INSTEAD = "the modes of a driver that was just loaded then count as those from before"
 
 
 @dc.dataclass(frozen=True)
@@ -103,15 +103,15 @@ def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, pro
     if policy.sharing is None or policy.root != "/":
         return Plan()
     if not policy.sharing:
-        return plan_absent(policy, obs, f"{OPTION} is empty")
+        return plan_absent(policy, obs, messages.OPTION_EMPTY.fill())
     if driver.state != "ok":
-        return Plan(advice=(f"{OPTION} has to wait until the driver serves: {driver.evidence}",))
+        return Plan(advice=(messages.WAITS_FOR_DRIVER.fill(evidence=driver.evidence),))
     entries = wanted.parse(policy.sharing)
     replicas = by_plugin.of_all(OPTION, entries)
     owners.refuse(obs, kubelet, replicas)
     if replicas:
         by_plugin.require_all(OPTION, entries, driver.gpus)
-        return plan_absent(policy, obs, f"{OPTION} is for the device plugin")
+        return plan_absent(policy, obs, messages.OPTION_FOR_PLUGIN.fill())
     kept = originals(obs)
     slices = any(entry.interval for entry in entries) or any(what == SLICE for _gpu, what in kept)
     if slices and not obs.asked(modes.TIME_SLICES):
@@ -131,7 +131,7 @@ def plan(policy: Policy, obs: Observation, driver: Driver, kubelet: Kubelet, pro
         missing.require_gone(policy, obs, driver, mps.SETTINGS, away)
     start = (Restart(SERVICE, "start", STAYS),) if files.changes or changed.commands else ()
     daemons = mps.plan(policy, obs, resolved, minors, mps_program)
-    advice = (*advice, f"{LOST}: {INSTEAD}") if gone else advice
+    advice = (*advice, messages.RECORD_LOST.fill(path=SETTINGS)) if gone else advice
     said = (*advice, *closed((gpu for gpu, entry in resolved if asks(entry)), {}), *in_use(obs, settings, minors))
     # A daemon that ends does so before its GPU's mode changes, and one that begins has to find the mode right.
     return merge([dc.replace(daemons, restarts=()), changed, files, Plan(restarts=(*start, *daemons.restarts), advice=said)])
@@ -160,10 +160,10 @@ def asks(entry: GpuEntry) -> str:
 def desired(gpu: Modes, entry: GpuEntry) -> Iterable[Setting]:
     mode = asks(entry)
     if mode:
-        yield Setting(gpu.uuid, MODE, gpu.compute_mode, mode, WHY[MODE][mode])  # type: ignore[index]
+        yield Setting(gpu.uuid, MODE, gpu.compute_mode, mode, WHY[mode].fill())
     if entry.interval:
         modes.require_known(gpu)
-        yield Setting(gpu.uuid, SLICE, gpu.interval, entry.interval, str(WHY[SLICE]))
+        yield Setting(gpu.uuid, SLICE, gpu.interval, entry.interval, messages.SLICE_LENGTH.fill())
 
 
 def given_up(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str], still: set[tuple[str, str]]) -> list[Setting]:
@@ -199,10 +199,9 @@ def in_use(obs: Observation, settings: Iterable[Setting], minors: Mapping[str, i
         return []
     answer = obs.attempt(gpu_holders.HOLDERS)  # for a sentence only: it keeps no run from going on
     users = {gpu: gpu_holders.by_group(answer, str(minors[gpu]), without=mps.OWN_GROUP) for gpu in become}
-    step = "no other process gets onto it until they have ended"
-    said = [f"GPU {gpu} becomes EXCLUSIVE_PROCESS, and is in use by {gpu_holders.some(of)}: {step}" for gpu, of in users.items() if of]
-    hidden = gpu_holders.unknown(answer)
-    return said + ([f"not all users of a GPU that becomes EXCLUSIVE_PROCESS are known: {hidden}"] if hidden else [])
+    found = [messages.BECOMES_EXCLUSIVE.fill(gpu=gpu, users=gpu_holders.some(of)) for gpu, of in users.items() if of]
+    problem = gpu_holders.unknown(answer)
+    return [*found, *([messages.USERS_UNKNOWN.fill(problem=problem)] if problem else [])]
 
 
 def closed(gpus: Iterable[Modes], before: Mapping[str, str]) -> list[str]:
@@ -211,8 +210,7 @@ def closed(gpus: Iterable[Modes], before: Mapping[str, str]) -> list[str]:
     before: the compute mode of each from before this collection set it, if it is known only here.
     """
     return [
-        f"GPU {gpu.name} is in compute mode {modes.PROHIBITED}, which somebody has set to keep it out of use: {OPTION} changes nothing of "
-        f"it. Run `{modes.PROGRAM} -i {gpu.uuid} -c {before.get(gpu.uuid, 'DEFAULT')}` on the host when it may be used again"
+        messages.GPU_CLOSED.fill(gpu=gpu.name, uuid=gpu.uuid, before=before.get(gpu.uuid, "DEFAULT"))
         for gpu in gpus
         if gpu.compute_mode == modes.PROHIBITED
     ]
@@ -221,11 +219,9 @@ def closed(gpus: Iterable[Modes], before: Mapping[str, str]) -> list[str]:
 def not_returned(gpus: tuple[Modes, ...], kept: Mapping[tuple[str, str], str]) -> list[str]:
     """List, as sentences, the modes that cannot be set back now."""
     here = {gpu.uuid: gpu for gpu in gpus}
-    lost = [
-        f"GPU {gpu} is not there, so its {what} is not set back to {was}" for (gpu, what), was in sorted(kept.items()) if gpu not in here
-    ]
+    lost = [messages.GPU_AWAY.fill(gpu=gpu, setting=what, before=was) for (gpu, what), was in sorted(kept.items()) if gpu not in here]
     divided = [
-        f"MIG is on for GPU {here[gpu].name}, so its {what} is not set back to {was}"
+        messages.GPU_DIVIDED.fill(gpu=here[gpu].name, setting=what, before=was)
         for (gpu, what), was in sorted(kept.items())
         if gpu in here and here[gpu].mig
     ]
@@ -309,10 +305,7 @@ def kept_settings(obs: Observation) -> Mapping[str, Any]:
 
 
 def broken(why: str) -> PlanError:
-    step = f"Restore the file from a copy, or remove it: {INSTEAD}"
-    return PlanError(
-        "this file has the modes of GPUs from before, and is not as this collection wrote it", where=SETTINGS, why=why, next=step
-    )
+    return PlanError(messages.RECORD_BROKEN.fill(problem=why), where=SETTINGS)
 
 
 def lost(obs: Observation) -> bool:
@@ -337,7 +330,7 @@ def is_mode(row: object) -> bool:
     return bool(wanted.UUID.fullmatch(gpu)) and ((what == MODE and was in modes.COMPUTE_MODES) or (what == SLICE and was in INTERVALS))
 
 
-def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") -> Plan:
+def plan_absent(policy: Policy, obs: Observation, why: str = messages.STATE_ABSENT.fill()) -> Plan:
     """Plan to remove the files and set the modes back. A driver that is gone has forgotten them."""
     if not all(obs.asked(q) for q in own_files() if q["kind"] == "file"):
         raise NeedMore(own_files())
@@ -346,8 +339,7 @@ def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") ->
     back = caused(merge([daemons, host_service.plan_absent(policy, obs, NAME, (SERVICE,), why), file]), "policy")
     kept = originals(obs) if policy.root == "/" else {}
     if not kept and policy.root == "/" and lost(obs):
-        step = f"`{modes.PROGRAM} -i UUID -c DEFAULT` on the host gives a GPU back, and so does a boot"
-        return merge([back, Plan(advice=(f"{LOST}, so no compute mode or time slice was set back: {step}",))])
+        return merge([back, Plan(advice=(messages.RECORD_LOST_ABSENT.fill(path=SETTINGS),))])
     if not kept:
         return back
     asked = [modes.MODES, *([modes.TIME_SLICES] if any(what == SLICE for _gpu, what in kept) else [])]
@@ -356,7 +348,6 @@ def plan_absent(policy: Policy, obs: Observation, why: str = "state: absent") ->
     # A driver that does not answer has forgotten them. One whose answer is not understood may still have them, and only our file knows the
     # modes from before: that is a refusal (modes.read).
     if any(obs.attempt(q).get("error") or obs.attempt(q).get("rc") not in modes.GOOD for q in asked):
-        gone = f"{modes.PROGRAM} does not answer, so no compute mode or time slice was set back; a boot does that"
-        return merge([back, Plan(advice=(gone,))])
+        return merge([back, Plan(advice=(messages.DRIVER_SILENT.fill(),))])
     gpus = modes.read(obs, (), slices=len(asked) > 1)
     return merge([back, changing(given_up(gpus, kept, set())), Plan(advice=tuple(not_returned(gpus, kept)))])

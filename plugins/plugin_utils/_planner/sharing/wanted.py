@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin, mps_limits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import by_plugin, messages, mps_limits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.mps_limits import Limits
 
 OPTION = "gpufleet_sharing"
@@ -23,7 +23,6 @@ BUS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
 INDEX = re.compile(r"\d{1,3}")
 NUMBER = re.compile(r"[-+]?\d+\.\d+(?:e[-+]?\d+)?")
 MIG = re.compile(r"MIG-", re.IGNORECASE)
-KEYS = "Write a GPU's UUID, its PCI address (0000:17:00.0), its product name or its index"
 
 
 @dc.dataclass(frozen=True)
@@ -77,52 +76,53 @@ def check(given: object, root: str, driver_root: str) -> None:
     if given is None:
         return
     if not isinstance(given, Mapping):
-        raise PlanError(f"{OPTION} is {given!r}, which is no dictionary", next=f"{KEYS} with one of {', '.join(POLICIES)}")
+        raise PlanError(messages.NO_DICTIONARY.fill(value=repr(given), policies=", ".join(POLICIES)))
     entries = parse(given)
     if by_plugin.of_all(OPTION, entries):
         return
     buses: dict[str, str] = {}
     for entry in entries:
         if entry.kind == "bus" and buses.setdefault(bus_id(entry.key), entry.key) != entry.key:
-            raise _twice(entry.key, buses[bus_id(entry.key)], "the same PCI address")
-    for name, value, why in (
-        ("gpufleet_root", root, "modes are set in a driver that runs, and nothing runs beneath another root"),
-        ("gpufleet_cdi_driver_root", driver_root, "nvidia-smi of the host itself sets modes, and the driver is elsewhere"),
-    ):
+            raise PlanError(messages.ONE_ADDRESS_TWICE.fill(first=buses[bus_id(entry.key)], second=entry.key))
+    for row, value in ((messages.BENEATH_ROOT, root), (messages.DRIVER_ELSEWHERE, driver_root)):
         if entries and value not in ("", "/"):
-            raise PlanError(f"{OPTION} is set, and {name} is {value}", why=why, next="Leave out one of the two")
-
-
-def _twice(one: str, other: str, what: str) -> PlanError:
-    return PlanError(f"{OPTION} has two entries for one GPU, {other} and {one}", why=what, next="Leave out one of the two")
+            raise PlanError(row.fill(value=value))
 
 
 def two_entries(one: GpuEntry, other: GpuEntry, gpu: str) -> PlanError:
-    return _twice(other.key, one.key, f"both are {gpu}")
+    return PlanError(messages.TWO_ENTRIES.fill(first=one.key, second=other.key, gpu=gpu))
 
 
 def _entry(key: str, value: object) -> GpuEntry:
     kind = _kind(key)
-    where = f"{OPTION}.{key}"
+    where, policies = f"{OPTION}.{key}", ", ".join(POLICIES)
     settings = {value: None} if isinstance(value, str) else value
     if not isinstance(settings, Mapping):
-        raise PlanError(f"{OPTION} has for {key} the value {value!r}, which is no policy", next=f"Give it one of {', '.join(POLICIES)}")
+        raise PlanError(messages.NOT_A_POLICY.fill(key=key, value=repr(value), policies=policies))
     if by_plugin.meant(settings):
         replicas = by_plugin.parsed(where, settings)
         return GpuEntry(key, kind, replicas.policy, replicas=replicas)
-    unknown = sorted(str(name) for name in settings if name not in POLICIES)
-    if unknown:
-        step = "MIG is set up by nvidia-mig-parted" if unknown[0] == "mig" else f"Known policies are {', '.join(POLICIES)}"
-        raise PlanError(f"{OPTION} has for {key} the unknown policy {unknown[0]!r}", next=step)
-    if len(settings) != 1:
-        said = " and ".join(str(name) for name in settings) or "no policy"
-        raise PlanError(f"{OPTION} has for {key} {said}", why="a GPU has one policy", next=f"Give it one of {', '.join(POLICIES)}")
+    require_one_policy(key, [str(name) for name in settings])
     ((policy, more),) = settings.items()
     if policy == "dedicated":
         return GpuEntry(key, kind, "dedicated", exclusive=_exclusive(where, more))
     if policy == "mps":
         return GpuEntry(key, kind, "mps", limits=mps_limits.parsed(where, more))
     return GpuEntry(key, kind, "time_slicing", interval=_interval(where, more))
+
+
+def require_one_policy(key: str, given: list[str]) -> None:
+    """Raise PlanError unless these are one policy that this collection knows."""
+    policies = ", ".join(POLICIES)
+    unknown = sorted(name for name in given if name not in POLICIES)
+    if unknown[:1] == ["mig"]:
+        raise PlanError(messages.MIG_POLICY.fill(key=key, policy=repr(unknown[0])))
+    if unknown:
+        raise PlanError(messages.UNKNOWN_POLICY.fill(key=key, policy=repr(unknown[0]), policies=policies))
+    if not given:
+        raise PlanError(messages.NO_POLICY.fill(key=key, policies=policies))
+    if len(given) > 1:
+        raise PlanError(messages.SEVERAL_POLICIES.fill(key=key, given=" and ".join(given), policies=policies))
 
 
 def _kind(key: str) -> Literal["uuid", "bus", "product", "index"]:
@@ -133,14 +133,11 @@ def _kind(key: str) -> Literal["uuid", "bus", "product", "index"]:
     if INDEX.fullmatch(key):
         return "index"
     if MIG.match(key):
-        raise PlanError(
-            f"{OPTION} names the MIG device {key}", why="a policy is one of a whole GPU", next="Share MIG devices by MIG itself"
-        )
+        raise PlanError(messages.MIG_DEVICE.fill(key=key))
     if NUMBER.fullmatch(key):
-        why = "YAML reads a PCI address without a letter and without quotes as a number of minutes and seconds"
-        raise PlanError(f"{OPTION} has the key {key}, which is no GPU", why=why, next='Write the address in quotes: "0000:17:00.0"')
+        raise PlanError(messages.KEY_IS_NUMBER.fill(key=key))
     if not key.strip() or key.startswith("GPU-") or key != key.strip() or not key.isprintable():
-        raise PlanError(f"{OPTION} has the key {key!r}, which is no GPU", next=KEYS)
+        raise PlanError(messages.NOT_A_GPU.fill(key=repr(key)))
     return "product"
 
 
@@ -148,7 +145,7 @@ def _exclusive(where: str, more: object) -> bool:
     settings = _settings(where, "dedicated", more, "exclusive")
     value = settings.get("exclusive", False)
     if not isinstance(value, bool):
-        raise PlanError(f"{where}.dedicated: exclusive is {value!r}", next="Write true or false")
+        raise PlanError(messages.SETTING_NOT_BOOLEAN.fill(where=f"{where}.dedicated", name="exclusive", value=repr(value)))
     return value
 
 
@@ -156,7 +153,7 @@ def _interval(where: str, more: object) -> Interval:
     settings = _settings(where, "time_slicing", more, "interval")
     value = settings.get("interval") or ""
     if value not in ("", *INTERVALS):
-        raise PlanError(f"{where}.time_slicing: interval is {value!r}", next=f"Write one of {', '.join(INTERVALS)}")
+        raise PlanError(messages.UNKNOWN_INTERVAL.fill(where=f"{where}.time_slicing", value=repr(value), intervals=", ".join(INTERVALS)))
     return value
 
 
@@ -164,10 +161,10 @@ def _settings(where: str, policy: str, more: object, known: str) -> Mapping[str,
     if more is None or more is True:
         return {}
     if not isinstance(more, Mapping):
-        raise PlanError(f"{where}.{policy} is {more!r}, which is no dictionary", next=f"Write {{}}, or {known} with its value")
+        raise PlanError(messages.SETTINGS_NOT_DICTIONARY.fill(where=f"{where}.{policy}", value=repr(more), known=known))
     unknown = sorted(str(name) for name in more if name != known)
     if unknown:
-        raise PlanError(f"{where}.{policy}: unknown key {unknown[0]!r}", next=f"The known key is {known}")
+        raise PlanError(messages.UNKNOWN_KEY.fill(where=f"{where}.{policy}", key=repr(unknown[0]), known=known))
     return more
 
 

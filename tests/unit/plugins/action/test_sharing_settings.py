@@ -12,21 +12,22 @@ import yaml
 from ansible_collections.gpufleet.nvidia.plugins.action import variables_check
 
 CASES: list[tuple[dict[str, Any], str]] = [
-    # variables of a host, the beginning of what is said; '' for nothing
+    # variables of a host, the code at the end or the beginning of what is said; '' for nothing
     ({}, ""),
     ({"gpufleet_sharing": {}}, ""),
     ({"gpufleet_sharing": {0: "time_slicing", "NVIDIA A100-SXM4-80GB": {"dedicated": {"exclusive": True}}}}, ""),
-    ({"gpufleet_sharing": {"0": "time_slicng"}}, "gpufleet_sharing has for 0 "),
-    ({"gpufleet_sharing": {"0": {"time_slicing": {"interval": "10ms"}}}}, "gpufleet_sharing.0.time_slicing: interval is '10ms'. Write"),
-    ({"gpufleet_sharing": {"0": {"dedicated": {"exclusiv": True}}}}, "gpufleet_sharing.0.dedicated: unknown key 'exclusiv'"),
+    ({"gpufleet_sharing": {"0": "time_slicng"}}, "[sharing.unknown-policy]"),
+    ({"gpufleet_sharing": {"0": {"time_slicing": {"interval": "10ms"}}}}, "[sharing.unknown-interval]"),
+    ({"gpufleet_sharing": {"0": {"dedicated": {"exclusiv": True}}}}, "[sharing.unknown-key]"),
     ({"gpufleet_sharing": yaml.safe_load("{'0': 2024-01-01}")}, "gpufleet_sharing.0 is 2024-01-01"),
     ({"gpufleet_sharing": yaml.safe_load("{2024-01-01: mps}")}, "gpufleet_sharing has the key 2024-01-01"),
-    ({"gpufleet_sharing": {"GPU-abc": "dedicated"}}, "gpufleet_sharing has the key 'GPU-abc', which is no GPU"),
-    ({"gpufleet_sharing": {"0": "dedicated"}, "gpufleet_root": "/srv/image"}, "gpufleet_sharing is set, and gpufleet_root is /srv/image"),
+    ({"gpufleet_sharing": {"GPU-abc": "dedicated"}}, "[sharing.not-a-gpu]"),
+    ({"gpufleet_sharing": {"0": "dedicated"}, "gpufleet_root": "/srv/image"}, "[sharing.beneath-root]"),
 ]
 
 
 @pytest.mark.parametrize(("given", "said"), CASES)
 def test_what_no_host_could_be_given_is_said_at_once(given: dict[str, Any], said: str) -> None:
     found = variables_check.wrong_of_host(given)
-    assert [text[: len(said)] for text in found] == ([said] if said else [])
+    begins = not said.startswith("[")
+    assert [text[: len(said)] if begins else text[-len(said) :] for text in found] == ([said] if said else [])

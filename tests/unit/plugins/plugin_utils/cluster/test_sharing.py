@@ -11,7 +11,6 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cluster import helm, members, objects, summary
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import WAYS
 
 from tests.unit.cluster_hosts import hosts, native
 
@@ -88,102 +87,52 @@ def test_whole_gpus_are_shared_beside_mig_devices_with_names_of_their_own() -> N
 
 
 NAME = "gpufleet_sharing for gpu1"
-REFUSED: dict[str, tuple[dict[str, Any], tuple[int, ...], str, str]] = {
+REFUSED: dict[str, tuple[dict[str, Any], tuple[int, ...], str, str, dict[str, Any]]] = {
+    # the option, MIG devices of each GPU, the strategy, the code of the refusal, its values besides the option
     "two policies on one node": (
         {BUS: FOUR, OTHER: {"time_slicing": {"replicas": 2}}},
         (0, 0),
         "",
-        (
-            f"{NAME} shares GPU {BUS} by replicas of the device plugin, and has another policy for GPU {OTHER} (the"
-            f" device plugin has one policy"
-            f" for all GPUs of a node). {WAYS}"
-        ),
+        "plugin-policies-differ",
+        {"gpu": BUS, "other": OTHER},
     ),
-    "dedicated beside shared": (
-        {BUS: FOUR, OTHER: "dedicated"},
-        (0, 0),
-        "",
-        (
-            f"{NAME} shares GPU {BUS} by replicas of the device plugin, and has another policy for GPU {OTHER} (the"
-            f" device plugin has one policy"
-            f" for all GPUs of a node). {WAYS}"
-        ),
-    ),
-    "a GPU that is left out": (
-        {BUS: FOUR},
-        (0, 0),
-        "",
-        (
-            f"{NAME} leaves out GPU {OTHER} ({MODEL}), and shares others by replicas of the device plugin (the device"
-            f" plugin shares all whole"
-            f" GPUs of a node). Name it, too: a product name stands for all GPUs of that name. {WAYS}"
-        ),
-    ),
+    "dedicated beside shared": ({BUS: FOUR, OTHER: "dedicated"}, (0, 0), "", "plugin-policies-differ", {"gpu": BUS, "other": OTHER}),
+    "a GPU that is left out": ({BUS: FOUR}, (0, 0), "", "gpu-left-out", {"gpu": OTHER, "model": MODEL}),
     "a GPU that is not there": (
         {MODEL: FOUR, "Tesla T4": FOUR},
         (0,),
         "",
-        f"{NAME} names Tesla T4, and this host has no such GPU. Its GPUs are {UUID} ({BUS}); by product name: {MODEL}",
+        "no-such-gpu-or-product",
+        {"key": "Tesla T4", "gpus": f"{UUID} ({BUS})", "products": MODEL},
     ),
-    "modes of a host": (
-        {BUS: {"time_slicing": {"interval": "short"}}},
-        (0,),
-        "",
-        (
-            f"{NAME} has no replicas (on a node the device plugin hands GPUs out). Give its GPUs time_slicing or mps"
-            f" with replicas, or leave the"
-            " host out: without sharing a pod has a GPU for itself"
-        ),
-    ),
-    "a divided GPU": (
-        {MODEL: FOUR},
-        (0, 2),
-        "mixed",
-        (
-            f"{NAME} names GPU {OTHER}, which is divided into MIG devices (the device plugin shares whole GPUs by one"
-            f" policy, and MIG devices are"
-            " resources of their own). Leave it out"
-        ),
-    ),
-    "MPS beside MIG": (
-        {BUS: {"mps": {"replicas": 2}}},
-        (0, 2),
-        "mixed",
-        (
-            f"{NAME} has mps, and GPU {OTHER} is divided into MIG devices (the device plugin does not start with"
-            f" both). Leave out one of the two."
-            f" {WAYS}"
-        ),
-    ),
-    "MPS with the strategy mixed": (
-        {BUS: {"mps": {"replicas": 2}}},
-        (0,),
-        "mixed",
-        (
-            f"{NAME} has mps, and gpufleet_kubernetes_mig_strategy is mixed (the device plugin does not start with"
-            f" both). Leave out one of the"
-            f" two. {WAYS}"
-        ),
-    ),
+    "a divided GPU": ({MODEL: FOUR}, (0, 2), "mixed", "divided-gpu-named", {"gpu": OTHER}),
+    "MPS beside MIG": ({BUS: {"mps": {"replicas": 2}}}, (0, 2), "mixed", "mps-on-divided-gpu", {"gpu": OTHER}),
+    "MPS with the strategy mixed": ({BUS: {"mps": {"replicas": 2}}}, (0,), "mixed", "mps-with-mixed-mig", {}),
     "MIG devices under the shared name": (
         {BUS: FOUR},
         (0, 2),
         "single",
-        (
-            f"{NAME} shares GPUs by time slices, and GPU {OTHER} is divided into MIG devices (with"
-            f" gpufleet_kubernetes_mig_strategy single they"
-            f" have the resource of the shared GPUs, and would be shared as well). Set gpufleet_kubernetes_mig_strategy to mixed. {WAYS}"
-        ),
+        "slices-on-divided-gpu",
+        {"gpu": OTHER, "strategy": "single"},
     ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_the_plugin_cannot_do_is_refused_with_the_way_round(case: str) -> None:
-    given, migs, mig, sentence = REFUSED[case]
+    given, migs, mig, code, values = REFUSED[case]
     with pytest.raises(PlanError) as refused:
         rendered(given, *migs, mig=mig)
-    assert str(refused.value.message) == sentence
+    assert (refused.value.code, refused.value.values) == (f"sharing.{code}", {"option": NAME, **values})
+
+
+def test_modes_of_a_host_are_refused_with_the_way_round() -> None:
+    with pytest.raises(PlanError) as refused:
+        rendered({BUS: {"time_slicing": {"interval": "short"}}}, 0)
+    assert str(refused.value) == (
+        f"{NAME} has no replicas (on a node the device plugin hands GPUs out). Give its GPUs time_slicing or mps with replicas, "
+        "or leave the host out: without sharing a pod has a GPU for itself"
+    )
 
 
 def test_mps_is_refused_where_the_operator_sets_mig_to_mixed_for_all_nodes() -> None:

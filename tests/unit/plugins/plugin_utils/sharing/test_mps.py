@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import rollback
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, modes, mps, resource
@@ -139,7 +140,7 @@ def test_a_gpu_that_is_kept_out_of_use_gets_no_daemon(sharing: dict[str, Any], f
     plan = planned(sharing, shut)
     assert [act for act in acts(plan) if act[1] in UNITS] == []
     assert mps.SETTINGS not in written(plan)
-    assert len([text for text in plan.advice if "compute mode PROHIBITED" in text]) == 2
+    assert [get_code(text) for text in plan.advice].count("sharing.gpu-closed") == 2
     assert ENDS not in [c["argv"] for c in plan.commands]
     again = acts(planned(sharing, look(files={**files, **written(plan)}, active=running)))
     assert (("restart" if running else "start"), UNITS[1]) in again
@@ -161,10 +162,6 @@ def test_a_gpu_that_leaves_loses_its_daemon_first_and_then_its_mode() -> None:
     assert plan.commands[0]["undo"] == ["systemctl", "start", UNITS[1]]
 
 
-IN_USE = (
-    f"GPU {UUIDS[1]} is in use by container abcabcabcabc (process 77), and its MPS daemon has to end or to begin again "
-    "(clients end with their daemon). End them, then run again; gpufleet_restart: force does not wait for it"
-)
 ENDING: list[tuple[str, dict[str, Any]]] = [("other limits", OTHER), ("it leaves", ONE), ("all is taken back", {})]
 
 
@@ -173,7 +170,8 @@ def test_a_daemon_with_clients_is_not_ended(sharing: dict[str, Any]) -> None:
     seen = look(**RUNNING, held=[*HELD, *SERVER])
     with pytest.raises(PlanError) as refused:
         planned(sharing, seen)
-    assert str(refused.value) == IN_USE
+    assert refused.value.code == "sharing.daemon-in-use"
+    assert refused.value.values == {"gpu": UUIDS[1], "users": "container abcabcabcabc (process 77)"}
     forced = planned(sharing, seen, restart="force")
     assert ("restart", UNITS[1]) in acts(forced) or ENDS in [c["argv"] for c in forced.commands]
 
@@ -222,31 +220,40 @@ def test_what_containers_and_clients_fill_has_a_limit() -> None:
 
 LEFT = {"processes": 240, "users": [1001, 1002]}
 UNSEEN = [
-    ({"held": [], "closed": 1}, "1 process of this host cannot be looked into"),
-    ({"held": [], "closed": 2}, "2 processes of this host cannot be looked into"),
-    ({"held": [], "closed": 0, "partial": LEFT}, "not looked into: 240 processes of users 1001, 1002, since"),
-    ({"held": [], "closed": 0, "partial": {"processes": 1, "users": []}}, "not looked into: 1 process, since"),
-    ({"error": {"kind": "timeout", "message": "no time"}}, "the look at open files failed: no time"),
+    # the answer about holders, the code of what is not known, its values
+    ({"held": [], "closed": 1}, "closed-processes", {"processes": "1 process"}),
+    ({"held": [], "closed": 2}, "closed-processes", {"processes": "2 processes"}),
+    ({"held": [], "closed": 0, "partial": LEFT}, "processes-left", {"processes": "240 processes of users 1001, 1002"}),
+    ({"held": [], "closed": 0, "partial": {"processes": 1, "users": []}}, "processes-left", {"processes": "1 process"}),
+    ({"error": {"kind": "timeout", "message": "no time"}}, "look-failed", {"problem": "no time"}),
+    ({"error": {"kind": "timeout", "message": ""}}, "look-failed-silently", {}),
 ]
 
 
-@pytest.mark.parametrize(("answer", "why"), UNSEEN)
-def test_clients_that_are_not_seen_are_not_taken_for_none(answer: dict[str, Any], why: str) -> None:
+@pytest.mark.parametrize(("answer", "code", "values"), UNSEEN)
+def test_clients_that_are_not_seen_are_not_taken_for_none(answer: dict[str, Any], code: str, values: dict[str, Any]) -> None:
     first = look(**RUNNING)
     seen = Observation(first.host, ChainMap({gpu_holders.HOLDERS["id"]: answer}, first.answers))  # type: ignore[arg-type]
     with pytest.raises(PlanError) as refused:
         planned(ONE, seen)
-    assert str(refused.value).startswith(f"it is not known whether {UUIDS[1]} is in use")
-    assert why in str(refused.value)
+    assert (refused.value.code, refused.value.values["gpus"]) == ("sharing.daemon-use-unknown", UUIDS[1])
+    problem = refused.value.values["problem"]
+    assert (problem.code, problem.values) == (f"sharing.{code}", values)
     assert planned(ONE, seen, restart="force").commands
     assert planned(TWO, seen) == Plan()
 
 
-@pytest.mark.parametrize(("number", "who"), [(1, "1 process of other users is"), (2, "2 processes of other users are")])
-def test_daemons_of_other_users_are_advice(number: int, who: str) -> None:
+def test_two_reasons_why_holders_are_not_known_are_both_told() -> None:
+    problem = gpu_holders.unknown({"held": [], "closed": 2, "partial": LEFT})
+    assert problem is not None
+    assert [get_code(problem.values[name]) for name in ("closed", "left")] == ["sharing.closed-processes", "sharing.processes-left"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(1, "sharing.others-process"), (2, "sharing.others-processes")])
+def test_daemons_of_other_users_are_advice(number: int, code: str) -> None:
     plan = planned(TWO, look(**RUNNING, others={mps.CONTROL: number}))
     assert plan.empty
-    assert plan.advice[0].startswith(f"{who} called nvidia-cuda-mps-control: ")
+    assert [get_code(text) for text in plan.advice] == [code]
 
 
 def test_a_watcher_that_the_hosts_systemd_runs_is_no_client() -> None:
@@ -258,44 +265,28 @@ def test_clients_of_a_daemon_that_stays_are_none_of_its_affair() -> None:
     assert planned(OTHER, look(**RUNNING, held=[[77, ["0"], "/a"]])).changes
 
 
-MISSING = (
-    "gpufleet_sharing has mps (nvidia-cuda-mps-control is not on this host, and it is what serves processes that share a GPU by MPS). "
-    "Install the driver's package that has it (nvidia-compute-utils on Ubuntu, "
-    "nvidia-cuda-mps on Debian, nvidia-driver-cuda on RHEL), then run again"
-)
 STRANGER = {"pid": 5, "exe": CONTROL, "cgroup": "/system.slice/mps.service"}
 OWN = {"pid": 6, "exe": CONTROL, "cgroup": f"/system.slice/system-gpufleet\\x2dmps.slice/{UNITS[0]}"}
-ALONE = (
-    "gpufleet_sharing has mps, and an MPS daemon runs on this host that this collection has not started (process 5) "
-    "(two daemons for one GPU keep each other's clients out). "
-    "End it with `echo quit | nvidia-cuda-mps-control`, with its CUDA_MPS_PIPE_DIRECTORY set, if it has one of its own, "
-    "and whatever starts it, then run again, or leave mps out"
-)
 GRES = {"/etc/slurm/gres.conf": "Name=mps Count=400\n"}
 REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
-    ("the program is missing", ONE, {"control": False}, MISSING),
-    ("another daemon runs", ONE, {"processes": [OWN, STRANGER]}, ALONE),
-    ("another one, of which nothing is proven", ONE, {"processes": [{**STRANGER, "unverified": "path"}]}, ALONE),
-    ("MIG is on", ONE, {"mig": "Enabled"}, f"gpufleet_sharing names {UUIDS[0]}, and MIG is on for GPU {UUIDS[0]}"),
-    (
-        "Slurm shares them",
-        ONE,
-        {"files": GRES},
-        "/etc/slurm/gres.conf: gpufleet_sharing is set, and Slurm shares this host's GPUs by gres/mps",
-    ),
-    ("it is not there", {UUIDS[2]: "mps"}, {}, f"gpufleet_sharing names {UUIDS[2]}, and this host has no such GPU"),
+    ("the program is missing", ONE, {"control": False}, "no-control-program"),
+    ("another daemon runs", ONE, {"processes": [OWN, STRANGER]}, "other-daemon"),
+    ("another one, of which nothing is proven", ONE, {"processes": [{**STRANGER, "unverified": "path"}]}, "other-daemon"),
+    ("MIG is on", ONE, {"mig": "Enabled"}, "mig-on"),
+    ("Slurm shares them", ONE, {"files": GRES}, "shared-by-slurm"),
+    ("it is not there", {UUIDS[2]: "mps"}, {}, "no-such-gpu-or-product"),
 ]
 
 
-@pytest.mark.parametrize(("sharing", "host", "sentence"), [c[1:] for c in REFUSED], ids=[c[0] for c in REFUSED])
-def test_what_is_refused_on_a_host(sharing: dict[str, Any], host: dict[str, Any], sentence: str) -> None:
+@pytest.mark.parametrize(("sharing", "host", "code"), [c[1:] for c in REFUSED], ids=[c[0] for c in REFUSED])
+def test_what_is_refused_on_a_host(sharing: dict[str, Any], host: dict[str, Any], code: str) -> None:
     with pytest.raises(PlanError) as refused:
         planned(sharing, look(**host))
-    assert str(refused.value).startswith(sentence)
+    assert refused.value.code == f"sharing.{code}"
 
 
 def test_a_node_of_kubernetes_is_refused() -> None:
-    with pytest.raises(PlanError, match="share its GPUs by the plugin: give each one time_slicing or mps with replicas"):
+    with pytest.raises(PlanError, match=r"\[sharing.kubelet-runs\]"):
         planned(ONE, look(), Kubelet(present=True))
 
 
@@ -309,8 +300,8 @@ def test_a_unit_that_somebody_has_enabled_beside_ours_is_advice() -> None:
     seen = look(**RUNNING)
     seen.answers["units:of this test"]["units"].update({n: {"LoadState": "loaded", **u} for n, u in units.items()})
     (advice,) = planned(TWO, seen).advice
-    assert advice.startswith("nvidia-mps.service is enabled: after the next boot its MPS daemon")
-    assert advice.endswith("Run `systemctl disable nvidia-mps.service`")
+    assert isinstance(advice, Message)
+    assert (advice.code, advice.values) == ("sharing.other-unit-enabled", {"unit": "nvidia-mps.service"})
 
 
 def test_a_daemon_whose_unit_systemd_no_longer_has_is_refused() -> None:
@@ -320,8 +311,7 @@ def test_a_daemon_whose_unit_systemd_no_longer_has_is_refused() -> None:
     seen.answers["units:of this test"]["units"][UNITS[0]] = {"LoadState": "not-found", "ActiveState": "active"}
     with pytest.raises(PlanError) as refused:
         planned(TWO, seen)
-    assert str(refused.value).startswith(f"{UNITS[0]} runs, and systemd has no unit of that name (somebody has removed its file")
-    assert f"Run `systemctl stop {UNITS[0]}`" in str(refused.value)
+    assert (refused.value.code, refused.value.values) == ("sharing.unit-not-loaded", {"unit": UNITS[0]})
 
 
 def test_a_daemon_of_which_nobody_knows_the_limits_begins_again() -> None:
@@ -331,21 +321,18 @@ def test_a_daemon_of_which_nobody_knows_the_limits_begins_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"),
+    ("answer", "code", "values"),
     [
-        ({"rc": 9, "stdout": ""}, "exit status 9"),
-        ({"rc": 0, "stdout": "No devices were found\n"}, "it names no GPU with its memory"),
+        ({"rc": 9, "stdout": ""}, "memory-unknown", {"command": MEMORY, "status": 9}),
+        ({"rc": 0, "stdout": "No devices were found\n"}, "memory-not-named", {"command": MEMORY}),
     ],
 )
-def test_memory_that_is_not_known_is_not_guessed(answer: dict[str, Any], why: str) -> None:
+def test_memory_that_is_not_known_is_not_guessed(answer: dict[str, Any], code: str, values: dict[str, Any]) -> None:
     seen = look()
     seen.answers[f"command:{MEMORY}"] = answer  # type: ignore[index]
     with pytest.raises(PlanError) as refused:
         planned(ONE, seen)
-    assert str(refused.value) == (
-        f"the memory of this host's GPUs is not known from {MEMORY} ({why}). "
-        "Write memory beside clients in gpufleet_sharing, or run it on the host and mend the driver"
-    )
+    assert (refused.value.code, refused.value.values) == (f"sharing.{code}", values)
     assert planned({UUIDS[0]: {"mps": {"clients": 4, "memory": "1G"}}}, seen).changes
 
 
@@ -391,9 +378,12 @@ def test_daemons_whose_record_somebody_has_removed_are_stopped_all_the_same(shar
         mps.plan_absent(Policy(sharing=sharing, state=state), look(**{**RUNNING, "files": left}), dict, "")
     assert need.value.questions == [mps.DAEMONS]
     assert [c["argv"] for c in back(processes=[OWN]).commands] == [["systemctl", "stop", UNITS[0]]]
-    assert f"/run/gpufleet-mps/{UUIDS[0]} and /var/lib/gpufleet-mps/{UUIDS[0]} stay: remove them" in back(processes=[OWN]).advice[0]
+    (stay,) = back(processes=[OWN]).advice
+    assert isinstance(stay, Message)
+    places = f"/run/gpufleet-mps/{UUIDS[0]} and /var/lib/gpufleet-mps/{UUIDS[0]}"
+    assert (stay.code, stay.values) == ("sharing.places-stay", {"path": mps.SETTINGS, "places": places})
     assert back(processes=[]).commands == ()
-    with pytest.raises(PlanError, match=r"is in use by /a \(process 77\)"):
+    with pytest.raises(PlanError, match=r"\[sharing.daemon-in-use\]"):
         back(processes=[OWN], held=[[77, ["0"], "/a"]])
 
 
@@ -403,8 +393,8 @@ def test_a_broken_record_is_not_taken_for_no_daemon(text: str) -> None:
     for sharing, state in ((TWO, "present"), ({}, "present"), ({}, "absent")):
         with pytest.raises(PlanError) as refused:
             planned(sharing, seen, state=state)
-        assert str(refused.value).startswith("/etc/gpufleet/mps.json: this file is not as this collection wrote it")
-        assert "systemctl stop 'gpufleet-mps@*.service'" in str(refused.value)
+        assert (refused.value.code, refused.value.where) == ("sharing.daemon-record-broken", "/etc/gpufleet/mps.json")
+        assert refused.value.values == {"units": "gpufleet-mps@*.service"}
 
 
 def test_what_is_quick_here_is_quick_enough_for_a_host_that_boots() -> None:

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import gpu_holders, modes, resource
@@ -126,63 +127,50 @@ NAMED: list[tuple[str, dict[str, Any], list[str]]] = [
 def test_how_a_gpu_is_named(sharing: dict[str, Any], named: list[str]) -> None:
     plan = planned(sharing, look())
     assert [path for path, _key, _before, _after in differing(plan)] == named
-    index = f"gpufleet_sharing names GPU 2 by its index, which another GPU has once one is added or fails: write its UUID ({UUIDS[2]})"
-    assert plan.advice == ((index,) if "2" in sharing else ())
+    index = ("sharing.named-by-index", {"index": "2", "uuid": UUIDS[2]})
+    assert advised(plan) == ([index] if "2" in sharing else [])
+
+
+def advised(plan: Plan) -> list[tuple[str, dict[str, Any]]]:
+    """Return the codes of a plan's advice, with their values."""
+    assert all(isinstance(text, Message) for text in plan.advice)
+    return [(text.code, dict(text.values)) for text in plan.advice if isinstance(text, Message)]
 
 
 GRES = "NodeName=a Name=gpu File=/dev/nvidia[0-3]\n{}Name=shard Count=8\n"
 HERE = ", ".join(f"{uuid} ({bus})" for uuid, bus in zip(UUIDS, BUSES, strict=True))
-PRESENT = f"Its GPUs are {HERE}; by product name: NVIDIA H100 80GB HBM3"
-OF_MIG = (
-    "(MIG devices have neither a compute mode nor a time slice of their own). Switch MIG off on it, or leave it out of gpufleet_sharing"
-)
-OF_SLURM = "Leave this host out of gpufleet_sharing, or take that line out of gres.conf"
-OF_SLICES = "Leave interval out of gpufleet_sharing for it; drivers know time slices from R455 on, for Volta and later"
-REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"0000:b3:00.0": "dedicated"}, {}, f"gpufleet_sharing names 0000:b3:00.0, and this host has no such GPU. {PRESENT}"),
-    ({"NVIDIA L4": "dedicated"}, {}, f"gpufleet_sharing names NVIDIA L4, and this host has no such GPU. {PRESENT}"),
-    ({"4": "dedicated"}, {}, f"gpufleet_sharing names 4, and this host has no such GPU. {PRESENT}"),
+PRESENT = {"option": "gpufleet_sharing", "gpus": HERE, "products": "NVIDIA H100 80GB HBM3"}
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], str, dict[str, Any]]] = [
+    # the option, what differs on the host, the code of the refusal, its values
+    ({"0000:b3:00.0": "dedicated"}, {}, "no-such-gpu-or-product", {**PRESENT, "key": "0000:b3:00.0"}),
+    ({"NVIDIA L4": "dedicated"}, {}, "no-such-gpu-or-product", {**PRESENT, "key": "NVIDIA L4"}),
+    ({"4": "dedicated"}, {}, "no-such-gpu-or-product", {**PRESENT, "key": "4"}),
     (
         {UUIDS[1]: "dedicated", BUSES[1]: "time_slicing"},
         {},
-        (
-            f"gpufleet_sharing has two entries for one GPU, {UUIDS[1]} and {BUSES[1]} (both "
-            f"are {UUIDS[1]} ({BUSES[1]})). Leave out one of the two"
-        ),
+        "two-entries",
+        {"first": UUIDS[1], "second": BUSES[1], "gpu": f"{UUIDS[1]} ({BUSES[1]})"},
     ),
-    (
-        ONE,
-        {"computing": rows(mig="Enabled")},
-        f"gpufleet_sharing names {UUIDS[0]}, and MIG is on for GPU {UUIDS[0]} ({BUSES[0]}) {OF_MIG}",
-    ),
-    (
-        ONE,
-        {"files": {"/etc/slurm/gres.conf": GRES.format("")}},
-        f"/etc/slurm/gres.conf: gpufleet_sharing is set, and Slurm shares this host's GPUs by gres/shard. {OF_SLURM}",
-    ),
-    (
-        ONE,
-        {"computing": {"rc": 9, "stdout": "", "stderr": ""}},
-        f"the modes of this host's GPUs are not known from {QUERY} (exit status 9). Run it on the host, and mend the driver",
-    ),
-    (
-        ONE,
-        {"computing": "0, GPU-1, x\n"},
-        f"the compute modes of this host's GPUs are not known (nvidia-smi prints '0, GPU-1, x'). Run {QUERY} on the host",
-    ),
+    (ONE, {"computing": rows(mig="Enabled")}, "mig-on", {"key": UUIDS[0], "gpu": f"{UUIDS[0]} ({BUSES[0]})"}),
+    (ONE, {"files": {"/etc/slurm/gres.conf": GRES.format("")}}, "shared-by-slurm", {"kind": "shard"}),
+    (ONE, {"computing": {"rc": 9, "stdout": "", "stderr": ""}}, "modes-failed", {"command": QUERY, "status": 9}),
+    (ONE, {"computing": "0, GPU-1, x\n"}, "modes-not-understood", {"line": "'0, GPU-1, x'", "command": QUERY}),
+    (ONE, {"computing": "\n"}, "no-modes-printed", {"command": QUERY}),
     (
         FIGURE,
         {"slices": "compute policies are not supported\n"},
-        f"the time slice of GPU {UUIDS[0]} ({BUSES[0]}) is not known: nvidia-smi compute-policy --list does not name it. {OF_SLICES}",
+        "no-time-slice",
+        {"gpu": f"{UUIDS[0]} ({BUSES[0]})", "command": "nvidia-smi compute-policy --list"},
     ),
 ]
 
 
-@pytest.mark.parametrize(("sharing", "changes", "sentence"), REFUSED, ids=[sentence[:70] for _s, _c, sentence in REFUSED])
-def test_what_is_refused_on_a_host(sharing: dict[str, Any], changes: dict[str, Any], sentence: str) -> None:
+@pytest.mark.parametrize(("sharing", "changes", "code", "values"), REFUSED, ids=[f"{c[2]} {c[0]}" for c in REFUSED])
+def test_what_is_refused_on_a_host(sharing: dict[str, Any], changes: dict[str, Any], code: str, values: dict[str, Any]) -> None:
     with pytest.raises(PlanError) as refused:
         planned(sharing, look(**changes))
-    assert str(refused.value) == sentence
+    assert (refused.value.code, refused.value.values) == (f"sharing.{code}", values)
+    assert refused.value.where == next(iter(changes.get("files", ())), "")
 
 
 def test_a_comment_of_slurm_says_nothing() -> None:
@@ -190,7 +178,7 @@ def test_a_comment_of_slurm_says_nothing() -> None:
 
 
 def test_a_node_of_kubernetes_is_refused() -> None:
-    with pytest.raises(PlanError, match="gpufleet_sharing is set, and a kubelet runs on this host"):
+    with pytest.raises(PlanError, match=r"\[sharing.kubelet-runs\]"):
         planned(ONE, look(), Kubelet(present=True))
 
 
@@ -206,33 +194,30 @@ def test_what_a_device_plugin_shares_has_no_mode_on_the_host() -> None:
     assert {c["op"] for c in planned(SHARED, kept, Kubelet(present=True)).changes} == {"remove"}
 
 
-NO_PLUGIN = "(the device plugin of a Kubernetes node makes replicas, and no kubelet is here)"
-BY_PLUGIN: list[tuple[dict[str, Any], Kubelet, str]] = [
-    *(
-        (
-            {MODEL: {policy: {"replicas": 4}}},
-            NO_KUBELET,
-            f"gpufleet_sharing has replicas {NO_PLUGIN}. Leave replicas out, or this host",
-        )
-        for policy in ("time_slicing", "mps")
+BY_PLUGIN: list[tuple[dict[str, Any], Kubelet, str, dict[str, Any]]] = [
+    *(({MODEL: {policy: {"replicas": 4}}}, NO_KUBELET, "replicas-without-kubelet", {}) for policy in ("time_slicing", "mps")),
+    (
+        {UUIDS[0]: SHARED[MODEL]},
+        Kubelet(present=True),
+        "gpu-left-out",
+        {"option": "gpufleet_sharing", "gpu": BUSES[1], "model": MODEL},
     ),
-    ({UUIDS[0]: SHARED[MODEL]}, Kubelet(present=True), f"gpufleet_sharing leaves out GPU {BUSES[1]} ({MODEL})"),
-    ({**SHARED, "Tesla T4": SHARED[MODEL]}, Kubelet(installed=True), "gpufleet_sharing names Tesla T4, and this host has no such GPU"),
+    ({**SHARED, "Tesla T4": SHARED[MODEL]}, Kubelet(installed=True), "no-such-gpu-or-product", {**PRESENT, "key": "Tesla T4"}),
 ]
 
 
-@pytest.mark.parametrize(("sharing", "kubelet", "sentence"), BY_PLUGIN, ids=[case[2][:50] for case in BY_PLUGIN])
-def test_what_no_device_plugin_could_do_is_refused(sharing: dict[str, Any], kubelet: Kubelet, sentence: str) -> None:
+@pytest.mark.parametrize(("sharing", "kubelet", "code", "values"), BY_PLUGIN, ids=[f"{c[2]} {c[0]}" for c in BY_PLUGIN])
+def test_what_no_device_plugin_could_do_is_refused(sharing: dict[str, Any], kubelet: Kubelet, code: str, values: dict[str, Any]) -> None:
     with pytest.raises(PlanError) as refused:
         planned(sharing, look(), kubelet)
-    assert str(refused.value).startswith(sentence)
+    assert (refused.value.code, refused.value.values) == (f"sharing.{code}", values)
 
 
 def test_a_driver_that_does_not_serve_is_waited_for() -> None:
     proc = {f"/proc/driver/nvidia/gpus/{bus}/information": None for bus in BUSES}
     plan = planned(ONE, look(files={**proc, "/sys/module/nvidia/version": None, "/proc/driver/nvidia/version": None}))
     assert plan.empty
-    assert plan.advice[0].startswith("gpufleet_sharing has to wait until the driver serves")
+    assert [code for code, _values in advised(plan)] == ["sharing.waits-for-driver"]
 
 
 def settled(sharing: dict[str, Any], found: Observation) -> dict[str, Any]:
@@ -278,7 +263,7 @@ def test_the_first_mode_of_a_gpu_that_is_away_stays_known(after: dict[str, Any])
     assert (UUIDS[3], "compute mode", "EXCLUSIVE_PROCESS", "EXCLUSIVE_THREAD") in differing(taken_back)
     assert taken_back.advice == ()
     gone = resource.plan_absent(Policy(state="absent"), look(computing=without(3, EXCLUSIVE), files=meanwhile))
-    assert gone.advice == (f"GPU {UUIDS[3]} is not there, so its compute mode is not set back to EXCLUSIVE_THREAD",)
+    assert advised(gone) == [("sharing.gpu-away", {"gpu": UUIDS[3], "setting": "compute mode", "before": "EXCLUSIVE_THREAD"})]
 
 
 CLOSED = [
@@ -296,8 +281,8 @@ def test_a_gpu_that_somebody_has_closed_stays_closed(sharing: dict[str, Any], as
     whole = {**sharing, UUIDS[1]: {"dedicated": {"exclusive": True}}}
     plan = planned(whole, look(computing=rows("Prohibited")))
     assert differing(plan) == [(UUIDS[1], "compute mode", "DEFAULT", "EXCLUSIVE_PROCESS")]
-    said = f"GPU {UUIDS[0]} ({BUSES[0]}) is in compute mode PROHIBITED, which somebody has set to keep it out of use"
-    assert [text.startswith(said) for text in plan.advice] == [True] * asked
+    closed = ("sharing.gpu-closed", {"gpu": f"{UUIDS[0]} ({BUSES[0]})", "uuid": UUIDS[0], "before": "DEFAULT"})
+    assert advised(plan) == [closed] * asked
     files = settled(whole, look())
     since = look(computing=rows("Prohibited", "Exclusive_Process"), slices=table("Short"), files=files)
     again = planned(whole, since)
@@ -314,8 +299,8 @@ def test_what_was_there_before_a_closed_gpu_is_named_where_all_is_taken_back() -
     whole = {UUIDS[0]: {"time_slicing": {}}}
     files = settled(whole, look(computing=rows("Exclusive_Process")))
     back = resource.plan_absent(Policy(state="absent"), look(computing=rows("Prohibited"), files=files))
-    assert [text.rpartition("Run ")[2] for text in back.advice] == [
-        f"`nvidia-smi -i {UUIDS[0]} -c EXCLUSIVE_PROCESS` on the host when it may be used again"
+    assert [(code, values["uuid"], values["before"]) for code, values in advised(back)] == [
+        ("sharing.gpu-closed", UUIDS[0], "EXCLUSIVE_PROCESS")
     ]
 
 
@@ -324,7 +309,7 @@ def test_a_gpu_with_mig_on_has_no_mode_that_could_be_set_back() -> None:
     divided = look(computing=rows("Exclusive_Process", mig="Enabled"), files=files)
     back = resource.plan_absent(Policy(state="absent"), divided)
     assert differing(back) == []
-    assert back.advice == (f"MIG is on for GPU {UUIDS[0]} ({BUSES[0]}), so its compute mode is not set back to DEFAULT",)
+    assert advised(back) == [("sharing.gpu-divided", {"gpu": f"{UUIDS[0]} ({BUSES[0]})", "setting": "compute mode", "before": "DEFAULT"})]
 
 
 IN_USE = [
@@ -338,9 +323,8 @@ IN_USE = [
 
 @pytest.mark.parametrize(("held", "users"), IN_USE)
 def test_who_has_a_gpu_that_becomes_exclusive_is_named(held: Any, users: tuple[str, ...]) -> None:
-    said = [f"GPU {UUIDS[0]} becomes EXCLUSIVE_PROCESS, and is in use by {of}: no other process gets onto it" for of in users]
     plan = planned(ONE, look(held=held))
-    assert [text.partition(" until")[0] for text in plan.advice] == said
+    assert advised(plan) == [("sharing.becomes-exclusive", {"gpu": UUIDS[0], "users": of}) for of in users]
     assert planned(ONE, look(computing=rows("Exclusive_Process"), files=settled(ONE, look()), held=held)).advice == ()
 
 
@@ -349,12 +333,13 @@ def test_a_driver_that_is_not_understood_is_no_driver_that_has_forgotten() -> No
     seen = look(computing="No devices were found\n", files=settled(FIGURE, look()))
     with pytest.raises(PlanError) as refused:
         resource.plan_absent(Policy(state="absent"), seen)
-    assert "nvidia-smi prints 'No devices were found'" in str(refused.value)
+    assert (refused.value.code, refused.value.values["line"]) == ("sharing.modes-not-understood", "'No devices were found'")
 
 
 def test_hidden_users_of_a_gpu_that_becomes_exclusive_are_not_taken_for_none() -> None:
-    (advice,) = planned(ONE, look(closed=2)).advice
-    assert advice == "not all users of a GPU that becomes EXCLUSIVE_PROCESS are known: 2 processes of this host cannot be looked into"
+    ((code, values),) = advised(planned(ONE, look(closed=2)))
+    assert (code, get_code(values["problem"])) == ("sharing.users-unknown", "sharing.closed-processes")
+    assert values["problem"].values == {"processes": "2 processes"}
 
 
 def test_a_look_at_users_that_failed_is_advice() -> None:
@@ -363,7 +348,9 @@ def test_a_look_at_users_that_failed_is_advice() -> None:
     seen = Observation(first.host, ChainMap(failed, first.answers))  # type: ignore[arg-type]
     plan = planned(ONE, seen)
     assert plan.commands == planned(ONE, first).commands
-    assert [text.endswith("the look at open files failed: no time") for text in plan.advice] == [True]
+    ((code, values),) = advised(plan)
+    assert (code, get_code(values["problem"])) == ("sharing.users-unknown", "sharing.look-failed")
+    assert values["problem"].values == {"problem": "no time"}
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["the driver serves", "the driver is gone"])
@@ -410,8 +397,7 @@ def test_a_broken_record_is_an_error_with_a_way_out(text: str) -> None:
     answer = file_answer(text)
     with pytest.raises(PlanError) as refused:
         resource.originals(obs(files={resource.SETTINGS: answer}))
-    assert str(refused.value).startswith(f"{resource.SETTINGS}: this file has the modes of GPUs from before, and is not as this")
-    assert refused.value.next.startswith("Restore the file from a copy, or remove it")
+    assert (refused.value.code, refused.value.where) == ("sharing.record-broken", resource.SETTINGS)
 
 
 def test_a_record_that_was_removed_is_said_and_made_again() -> None:
@@ -420,6 +406,6 @@ def test_a_record_that_was_removed_is_said_and_made_again() -> None:
     found = look(computing=rows("Exclusive_Process"), files=files)
     again = planned(ONE, found)
     assert json.loads(written(again)[resource.SETTINGS])["before"] == [[UUIDS[0], "compute mode", "DEFAULT"]]
-    assert [text.startswith(resource.LOST) for text in again.advice] == [True]
+    assert [code for code, _values in advised(again)] == ["sharing.record-lost"]
     back = resource.plan_absent(Policy(state="absent"), found)
-    assert (differing(back), [text.startswith(f"{resource.LOST}, so no compute mode") for text in back.advice]) == ([], [True])
+    assert (differing(back), [code for code, _values in advised(back)]) == ([], ["sharing.record-lost-absent"])

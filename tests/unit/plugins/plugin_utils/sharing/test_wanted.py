@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The option `sharing`: what it may say, case by case, and the sentence for what it may not."""
+"""The option `sharing`: what it may say, case by case, and the code of the refusal for what it may not."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import WAYS, Replicas
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.by_plugin import Replicas
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.mps_limits import Limits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing.wanted import GpuEntry
 
 UUID = "GPU-11111111-0000-5000-8000-000000000001"
-HAS, OF_MPS = f"gpufleet_sharing has for {UUID}", f"gpufleet_sharing.{UUID}.mps"
-NO_DICTIONARY = "gpufleet_sharing is ['GPU-1'], which is no dictionary"
 GOOD: list[tuple[str, dict[str, Any], GpuEntry]] = [
     ("dedicated by agreement", {UUID: {"dedicated": {}}}, GpuEntry(UUID, "uuid", "dedicated")),
     ("in one word", {UUID: "dedicated"}, GpuEntry(UUID, "uuid", "dedicated")),
@@ -58,142 +56,112 @@ def test_what_it_may_say(given: dict[str, Any], expected: GpuEntry) -> None:
     assert wanted.parse(given) == (expected,)
 
 
-BAD: list[tuple[dict[str, Any], str]] = [
-    ({"sharing": ["GPU-1"]}, f"{NO_DICTIONARY}. {wanted.KEYS} with one of dedicated, time_slicing, mps"),
-    ({"sharing": {UUID: 7}}, f"{HAS} the value 7, which is no policy. Give it one of dedicated, time_slicing, mps"),
-    ({"sharing": {UUID: {}}}, f"{HAS} no policy (a GPU has one policy). Give it one of dedicated, time_slicing, mps"),
+POLICIES = "dedicated, time_slicing, mps"
+AT = f"gpufleet_sharing.{UUID}"
+SLICES, OF_MPS, ALONE = f"{AT}.time_slicing", f"{AT}.mps", f"{AT}.dedicated"
+PLUGIN_KEYS = "replicas, rename_by_default, fail_requests_greater_than_one"
+BAD: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
+    # the options, the code of the refusal, its values
+    ({"sharing": ["GPU-1"]}, "not-a-dictionary", {"value": "['GPU-1']", "policies": POLICIES}),
+    ({"sharing": {UUID: 7}}, "not-a-policy", {"key": UUID, "value": "7", "policies": POLICIES}),
+    ({"sharing": {UUID: {}}}, "no-policy", {"key": UUID, "policies": POLICIES}),
     (
         {"sharing": {UUID: {"dedicated": {}, "time_slicing": {}}}},
-        f"{HAS} dedicated and time_slicing (a GPU has one policy). Give it one of dedicated, time_slicing, mps",
+        "several-policies",
+        {"key": UUID, "given": "dedicated and time_slicing", "policies": POLICIES},
     ),
-    ({"sharing": {UUID: "shared"}}, f"{HAS} the unknown policy 'shared'. Known policies are dedicated, time_slicing, mps"),
-    ({"sharing": {UUID: {"mig": {}}}}, f"{HAS} the unknown policy 'mig'. MIG is set up by nvidia-mig-parted"),
+    ({"sharing": {UUID: "shared"}}, "unknown-policy", {"key": UUID, "policy": "'shared'", "policies": POLICIES}),
+    ({"sharing": {UUID: {"mig": {}}}}, "mig-policy", {"key": UUID, "policy": "'mig'"}),
     *(
-        ({"sharing": {UUID: {"mps": {name: value}}}}, f"{OF_MPS}: {name} is {value!r} ({why}). Write a whole number from 1 to {most}")
-        for name, most, why in (
-            ("clients", 48, "an MPS server has at most 48 clients"),
-            ("threads", 100, "it is a share of the GPU's threads in percent"),
-        )
+        ({"sharing": {UUID: {"mps": {name: value}}}}, f"{name}-out-of-range", {"where": OF_MPS, "value": repr(value), "most": most})
+        for name, most in (("clients", 48), ("threads", 100))
         for value in (0, 101, True, "4", 2.5)
     ),
     *(
-        (
-            {"sharing": {UUID: {"mps": {"memory": value}}}},
-            f"{OF_MPS}: memory is {value!r} (nvidia-cuda-mps-control takes a whole number with a unit). Write it as 8G or 512M",
-        )
+        ({"sharing": {UUID: {"mps": {"memory": value}}}}, "memory-without-unit", {"where": OF_MPS, "value": repr(value)})
         for value in (8, "8", "8 G", "0G", "1.5G", "8T", "8G; quit")
     ),
     (
         {"sharing": {UUID: {"mps": {"percent": 4}}}},
-        f"{OF_MPS}: unknown key 'percent'. The known keys are clients, memory, threads; on a Kubernetes node, replicas",
+        "unknown-limit",
+        {"where": OF_MPS, "key": "'percent'", "known": "clients, memory, threads"},
     ),
-    ({"sharing": {UUID: {"mps": 4}}}, f"{OF_MPS} is 4, which is no dictionary. Write {{}}, or some of clients, memory, threads"),
+    (
+        {"sharing": {UUID: {"mps": 4}}},
+        "limits-not-a-dictionary",
+        {"where": OF_MPS, "value": "4", "known": "clients, memory, threads"},
+    ),
     (
         {"sharing": {UUID: {"mps": {"replicas": 2, "clients": 4}}}},
-        (
-            f"gpufleet_sharing.{UUID}.mps: 'clients' and replicas together (with replicas "
-            "it is the device plugin that shares GPUs, which has no "
-            "such setting). Its keys are replicas, rename_by_default, fail_requests_greater_than_one"
-        ),
+        "not-with-replicas",
+        {"where": OF_MPS, "key": "'clients'", "known": PLUGIN_KEYS},
     ),
     (
         {"sharing": {UUID: {"dedicated": {"exclusive": "yes"}}}},
-        f"gpufleet_sharing.{UUID}.dedicated: exclusive is 'yes'. Write true or false",
+        "not-boolean",
+        {"where": ALONE, "name": "exclusive", "value": "'yes'"},
     ),
     (
         {"sharing": {UUID: {"dedicated": {"slots": 2}}}},
-        f"gpufleet_sharing.{UUID}.dedicated: unknown key 'slots'. The known key is exclusive",
+        "unknown-key",
+        {"where": ALONE, "key": "'slots'", "known": "exclusive"},
     ),
     (
         {"sharing": {UUID: {"dedicated": 1}}},
-        f"gpufleet_sharing.{UUID}.dedicated is 1, which is no dictionary. Write {{}}, or exclusive with its value",
+        "settings-not-a-dictionary",
+        {"where": ALONE, "value": "1", "known": "exclusive"},
     ),
     (
         {"sharing": {UUID: {"time_slicing": {"interval": 3}}}},
-        f"gpufleet_sharing.{UUID}.time_slicing: interval is 3. Write one of default, short, medium, long",
+        "unknown-interval",
+        {"where": SLICES, "value": "3", "intervals": "default, short, medium, long"},
     ),
-    (
-        {"sharing": {UUID: {"time_slicing": {"replicas": 1}}}},
-        f"gpufleet_sharing.{UUID}.time_slicing: replicas is 1. Write how many pods may have each GPU, which is 2 or more",
-    ),
-    (
-        {"sharing": {UUID: {"time_slicing": {"replicas": True}}}},
-        f"gpufleet_sharing.{UUID}.time_slicing: replicas is True. Write how many pods may have each GPU, which is 2 or more",
-    ),
-    (
-        {"sharing": {UUID: {"mps": {"replicas": 49}}}},
-        f"gpufleet_sharing.{UUID}.mps: replicas is 49 (an MPS server has at most 48 clients). Write fewer",
-    ),
+    ({"sharing": {UUID: {"time_slicing": {"replicas": 1}}}}, "replicas-out-of-range", {"where": SLICES, "value": "1"}),
+    ({"sharing": {UUID: {"time_slicing": {"replicas": True}}}}, "replicas-out-of-range", {"where": SLICES, "value": "True"}),
+    ({"sharing": {UUID: {"mps": {"replicas": 49}}}}, "too-many-replicas", {"where": OF_MPS, "value": 49, "most": 48}),
     (
         {"sharing": {UUID: {"time_slicing": {"replicas": 2, "rename_by_default": "yes"}}}},
-        f"gpufleet_sharing.{UUID}.time_slicing: rename_by_default is 'yes'. Write true or false",
+        "not-boolean",
+        {"where": SLICES, "name": "rename_by_default", "value": "'yes'"},
     ),
     (
         {"sharing": {UUID: {"time_slicing": {"replicas": 2, "interval": "short"}}}},
-        (
-            f"gpufleet_sharing.{UUID}.time_slicing: 'interval' and replicas together (with replicas it is the device plugin"
-            f" that shares GPUs, which has"
-            " no such setting). Its keys are replicas, rename_by_default, fail_requests_greater_than_one"
-        ),
+        "not-with-replicas",
+        {"where": SLICES, "key": "'interval'", "known": PLUGIN_KEYS},
     ),
     (
         {"sharing": {UUID: {"time_slicing": {"replicas": 2}, "mps": {"replicas": 2}}}},
-        f"gpufleet_sharing.{UUID} has time_slicing and mps (the device plugin has one policy for a node). Keep one of time_slicing, mps",
+        "two-plugin-policies",
+        {"where": AT, "given": "time_slicing and mps", "policies": "time_slicing, mps"},
     ),
     (
         {"sharing": {UUID: {"time_slicing": {"replicas": 2}}, "0000:17:00.0": "dedicated"}},
-        (
-            f"gpufleet_sharing shares GPU {UUID} by replicas of the device plugin, and has another policy for GPU 0000:17:00.0"
-            f" (the device plugin has"
-            f" one policy for all GPUs of a node). {WAYS}"
-        ),
+        "plugin-policies-differ",
+        {"option": "gpufleet_sharing", "gpu": UUID, "other": "0000:17:00.0"},
     ),
-    (
-        {"sharing": {"MIG-1": "dedicated"}},
-        "gpufleet_sharing names the MIG device MIG-1 (a policy is one of a whole GPU). Share MIG devices by MIG itself",
-    ),
-    (
-        {"sharing": {"GPU-1": "dedicated"}},
-        f"gpufleet_sharing has the key 'GPU-1', which is no GPU. {wanted.KEYS}",
-    ),
-    (
-        {"sharing": {1020.0: "dedicated"}},
-        (
-            "gpufleet_sharing has the key 1020.0, which is no GPU (YAML reads a PCI address "
-            "without a letter and without quotes as a number of "
-            'minutes and seconds). Write the address in quotes: "0000:17:00.0"'
-        ),
-    ),
-    (
-        {"sharing": {"": "dedicated"}},
-        f"gpufleet_sharing has the key '', which is no GPU. {wanted.KEYS}",
-    ),
+    ({"sharing": {"MIG-1": "dedicated"}}, "mig-device", {"key": "MIG-1"}),
+    ({"sharing": {"GPU-1": "dedicated"}}, "not-a-gpu", {"key": "'GPU-1'"}),
+    ({"sharing": {1020.0: "dedicated"}}, "key-is-number", {"key": "1020.0"}),
+    ({"sharing": {"": "dedicated"}}, "not-a-gpu", {"key": "''"}),
     (
         {"sharing": {"0000:17:00.0": "dedicated", "00000000:17:00.0": "time_slicing"}},
-        "gpufleet_sharing has two entries for one GPU, 0000:17:00.0 and 00000000:17:00.0 (the same PCI address)",
+        "one-address-twice",
+        {"first": "0000:17:00.0", "second": "00000000:17:00.0"},
     ),
-    (
-        {"sharing": {UUID: "dedicated"}, "root": "/mnt/image"},
-        (
-            "gpufleet_sharing is set, and gpufleet_root is /mnt/image (modes are set in a "
-            "driver that runs, and nothing runs beneath another root)"
-        ),
-    ),
+    ({"sharing": {UUID: "dedicated"}, "root": "/mnt/image"}, "beneath-root", {"value": "/mnt/image"}),
     (
         {"sharing": {UUID: "dedicated"}, "cdi_driver_root": "/run/nvidia/driver"},
-        (
-            "gpufleet_sharing is set, and gpufleet_cdi_driver_root is /run/nvidia/driver "
-            "(nvidia-smi of the host itself sets modes, and the driver is elsewhere)"
-        ),
+        "driver-elsewhere",
+        {"value": "/run/nvidia/driver"},
     ),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "sentence"), BAD, ids=[sentence[:60] for _given, sentence in BAD])
-def test_what_it_may_not_say_is_refused_before_any_host_is_looked_at(given: dict[str, Any], sentence: str) -> None:
+@pytest.mark.parametrize(("given", "code", "values"), BAD, ids=[f"{code} {given}" for given, code, _values in BAD])
+def test_what_it_may_not_say_is_refused_before_any_host_is_looked_at(given: dict[str, Any], code: str, values: dict[str, Any]) -> None:
     with pytest.raises(PlanError) as refused:
         options.check(given)
-    assert str(refused.value).removesuffix(". Leave out one of the two") == sentence
+    assert (refused.value.code, refused.value.values) == (f"sharing.{code}", values)
 
 
 def test_without_the_option_nothing_is_judged() -> None:
