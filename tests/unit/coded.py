@@ -25,3 +25,18 @@ def get_values(text: str) -> dict[str, Any]:
 def get_coded(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return the values of messages by their codes."""
     return {get_code(text): get_values(text) for text in texts}
+
+
+Coded = tuple[str, dict[str, Any]]
+
+
+def read_coded(text: str) -> Coded:
+    """Return a message's code and values. A message among the values becomes such a pair as well."""
+    assert isinstance(text, Message), f"a sentence without a code: {text}"
+    values = {name: read_coded(value) if isinstance(value, Message) else value for name, value in text.values.items()}
+    return text.code, values
+
+
+def read_all_coded(texts: Iterable[str]) -> list[Coded]:
+    """Return the codes and values of several messages."""
+    return [read_coded(text) for text in texts]

@@ -30,6 +30,7 @@ WITHOUT_CODES = (
 WITH_CODES = (
     "plugin_utils/_planner/adoption/",
     "plugin_utils/_planner/decide.py",
+    "plugin_utils/_planner/driver/",
     "plugin_utils/_planner/engines/cdi_",
     "plugin_utils/_planner/engines/containerd/",
     "plugin_utils/_planner/engines/crio/",

@@ -200,6 +200,12 @@ class Driver:
     remedy: str = ""  # how to repair a driver that is broken or not loaded, if that is known
     notes: tuple[str, ...] = ()  # what a person should know of a driver that works
 
+    def __post_init__(self) -> None:
+        """Move the next step of the evidence's message to `remedy`."""
+        if isinstance(self.evidence, Message) and self.evidence.next:
+            object.__setattr__(self, "remedy", self.remedy or self.evidence.next)
+            object.__setattr__(self, "evidence", self.evidence.without_step())
+
 
 @dc.dataclass(frozen=True)
 class Kubelet:

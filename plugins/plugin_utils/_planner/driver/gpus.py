@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch, outer_host, platforms
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import messages, mismatch, outer_host, platforms
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
@@ -32,10 +33,6 @@ LIBRARY_GLOBS = (
 )
 VERSION = re.compile(r"\b\d{1,9}\.\d{1,9}(?:\.\d{1,9})?\b")
 LIBRARY_VERSION = re.compile(r"\.so\.(\d{1,9}\.\d{1,9}(?:\.\d{1,9})?)$")
-UNSERVED = (
-    "The driver does not serve GPU {}, which is on the PCI bus, so no container gets it. See the kernel log (dmesg | grep -i xid), then "
-    "reset the GPU or reboot the host"
-)
 CHANNELS = "/dev/nvidia-caps-imex-channels/channel"
 CHANNEL = re.compile(CHANNELS + r"(\d{1,9})")
 SWITCH = re.compile(r"/dev/nvidia-nvswitch(?:ctl|\d{1,9})")
@@ -151,7 +148,7 @@ def judged(policy: Policy, obs: Observation, disk: mismatch.Modules) -> Driver:
         return without_module(obs, p, pci, usable, held, disk)
     version, where = module_version(obs, p)
     if not version:
-        return Driver("broken", "", (), f"The NVIDIA module is loaded, but {where} contains no version")
+        return Driver("broken", "", (), messages.NO_VERSION.fill(path=where))
     gpus, complaint = read_gpus(obs, p)
     parts = migs(policy, obs)
     gpus = tuple(dc.replace(g, migs=parts.get(g.minor, 0)) for g in gpus)
@@ -163,11 +160,11 @@ def judged(policy: Policy, obs: Observation, disk: mismatch.Modules) -> Driver:
     user = user_space(obs, policy.cdi_driver_root)
     finding = mismatch.compare(version, where, user, disk)
     if finding.broken:
-        return Driver("broken", version, gpus, f"{finding.text[0].upper()}{finding.text[1:]}", remedy=finding.remedy)
-    notes = [f"driver {version}: {finding.text}. {finding.remedy}"] if finding.text else []
+        return Driver("broken", version, gpus, finding.message)
+    notes = [finding.message] if finding.message else []
     lost = sorted({*usable} - {g.bus_id for g in gpus} - excluded(obs, p))
-    notes += [UNSERVED.format(", ".join(lost))] if gpus and lost else []
-    taken = [f"GPU {bus}: {holder(held[bus])}" for bus in pci if bus in held]
+    notes += [messages.GPUS_LOST.fill(gpus=", ".join(lost))] if gpus and lost else []
+    taken = [messages.GPU_HELD.fill(bus=bus, holder=holder(held[bus])) for bus in pci if bus in held]
     return dc.replace(with_module(version, where, gpus, usable, user, taken, lost), notes=tuple(notes))
 
 
@@ -186,36 +183,38 @@ def without_module(obs: Observation, p: Paths, pci: list[str], usable: list[str]
     if platform:
         return platform
     if not pci:
-        return Driver("none", "", (), f"No NVIDIA GPU among the PCI devices of {p.pci_vendor.rsplit('/', 2)[0]}")
+        return Driver("none", "", (), messages.NO_GPU.fill(path=p.pci_vendor.rsplit("/", 2)[0]))
     if all(for_machines(held.get(bus, "")) for bus in pci):
-        return Driver("none", "", (), f"GPU {pci[0]}: {holder(held[pci[0]])}", platform="vfio")
+        return Driver("none", "", (), messages.GPU_HELD.fill(bus=pci[0], holder=holder(held[pci[0]])), platform="vfio")
     return not_loaded(usable or pci, held, disk)
 
 
 def not_loaded(buses: list[str], held: dict[str, str], disk: mismatch.Modules) -> Driver:
-    text = f"GPU {buses[0]} is on PCI, but the NVIDIA kernel module is not loaded"
-    if buses[0] in held:
-        return Driver("not-loaded", "", (), f"{text}: {holder(held[buses[0]])}")
-    finding = mismatch.missing(disk)
-    return Driver("not-loaded", "", (), f"{text}: {finding.text}" if finding.text else text, remedy=finding.remedy)
+    bus = buses[0]
+    if bus in held:
+        return Driver("not-loaded", "", (), messages.NOT_LOADED_GPU_HELD.fill(bus=bus, holder=holder(held[bus])))
+    if mismatch.lacks_module(disk):
+        evidence = messages.NOT_LOADED_NO_MODULE.fill(bus=bus, kernel=disk.kernel, kernels=", ".join(sorted(disk.kernels)))
+        return Driver("not-loaded", "", (), evidence)
+    return Driver("not-loaded", "", (), messages.NOT_LOADED.fill(bus=bus))
 
 
 def with_module(
-    version: str, where: str, gpus: tuple[Gpu, ...], usable: list[str], user: dict[str, str], taken: list[str], lost: list[str]
+    version: str, where: str, gpus: tuple[Gpu, ...], usable: list[str], user: dict[str, str], taken: list[Message], lost: list[str]
 ) -> Driver:
     """Judge whether the driver serves the GPUs. The module is loaded, its files are whole, and the libraries have its version.
 
-    taken: a sentence for each GPU that another driver has. lost: the GPUs that this driver should serve and does not.
+    taken: a message for each GPU that another driver has. lost: the GPUs that this driver should serve and does not.
     """
     if not gpus and usable:
-        text = f"The NVIDIA module {version} is loaded, but does not drive GPU {usable[0]}; the kernel log says why"
-        return Driver("broken", version, (), text)
+        return Driver("broken", version, (), messages.DRIVES_NO_GPU.fill(version=version, bus=usable[0]))
+    if not gpus and taken:
+        return Driver("none", version, (), messages.LOADED_GPU_HELD.fill(version=version, held=taken[0]))
     if not gpus:
-        lacks = f"it serves no GPU. {taken[0]}" if taken else "there is no GPU"
-        return Driver("none", version, (), f"The NVIDIA module {version} is loaded, but {lacks}")
-    text = f"Kernel module {version} ({where}), {len(gpus)} GPU{'s' if len(gpus) > 1 else ''}"
-    text += f", user-space driver {version}" if user else ", no user-space driver in the usual folders"
-    return Driver("ok", version, gpus, text + (f"; not served: {', '.join(lost)}" if lost else ""))
+        return Driver("none", version, (), messages.LOADED_WITHOUT_GPU.fill(version=version))
+    row = messages.SERVES if user else messages.SERVES_WITHOUT_LIBRARIES
+    served = row.fill(version=version, path=where, gpus=f"{len(gpus)} GPU{'s' if len(gpus) > 1 else ''}")
+    return Driver("ok", version, gpus, messages.SERVES_SOME.fill(served=served, lost=", ".join(lost)) if lost else served)
 
 
 def pci_gpus(obs: Observation, p: Paths) -> list[str]:
@@ -259,8 +258,8 @@ def for_machines(name: str) -> bool:
     return "vfio" in name or name == "pci-stub"
 
 
-def holder(name: str) -> str:
-    return f"it is passed through to virtual machines ({name})" if for_machines(name) else f"it is bound to the {name} driver"
+def holder(name: str) -> Message:
+    return (messages.PASSED_THROUGH if for_machines(name) else messages.BOUND).fill(driver=name)
 
 
 def loaded(obs: Observation, p: Paths) -> bool:
@@ -277,10 +276,10 @@ def module_version(obs: Observation, p: Paths) -> tuple[str, str]:
     return "", p.proc_version
 
 
-def read_gpus(obs: Observation, p: Paths) -> tuple[tuple[Gpu, ...], str]:
-    """Return the GPUs in NVML's order, which is that of the bus, and a complaint about the first file that is not whole ('' for none)."""
+def read_gpus(obs: Observation, p: Paths) -> tuple[tuple[Gpu, ...], Message | None]:
+    """Return the GPUs in NVML's order, which is that of the bus, and a complaint about the first file that is not whole."""
     found: list[tuple[str, int, str, str]] = []
-    complaint = ""
+    complaint: Message | None = None
     for f in obs.glob(p.information):
         facts = fields(text(f))
         if facts.get("GPU Excluded", "No").lower() == "yes":
@@ -288,7 +287,7 @@ def read_gpus(obs: Observation, p: Paths) -> tuple[tuple[Gpu, ...], str]:
         bus, minor = facts.get("Bus Location", "").lower(), read_whole(facts.get("Device Minor"))
         if not BUS_ID.fullmatch(bus) or minor is None:
             lacking = "Device Minor" if BUS_ID.fullmatch(bus) else "Bus Location"
-            complaint = complaint or f"{f.path} is truncated or unreadable: it has no usable {lacking!r}"
+            complaint = complaint or messages.FILE_CUT_SHORT.fill(path=f.path, field=repr(lacking))
             continue
         found.append((bus, minor, known(facts.get("GPU UUID", "")), facts.get("Model", "")))
     gpus = (Gpu(index, minor, bus, uuid, model) for index, (bus, minor, uuid, model) in enumerate(sorted(found)))

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 # Debian calls the module nvidia-current. Ubuntu's signed modules lie in a folder named after the branch, RHEL's in extra or weak-updates.
@@ -33,7 +34,6 @@ INSTALLED = (
 NAME = "kernel modules"
 BUILD = re.compile(r"/dkms/nvidia[^/]*/(\d{1,9}\.[\d.]*\d)/([^/]+)/[^/]+/module/")
 KERNEL = re.compile(r"/lib/modules/([^/]+)/")
-RELOAD = "modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia && modprobe nvidia"
 
 
 @dc.dataclass(frozen=True)
@@ -55,12 +55,11 @@ NO_MODULES = Modules("", {}, frozenset())
 class Mismatch:
     """A mismatch of module and libraries.
 
-    broken: containers cannot work now. text: the finding. remedy: the next step. Both are empty if there is no mismatch.
+    broken: containers cannot work now. message: the finding with its remedy; '' if there is no mismatch.
     """
 
     broken: bool = False
-    text: str = ""
-    remedy: str = ""
+    message: str = ""
 
 
 def questions() -> list[queries.Question]:
@@ -94,39 +93,28 @@ def compare(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules
         return apart(loaded, where, libraries, disk)
     if len(versions) > 1:
         others = ", ".join(path for path, version in sorted(libraries.items()) if version != loaded)
-        return Mismatch(text=f"libraries of another driver version exist in addition to those of {loaded}: {others}", remedy="Remove them")
+        return Mismatch(message=messages.OTHER_LIBRARIES.fill(loaded=loaded, paths=others))
     if disk.built and loaded not in disk.built:
         version, path = newest(disk.built)
-        text = f"works until the next reboot, which loads the kernel module {version} ({path}) under libraries of {loaded}"
-        return Mismatch(text=text, remedy=f"Bring libraries and module to one version before that reboot: {version} or {loaded}")
+        return Mismatch(message=messages.OTHER_MODULE_AFTER_REBOOT.fill(loaded=loaded, version=version, path=path))
     if lacks_module(disk):
-        return Mismatch(text=f"works until the next reboot: {no_module(disk)}", remedy=rebuild(disk, loaded))
+        return Mismatch(message=messages.NO_MODULE_AFTER_REBOOT.fill(version=loaded, **kernels(disk)))
     return Mismatch()
 
 
 def apart(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Mismatch:
     """Return the mismatch of a loaded module and other libraries. The module that a reboot would load decides the remedy."""
     library, version = sorted(libraries.items())[0]
-    text = f"kernel module {loaded} ({where}) and user-space driver {version} ({library}) do not match"
+    files = {"loaded": loaded, "where": where, "version": version, "library": library}
     if version in disk.built:
-        text += f"; the module on disk is {version} already ({disk.built[version]})"
-        return Mismatch(True, text, f"Reboot; or, with nothing on the GPUs, reload the module: {RELOAD}")
+        return Mismatch(True, messages.REBOOT_DUE.fill(**files, module=disk.built[version]))
     if disk.built:
         found, path = newest(disk.built)
-        text += f"; the module on disk is {found} ({path}), so a reboot alone does not help"
-        return Mismatch(True, text, f"{rebuild(disk, version)}, or bring the libraries back to {found}; then reboot")
+        return Mismatch(True, messages.MODULE_ON_DISK_DIFFERS.fill(**files, found=found, module=path, kernel=disk.kernel))
     if lacks_module(disk):
-        return Mismatch(True, f"{text}; {no_module(disk)}", f"{rebuild(disk, version)}; then reboot")
+        return Mismatch(True, messages.NO_MODULE_FOR_KERNEL.fill(**files, **kernels(disk)))
     named = f"kernel {disk.kernel}" if disk.kernel else "the kernel in use"
-    step = f"Reboot, or reload the module. If they still differ then, there is no module {version} for {named}"
-    return Mismatch(True, text, f"{step}: install it")
-
-
-def missing(disk: Modules) -> Mismatch:
-    """Return the mismatch for a module that is not loaded: the running kernel may have none on disk."""
-    if lacks_module(disk):
-        return Mismatch(True, no_module(disk), rebuild(disk, ""))
-    return Mismatch()
+    return Mismatch(True, messages.VERSIONS_DIFFER.fill(**files, kernel=named))
 
 
 def lacks_module(disk: Modules) -> bool:
@@ -134,13 +122,9 @@ def lacks_module(disk: Modules) -> bool:
     return bool(disk.kernel and disk.kernels) and disk.kernel not in disk.kernels
 
 
-def no_module(disk: Modules) -> str:
-    return f"there is no NVIDIA module on disk for the running kernel {disk.kernel}, only for {', '.join(sorted(disk.kernels))}"
-
-
-def rebuild(disk: Modules, version: str) -> str:
-    named = f" {version}" if version else ""
-    return f"Install or build the NVIDIA module{named} for kernel {disk.kernel} (`dkms status` says what failed)"
+def kernels(disk: Modules) -> dict[str, str]:
+    """Return the values of a message about a kernel without a module."""
+    return {"kernel": disk.kernel, "kernels": ", ".join(sorted(disk.kernels))}
 
 
 def newest(built: Mapping[str, str]) -> tuple[str, str]:

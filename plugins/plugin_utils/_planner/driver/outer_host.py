@@ -13,6 +13,8 @@ import dataclasses as dc
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
@@ -21,10 +23,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 MARK = "/run/systemd/container"
 NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 NOT_COUNTED = ("wsl",)
-GIVE = (
-    "give this container the device nodes and allow their majors there (Incus and LXD: a device of the type gpu; LXC: lxc.mount.entry and "
-    "lxc.cgroup2.devices.allow; Proxmox VE: dev0 and so on; systemd-nspawn: --bind and DeviceAllow=)"
-)
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -55,17 +53,14 @@ def with_remedy(driver: Driver, name: str) -> Driver:
     """
     if not name or driver.state not in ("not-loaded", "broken"):
         return driver
-    first = "Load the driver there" if driver.state == "not-loaded" else "Have the driver work there, with libraries of its version here"
-    return dc.replace(driver, remedy=f"This host is a container ({name}) with the kernel of the host outside. {first}, and {GIVE}")
+    row = messages.LOAD_OUTSIDE if driver.state == "not-loaded" else messages.REPAIR_OUTSIDE
+    return dc.replace(driver, remedy=row.fill(kind=name))
 
 
-def hook_advice(name: str) -> str:
+def hook_advice(name: str) -> Message:
     """Advise on the prestart hook: it changes device rules, which an unprivileged container may not (libnvidia-container#154)."""
-    return (
-        f"This host is a container ({name}), and the prestart hook may not change device rules in an unprivileged one (failed to add "
-        f"device rules). Leave gpufleet_injection and gpufleet_cdi at auto, or set nvidia-container-cli.no-cgroups = true and {GIVE}"
-    )
+    return messages.HOOK_IN_CONTAINER.fill(kind=name)
 
 
-def nodes_remedy(name: str) -> str:
-    return f"This host is a container ({name}). On the host outside, {GIVE}; then run again"
+def nodes_remedy(name: str) -> Message:
+    return messages.NODES_OUTSIDE.fill(kind=name)

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
@@ -23,10 +25,7 @@ OWN_MODES: tuple[Name, ...] = ("tegra", "wsl")
 WSL_NODE, TEGRA_FILE = "/dev/dxg", "/etc/nv_tegra_release"
 # What upstream takes for a GPU that is part of a system on a chip, by the name that NVML gives it.
 TEGRA_MODEL = re.compile(r"\(nvgpu\)|NVIDIA Thor")
-SENTENCES: Mapping[Name, str] = {
-    "wsl": "This is WSL, whose driver is on the Windows side; its GPU has no CDI spec here, `nvidia-ctk cdi generate --mode=wsl` makes one",
-    "tegra": "This is a Jetson, whose GPU is part of the chip; it has no CDI spec here, `nvidia-ctk cdi generate --mode=csv` makes one",
-}
+ROWS: Mapping[Name, Sentence] = {"wsl": messages.WSL, "tegra": messages.TEGRA}
 # What the module nvidia-vgpu-vfio registers: in /proc/devices, and as nodes. A guest's driver has none of it.
 VGPU_DEVICE = "nvidia-vgpuctl"
 VGPU_NODE = re.compile(r"/dev/nvidia-vgpu(?:ctl|\d{1,9})")
@@ -49,13 +48,13 @@ def without_pci(obs: Observation, tegra_family: str) -> Driver | None:
     A Jetson of JetPack 6 and newer has the module nvidia loaded, which then lists no GPU below /proc.
     """
     name: Name | None = "wsl" if _exists(obs, WSL_NODE) else "tegra" if _is_tegra(obs, tegra_family) else None
-    return Driver("none", "", (), SENTENCES[name], platform=name) if name else None
+    return Driver("none", "", (), ROWS[name].fill(), platform=name) if name else None
 
 
 def of_model(version: str, models: Iterable[str]) -> Driver | None:
     """Describe a system on a chip by what NVML or /proc call its GPU."""
     on_chip = any(TEGRA_MODEL.search(model) for model in models)
-    return Driver("none", version, (), SENTENCES["tegra"], platform="tegra") if on_chip else None
+    return Driver("none", version, (), messages.TEGRA.fill(), platform="tegra") if on_chip else None
 
 
 def of_vgpu_manager(obs: Observation, version: str, nodes: Iterable[str], devices: Iterable[str], driver_root: str) -> Driver | None:
@@ -66,10 +65,7 @@ def of_vgpu_manager(obs: Observation, version: str, nodes: Iterable[str], device
     marks = [*filter(VGPU_NODE.fullmatch, nodes), *(f"{name} in /proc/devices" for name in devices if name == VGPU_DEVICE)]
     if not marks or obs.raw(queries.paths(NAME, list(CUDA), driver_root)).get("files"):
         return None
-    text = (
-        f"The driver {version} of this host is NVIDIA's vGPU manager ({marks[0]}, and no libcuda), which gives its GPUs to virtual machines"
-    )
-    return Driver("none", version, (), f"{text}; containers use a GPU inside such a machine", platform="vgpu")
+    return Driver("none", version, (), messages.VGPU_MANAGER.fill(version=version, mark=marks[0]), platform="vgpu")
 
 
 def _exists(obs: Observation, path: str) -> bool:

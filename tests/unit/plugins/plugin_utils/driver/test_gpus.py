@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus, outer_host, platforms
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Policy
 
 from tests.unit.builders import obs
+from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import BUSES, LIBRARIES, NVRM, UUIDS, host, information, library, node, pci
 
 INFORMATION = f"/proc/driver/nvidia/gpus/{BUSES[0]}/information"
@@ -36,64 +38,118 @@ def bound(driver: str) -> dict[str, Any]:
     return {f"/sys/bus/pci/devices/{BUSES[0]}/driver": {"type": "dir", "real": f"/sys/bus/pci/drivers/{driver}"}}
 
 
-STATES = [
-    # what the host is like, state, part of the sentence
-    ("two GPUs, all well", host(), "ok", "Kernel module 550.163.01 (/sys/module/nvidia/version), 2 GPUs"),
-    ("no NVIDIA device on PCI", pci(0), "none", "No NVIDIA GPU among the PCI devices"),
-    ("module loaded, no GPU", host(0), "none", "there is no GPU"),
-    ("GPU without a driver", pci(1), "not-loaded", "GPU 0000:17:00.0 is on PCI, but the NVIDIA kernel module is not loaded"),
-    ("nouveau has the GPU", {**pci(1), f"/sys/bus/pci/drivers/nouveau/{BUSES[0]}": ""}, "not-loaded", "it is bound to the nouveau driver"),
+BUS = BUSES[0]
+MODULE = "/sys/module/nvidia/version"
+LOADED_VERSION = "550.163.01"
+TWO_GPUS = {"version": LOADED_VERSION, "path": MODULE, "gpus": "2 GPUs"}
+STATES: list[tuple[str, dict[str, Any], str, str, dict[str, Any]]] = [
+    # what the host is like, its files, the state, the code of the evidence, its values
+    ("two GPUs, all well", host(), "ok", "serves", TWO_GPUS),
+    ("no NVIDIA device on PCI", pci(0), "none", "no-gpu", {"path": "/sys/bus/pci/devices"}),
+    ("module loaded, no GPU", host(0), "none", "loaded-without-gpu", {"version": LOADED_VERSION}),
+    ("GPU without a driver", pci(1), "not-loaded", "not-loaded", {"bus": BUS}),
     (
-        "all GPUs belong to virtual machines",
-        {**pci(1), f"/sys/bus/pci/drivers/vfio-pci/{BUSES[0]}": ""},
-        "none",
-        "virtual machines (vfio-pci)",
+        "nouveau has the GPU",
+        {**pci(1), f"/sys/bus/pci/drivers/nouveau/{BUS}": ""},
+        "not-loaded",
+        "not-loaded-gpu-held",
+        {"bus": BUS, "holder": ("driver.bound-elsewhere", {"driver": "nouveau"})},
     ),
-    ("its link names a driver for virtual machines", {**pci(1), **bound("nvgrace_gpu_vfio_pci")}, "none", "(nvgrace_gpu_vfio_pci)"),
-    ("its link names a driver that keeps devices", {**pci(1), **bound("pci-stub")}, "none", "virtual machines (pci-stub)"),
-    ("its link names any other driver", {**pci(1), **bound("nova_core")}, "not-loaded", "it is bound to the nova_core driver"),
-    ("its link names NVIDIA's", {**pci(1), **bound("nvidia")}, "not-loaded", "the NVIDIA kernel module is not loaded"),
+    (
+        "another driver has all that the module could serve",
+        {**host(0), **pci(1), f"/sys/bus/pci/drivers/nouveau/{BUS}": ""},
+        "none",
+        "loaded-gpu-held",
+        {
+            "version": LOADED_VERSION,
+            "held": ("driver.gpu-held", {"bus": BUS, "holder": ("driver.bound-elsewhere", {"driver": "nouveau"})}),
+        },
+    ),
+    *(
+        (
+            f"all GPUs belong to virtual machines: {name}",
+            {**pci(1), **files},
+            "none",
+            "gpu-held",
+            {"bus": BUS, "holder": ("driver.passed-through", {"driver": name})},
+        )
+        for name, files in (
+            ("vfio-pci", {f"/sys/bus/pci/drivers/vfio-pci/{BUS}": ""}),
+            ("nvgrace_gpu_vfio_pci", bound("nvgrace_gpu_vfio_pci")),
+            ("pci-stub", bound("pci-stub")),
+        )
+    ),
+    (
+        "its link names any other driver",
+        {**pci(1), **bound("nova_core")},
+        "not-loaded",
+        "not-loaded-gpu-held",
+        {"bus": BUS, "holder": ("driver.bound-elsewhere", {"driver": "nova_core"})},
+    ),
+    ("its link names NVIDIA's", {**pci(1), **bound("nvidia")}, "not-loaded", "not-loaded", {"bus": BUS}),
     (
         "upgraded without a reboot",
         host(version="550.90.07"),
         "broken",
-        "Kernel module 550.90.07 (/sys/module/nvidia/version) and user-space driver 550.163.01",
+        "versions-differ",
+        {
+            "loaded": "550.90.07",
+            "where": MODULE,
+            "version": LOADED_VERSION,
+            "library": f"{LIBRARIES}/libnvidia-ml.so.{LOADED_VERSION}",
+            "kernel": "the kernel in use",
+        },
     ),
-    ("the sentence names the library", host(version="550.90.07"), "broken", f"{LIBRARIES}/libnvidia-ml.so.550.163.01"),
     (
         "information cut short",
         {**host(), INFORMATION: "Model: NVIDIA H1"},
         "broken",
-        f"{INFORMATION} is truncated or unreadable: it has no usable 'Bus Location'",
+        "file-cut-short",
+        {"path": INFORMATION, "field": "'Bus Location'"},
     ),
-    ("no minor", {**host(), INFORMATION: f"Bus Location: {BUSES[0]}\n"}, "broken", "'Device Minor'"),
+    (
+        "no minor",
+        {**host(), INFORMATION: f"Bus Location: {BUS}\n"},
+        "broken",
+        "file-cut-short",
+        {"path": INFORMATION, "field": "'Device Minor'"},
+    ),
     (
         "empty version files",
-        {**host(), "/sys/module/nvidia/version": "", "/proc/driver/nvidia/version": ""},
+        {**host(), MODULE: "", "/proc/driver/nvidia/version": ""},
         "broken",
-        "contains no version",
+        "no-version",
+        {"path": "/proc/driver/nvidia/version"},
     ),
-    ("module serves no GPU", {**host(1), INFORMATION: None}, "broken", "does not drive GPU 0000:17:00.0"),
-    ("one of two GPUs fell off", {**host(), INFORMATION: None}, "ok", "1 GPU, user-space driver 550.163.01; not served: 0000:17:00.0"),
+    ("module serves no GPU", {**host(1), INFORMATION: None}, "broken", "drives-no-gpu", {"version": LOADED_VERSION, "bus": BUS}),
+    (
+        "one of two GPUs fell off",
+        {**host(), INFORMATION: None},
+        "ok",
+        "serves-some",
+        {"served": ("driver.serves", {**TWO_GPUS, "gpus": "1 GPU"}), "lost": BUS},
+    ),
     (
         "driver container, no libraries on the host",
         {p: t for p, t in host().items() if "libnvidia" not in p},
         "ok",
-        "no user-space driver in the usual folders",
+        "serves-without-libraries",
+        TWO_GPUS,
     ),
     (
         "other library folders as well, one fits",
         {**host(), **{f"/usr/lib64/libnvidia-ml.so.{v}": "" for v in ("535.54.03",)}},
         "ok",
-        "2 GPUs",
+        "serves",
+        TWO_GPUS,
     ),
 ]
 
 
-@pytest.mark.parametrize(("files", "state", "sentence"), [case[1:] for case in STATES], ids=[case[0] for case in STATES])
-def test_state(files: dict[str, Any], state: str, sentence: str) -> None:
+@pytest.mark.parametrize(("files", "state", "code", "values"), [case[1:] for case in STATES], ids=[case[0] for case in STATES])
+def test_state(files: dict[str, Any], state: str, code: str, values: dict[str, Any]) -> None:
     driver = parse(files)
-    assert (driver.state, sentence in driver.evidence) == (state, True), driver.evidence
+    assert (driver.state, read_coded(driver.evidence)) == (state, (f"driver.{code}", values))
 
 
 def test_the_version_comes_from_procfs_where_sysfs_has_none() -> None:
@@ -185,8 +241,8 @@ LOST: list[tuple[str, dict[str, Any], list[str]]] = [
 def test_a_lost_gpu_is_said_and_not_only_shown(files: dict[str, Any], lost: list[str]) -> None:
     driver = parse(files)
     assert driver.state == "ok"
-    assert [note for note in driver.notes if "dmesg" in note] == ([gpus.UNSERVED.format(", ".join(lost))] if lost else [])
-    assert ("not served" in driver.evidence) == bool(lost)
+    assert read_all_coded(driver.notes) == ([("driver.gpus-lost", {"gpus": ", ".join(lost)})] if lost else [])
+    assert (get_code(driver.evidence) == "driver.serves-some") == bool(lost)
 
 
 PLATFORMS: list[tuple[str, str, dict[str, Any], str, str]] = [
@@ -216,27 +272,23 @@ def test_only_a_host_of_the_vgpu_manager_is_asked_for_the_library_of_cuda() -> N
     assert question["id"] not in {q["id"] for q in gpus.questions(Policy())}
 
 
-INSIDE: list[tuple[str, dict[str, Any], str, dict[str, Any], str, list[str], list[str]]] = [
-    # what the host is like, its files, what systemd says of it, options, the state, what is said, what is not
-    ("LXC without the module", pci(1), "lxc\n", {}, "not-loaded", ["container (lxc)", "Load the driver there", "cgroup2"], ["modprobe"]),
-    ("Incus with other libraries", host(version="550.9"), "lxc\n", {}, "broken", ["libraries of its version here"], ["Reboot", "modprobe"]),
-    ("modules of its own, which are never loaded", {**host(), **OTHER_MODULE}, "lxc\n", {}, "ok", [], ["reboot"]),
-    ("the same on a host", {**host(), **OTHER_MODULE}, "", {}, "ok", ["works until the next reboot"], []),
-    ("WSL is none", pci(1), "wsl\n", {}, "not-loaded", [], ["container"]),
-    ("another procfs is somebody's word", pci(1), "systemd-nspawn\n", {"proc_root": "/srv/proc"}, "not-loaded", [], ["container"]),
-    ("a tree that is the root of one", pci(1), "lxc\n", {"root": "/srv/tree"}, "not-loaded", ["container (lxc)"], ["modprobe"]),
-    ("words that are no name", pci(1), "a b; c\n", {}, "not-loaded", [], ["container", "a b"]),
-]  # fmt: skip
+INSIDE: list[tuple[str, dict[str, Any], str, dict[str, Any], str, str]] = [
+    # what the host is like, its files, what systemd says of it, options, the state, the code of the remedy or note
+    ("LXC without the module", pci(1), "lxc\n", {}, "not-loaded", "driver.load-outside"),
+    ("Incus with other libraries", host(version="550.9"), "lxc\n", {}, "broken", "driver.repair-outside"),
+    ("modules of its own, which are never loaded", {**host(), **OTHER_MODULE}, "lxc\n", {}, "ok", ""),
+    ("the same on a host", {**host(), **OTHER_MODULE}, "", {}, "ok", "driver.no-module-after-reboot"),
+    ("WSL is none", pci(1), "wsl\n", {}, "not-loaded", ""),
+    ("another procfs is somebody's word", pci(1), "systemd-nspawn\n", {"proc_root": "/srv/proc"}, "not-loaded", ""),
+    ("a tree that is the root of one", pci(1), "lxc\n", {"root": "/srv/tree"}, "not-loaded", "driver.load-outside"),
+    ("words that are no name", pci(1), "a b; c\n", {}, "not-loaded", ""),
+]
 
 
-@pytest.mark.parametrize(
-    ("files", "mark", "policy", "state", "says", "leaves"), [row[1:] for row in INSIDE], ids=[row[0] for row in INSIDE]
-)
-def test_what_helps_on_a_host_that_is_a_container(
-    files: dict[str, Any], mark: str, policy: dict[str, Any], state: str, says: list[str], leaves: list[str]
-) -> None:
+@pytest.mark.parametrize(("files", "mark", "policy", "state", "code"), [row[1:] for row in INSIDE], ids=[row[0] for row in INSIDE])
+def test_what_helps_on_a_host_that_is_a_container(files: dict[str, Any], mark: str, policy: dict[str, Any], state: str, code: str) -> None:
     seen = obs(files={**files, outer_host.MARK: mark or None}, host={"kernel": "6.1.0", "os_release": {}})
     driver = gpus.parse(Policy(**policy), seen)
-    told = " ".join((driver.remedy, *driver.notes))
-    assert (driver.state, [text for text in says if text not in told]) == (state, [])
-    assert [text for text in leaves if text in told] == []
+    told = [text for text in (driver.remedy, *driver.notes) if text]
+    assert (driver.state, [get_code(text) for text in told]) == (state, [code] if code else [])
+    assert [values["kind"] for _code, values in read_all_coded(told) if "kind" in values] == (["lxc"] if "outside" in code else [])

@@ -12,7 +12,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Policy
 
 from tests.unit.builders import obs
-from tests.unit.gpus import LIBRARIES, host
+from tests.unit.coded import read_all_coded, read_coded
+from tests.unit.gpus import BUSES, LIBRARIES, host
 
 OLD, NEW = "550.90.07", "550.163.01"
 KERNEL, OTHER = "6.1.0-40-amd64", "6.1.0-37-amd64"
@@ -30,42 +31,72 @@ def driver(files: dict[str, Any], loaded: str = OLD, user: str = OLD, kernel: st
     return gpus.parse(Policy(), obs(files={**host(version=loaded, user=user), **files}, host={"kernel": kernel, "os_release": {}}))
 
 
-Case = tuple[str, dict[str, Any], str, str, str, list[str]]
+LIBRARY = f"{LIBRARIES}/libnvidia-ml.so.{NEW}"
+APART = {"loaded": OLD, "where": "/sys/module/nvidia/version", "version": NEW, "library": LIBRARY}
+IN_KERNEL = f"/var/lib/dkms/nvidia/{{}}/{KERNEL}/x86_64/module/nvidia-current.ko"
+ELSEWHERE = {"kernel": KERNEL, "kernels": OTHER}
+Case = tuple[str, dict[str, Any], str, str, str, str, dict[str, Any]]
 CASES: list[Case] = [
-    ("all equal", dkms(OLD), OLD, OLD, "ok", []),
-    ("nothing known of the disk", {}, OLD, OLD, "ok", []),
-    ("upgraded, not rebooted", dkms(NEW), OLD, NEW, "broken", [f"the module on disk is {NEW} already", "Reboot; or", "modprobe -r"]),
-    ("upgraded, nothing known of the disk", {}, OLD, NEW, "broken", ["Reboot, or reload", f"no module {NEW} for kernel {KERNEL}"]),
-    ("the module was not built", dkms(OLD), OLD, NEW, "broken", ["a reboot alone does not help", "dkms status", f"on disk is {OLD}"]),
-    ("a third version on disk", dkms("570.86.15"), OLD, NEW, "broken", ["the module on disk is 570.86.15", "or bring the libraries back"]),
-    ("built for another kernel only", dkms(NEW, OTHER), OLD, NEW, "broken", [f"no NVIDIA module on disk for the running kernel {KERNEL}"]),
-    ("two builds, one fits", {**dkms(OLD), **dkms(NEW)}, OLD, NEW, "broken", [f"the module on disk is {NEW} already"]),
-    ("the next boot brings another module", dkms(NEW), OLD, OLD, "ok", ["works until the next reboot", NEW, "before that reboot"]),
-    ("the next boot brings none", installed(OTHER), OLD, OLD, "ok", ["works until the next reboot", f"only for {OTHER}"]),
-    ("Ubuntu's signed module", installed(KERNEL, "kernel/nvidia-550"), OLD, OLD, "ok", []),
-    ("RHEL's kmod", installed(KERNEL, "extra/nvidia"), OLD, OLD, "ok", []),
+    # what the host is like, its files, the version that is loaded, that of the libraries, the state, code and values of the finding
+    ("all equal", dkms(OLD), OLD, OLD, "ok", "", {}),
+    ("nothing known of the disk", {}, OLD, OLD, "ok", "", {}),
+    ("upgraded, not rebooted", dkms(NEW), OLD, NEW, "broken", "reboot-due", {**APART, "module": IN_KERNEL.format(NEW)}),
+    ("upgraded, nothing known of the disk", {}, OLD, NEW, "broken", "versions-differ", {**APART, "kernel": f"kernel {KERNEL}"}),
     (
-        "libraries of two versions",
-        {f"{LIBRARIES}/libnvidia-ml.so.1": None, f"{LIBRARIES}/libnvidia-ml.so.{NEW}": {"real": f"{LIBRARIES}/libnvidia-ml.so.{NEW}"}},
+        "the module was not built",
+        dkms(OLD),
+        OLD,
+        NEW,
+        "broken",
+        "module-on-disk-differs",
+        {**APART, "found": OLD, "module": IN_KERNEL.format(OLD), "kernel": KERNEL},
+    ),
+    (
+        "a third version on disk",
+        dkms("570.86.15"),
+        OLD,
+        NEW,
+        "broken",
+        "module-on-disk-differs",
+        {**APART, "found": "570.86.15", "module": IN_KERNEL.format("570.86.15"), "kernel": KERNEL},
+    ),
+    ("built for another kernel only", dkms(NEW, OTHER), OLD, NEW, "broken", "no-module-for-kernel", {**APART, **ELSEWHERE}),
+    ("two builds, one fits", {**dkms(OLD), **dkms(NEW)}, OLD, NEW, "broken", "reboot-due", {**APART, "module": IN_KERNEL.format(NEW)}),
+    (
+        "the next boot brings another module",
+        dkms(NEW),
         OLD,
         OLD,
         "ok",
-        [f"libraries of another driver version exist in addition to those of {OLD}: {LIBRARIES}/libnvidia-ml.so.{NEW}"],
+        "other-module-after-reboot",
+        {"loaded": OLD, "version": NEW, "path": IN_KERNEL.format(NEW)},
+    ),
+    ("the next boot brings none", installed(OTHER), OLD, OLD, "ok", "no-module-after-reboot", {"version": OLD, **ELSEWHERE}),
+    ("Ubuntu's signed module", installed(KERNEL, "kernel/nvidia-550"), OLD, OLD, "ok", "", {}),
+    ("RHEL's kmod", installed(KERNEL, "extra/nvidia"), OLD, OLD, "ok", "", {}),
+    (
+        "libraries of two versions",
+        {f"{LIBRARIES}/libnvidia-ml.so.1": None, LIBRARY: {"real": LIBRARY}},
+        OLD,
+        OLD,
+        "ok",
+        "other-libraries",
+        {"loaded": OLD, "paths": LIBRARY},
     ),
 ]
+IDS = [case[0] for case in CASES]
 
 
-@pytest.mark.parametrize(("files", "loaded", "user", "state", "says"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_the_decision_table(files: dict[str, Any], loaded: str, user: str, state: str, says: list[str]) -> None:
+@pytest.mark.parametrize(("files", "loaded", "user", "state", "code", "values"), [c[1:] for c in CASES], ids=IDS)
+def test_the_decision_table(files: dict[str, Any], loaded: str, user: str, state: str, code: str, values: dict[str, Any]) -> None:
     found = driver(files, loaded, user)
-    assert found.state == state
-    told = " ".join((found.evidence, found.remedy) if state == "broken" else found.notes)
-    assert [text for text in says if text not in told] == []
-    assert bool(told) == bool(says)
+    told = [found.evidence] if state == "broken" else found.notes
+    assert (found.state, read_all_coded(told)) == (state, [(f"driver.{code}", values)] if code else [])
+    assert bool(found.remedy) == (state == "broken")
 
 
-@pytest.mark.parametrize(("files", "loaded", "user", "state", "says"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_a_tree_is_told_of_no_kernel_that_runs(files: dict[str, Any], loaded: str, user: str, state: str, says: list[str]) -> None:
+@pytest.mark.parametrize(("files", "loaded", "user", "state"), [c[1:5] for c in CASES], ids=IDS)
+def test_a_tree_is_told_of_no_kernel_that_runs(files: dict[str, Any], loaded: str, user: str, state: str) -> None:
     found = driver(files, loaded, user, kernel="")
     told = " ".join((found.evidence, found.remedy, *found.notes))
     assert (found.state, [word for word in (KERNEL, "for kernel ", "running kernel", "next reboot") if word in told]) == (state, [])
@@ -74,6 +105,6 @@ def test_a_tree_is_told_of_no_kernel_that_runs(files: dict[str, Any], loaded: st
 def test_a_module_that_is_not_loaded_and_not_there() -> None:
     loaded = dict.fromkeys(("/proc/driver/nvidia/version", "/sys/module/nvidia/version"))
     found = driver({**loaded, **installed(OTHER)})
-    assert found.state == "not-loaded"
-    assert f"no NVIDIA module on disk for the running kernel {KERNEL}, only for {OTHER}" in found.evidence
-    assert "dkms status" in found.remedy
+    values = {"bus": BUSES[0], **ELSEWHERE}
+    assert (found.state, read_coded(found.evidence)) == ("not-loaded", ("driver.not-loaded-no-module", values))
+    assert found.remedy
