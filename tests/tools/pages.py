@@ -411,7 +411,7 @@ def settings_of_the_owner() -> str:
     def modes(setting: owners_settings.Setting) -> str:
         return "all" if setting.modes >= owners_settings.EVERY else code(sorted(setting.modes & owners_settings.EVERY))
 
-    rows = [[code([s.name]), s.condition, modes(s), s.effect, s.step] for s in owners_settings.SETTINGS]
+    rows = [[code([s.name]), s.condition, modes(s), s.row.why, s.row.next] for s in owners_settings.SETTINGS]
     return table(["key", "wrong if", "modes", "then", "what to do"], rows)
 
 

@@ -47,6 +47,7 @@ WITH_CODES = (
     "plugin_utils/_planner/processes.py",
     "plugin_utils/_planner/projections/",
     "plugin_utils/_planner/refusals.py",
+    "plugin_utils/_planner/resources/",
     "plugin_utils/_planner/sharing/",
     "plugin_utils/_planner/take_back.py",
     "plugin_utils/_planner/unit_files/",

@@ -14,9 +14,11 @@ import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover, Plan, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import messages
 
 FOLDER = "/etc/apt/sources.list.d/"
 PATTERNS = (f"{FOLDER}*.list", f"{FOLDER}*.sources", "/etc/apt/sources.list")
@@ -32,7 +34,7 @@ NO_TYPE = r"^[ \t]*[^\s#\w]"
 _WORD, _OPTIONS = r"[^\s#\[\]\"]", r"(?:\[[^\]\n]*\][ \t]+(?![ \t]))?"
 CUT_SHORT = rf"^[ \t]*deb(?:-src)?[ \t](?=[ \t]*(?![ \t]){_OPTIONS}(?:{_WORD}+(?:[ \t]+{_WORD}*(?!/){_WORD})?)?[ \t]*(?:#|$))"
 TYPES = ("deb", "deb-src")
-WHY = "it names the same repository, which this collection's own source names from now on; apt stops where two differ in their key"
+WHY = messages.SAME_REPOSITORY.fill()
 
 
 def questions(url: str) -> list[queries.Question]:
@@ -93,24 +95,18 @@ def require_lines(obs: Observation, url: str) -> None:
     """Raise PlanError if apt reads no source at all: one line that it does not know ends each of its commands."""
     for file in (f for pattern in PATTERNS for f in obs.glob(pattern, keep(url)) if not f.path.endswith(".sources")):
         for number, line in enumerate((file.content or "").splitlines(), 1):
-            why = _stops_at(line)
-            if why:
-                raise PlanError(
-                    "apt does not know what this line is, and reads no source at all while it stands there",
-                    where=file.path,
-                    line=number,
-                    why=why,
-                    next="Correct the line or remove it (a web page in a list is a download that failed), and run again",
-                )
+            stops = _stops_at(line)
+            if stops:
+                raise PlanError(stops, where=file.path, line=number)
 
 
-def _stops_at(line: str) -> str:
-    """Return why apt stops at a line, as far as it is shown; '' if it does not."""
+def _stops_at(line: str) -> Message | None:
+    """Return why apt stops at a line, as far as it is shown; None if it does not."""
     first = re.match(r"\s*([^\s#\[]+|\[)", line)
     if first and first[1] not in TYPES:
-        return f"it begins with {first[1]!r} and not with deb or deb-src"
+        return messages.UNKNOWN_TYPE.fill(first=repr(first[1]))
     short = first and re.search(CUT_SHORT, line) or re.match(r"\s*deb(?:-src)?[ \t]#", line)
-    return "it ends before the suite, or before a component of the suite" if short else ""
+    return messages.LINE_CUT_SHORT.fill() if short else None
 
 
 def _require_read(file: File) -> None:
@@ -119,12 +115,7 @@ def _require_read(file: File) -> None:
     apt reads it all the same, and it may name the same repository.
     """
     if file.error:
-        raise PlanError(
-            "a source of apt could not be read",
-            where=file.path,
-            why=f"{file.error}; if it names the repository of gpufleet_toolkit_repository too, apt stops",
-            next="Correct that, or remove the file, and run again",
-        )
+        raise PlanError(messages.SOURCE_UNREADABLE.fill(problem=file.error), where=file.path)
 
 
 def _active(text: str) -> list[str]:
@@ -152,19 +143,13 @@ def _require_alone(file: File, url: str, adopt: bool) -> None:
     more = [line for line in _active(file.content or "") if not any(re.fullmatch(pattern, _without_comment(line)) for pattern in known)]
     if adopt and not more and file.path.startswith(FOLDER):
         return
-    why = "adopt is never" if not adopt else "other sources are in this file, too, or more than is known of one"
-    raise PlanError(
-        "a source of apt names the same repository as gpufleet_toolkit_repository",
-        where=file.path,
-        why=f"apt stops where two sources of one repository differ in their key, and this one is not taken over: {why}",
-        next="Remove its entry there, or leave gpufleet_toolkit_repository at its default, which adds nothing beside it",
-    )
+    raise PlanError((messages.SOURCE_WITH_MORE if adopt else messages.SOURCE_TO_KEEP).fill(), where=file.path)
 
 
 def given_back(obs: Observation) -> Plan:
     """Plan to restore the files that were taken over, for when the repository goes."""
     paths = [path for path, kept in owned_file.originals(obs).items() if path.startswith(FOLDER) and owned_file.taken_away(kept)]
-    return merge([owned_file.give_back(obs, obs.file(path, SHOWN), why="state: absent", own=False) for path in paths])
+    return merge([owned_file.give_back(obs, obs.file(path, SHOWN), why=messages.SOURCE_RETURNED.fill(), own=False) for path in paths])
 
 
 SHOWN: Keep = {"format": "text", "patterns": [r"(?!)"]}

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Driver, Plan, Policy, Restart, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
 NAME = "device-nodes"
@@ -40,7 +41,7 @@ SECONDS, AT_BOOT = 50, 180
 LINKS = "/dev/char"
 PARAMS = {"mode": "DeviceFileMode", "uid": "DeviceFileUID", "gid": "DeviceFileGID"}
 CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv", outer_host.MARK)
-WHY = "the driver's device nodes have to exist before containers start, with the device numbers of this boot"
+WHY = messages.NODES_AT_BOOT.fill()
 
 
 @dc.dataclass(frozen=True)
@@ -143,7 +144,7 @@ def differences(policy: Policy, obs: Observation) -> list[Difference]:
     files = {f.path: f for pattern in gpu.DEV_GLOBS for f in obs.listed(pattern) if f.exists}
     links = {str(entry["name"]): str(entry.get("target") or "") for entry in obs.directory(LINKS)}
     found = [
-        Difference("module", name, "", "not loaded", "loaded", f"/proc/devices has no {device}")
+        Difference("module", name, "", "not loaded", "loaded", messages.MODULE_NOT_LOADED.fill(device=device))
         for name, device in MODULES
         if device not in known and not (device == "nvidia" and "nvidia-frontend" in known)
     ]
@@ -154,15 +155,20 @@ def differences(policy: Policy, obs: Observation) -> list[Difference]:
 
 def of_node(want: DesiredNode, file: File | None) -> list[Difference]:
     if file is None:
-        return [Difference("node", want.path, "", None, want.text, f"containers with a GPU need it; {want.driver} reports its number")]
+        return [Difference("node", want.path, "", None, want.text, messages.NODE_MISSING.fill(driver=want.driver))]
     if file.type != "char" or file.rdev is None:
-        return [Difference("node", want.path, "", f"a {file.type}", want.text, "this is not a device node")]
+        return [Difference("node", want.path, "", f"a {file.type}", want.text, messages.NOT_A_NODE.fill())]
     have = f"{file.rdev[0]}:{file.rdev[1]} {file.mode & 0o7777:04o} {file.uid}:{file.gid}"
     if file.rdev != (want.major, want.minor):
-        why = f"the kernel has {want.driver} as {want.major} now" if want.major is not None else f"{want.driver} is not loaded"
-        return [Difference("node", want.path, "", have, want.text, f"{why}; with other numbers it leads to another device or to none")]
+        known = want.major is not None
+        why = (
+            messages.OTHER_NUMBER.fill(driver=want.driver, major=want.major)
+            if known
+            else messages.NUMBER_NOT_KNOWN.fill(driver=want.driver)
+        )
+        return [Difference("node", want.path, "", have, want.text, why)]
     if have != want.text:
-        return [Difference("node", want.path, "", have, want.text, "the module's parameters say so (/proc/driver/nvidia/params)")]
+        return [Difference("node", want.path, "", have, want.text, messages.OTHER_MODE.fill())]
     return []
 
 
@@ -173,8 +179,7 @@ def of_link(want: DesiredNode, links: Mapping[str, str]) -> list[Difference]:
     relative = f"../{want.path.removeprefix('/dev/')}"
     if links.get(name) in (relative, want.path):
         return []
-    why = "systemd identifies devices by it; without it a daemon-reload takes them away from containers (runc issue 3708)"
-    return [Difference("node", f"{LINKS}/{name}", "", links.get(name) or None, relative, why)]
+    return [Difference("node", f"{LINKS}/{name}", "", links.get(name) or None, relative, messages.LINK_MISSING.fill())]
 
 
 # ---------------------------------------------------------------- plans
@@ -189,9 +194,9 @@ def plan(policy: Policy, obs: Observation, driver: Driver, program: str) -> Plan
         return Plan()
     against = objection(policy, obs, driver)
     if against and policy.single and driver.state in ("broken", "not-loaded"):
-        raise PlanError(f"device nodes cannot be created: {against}", next=driver.remedy or "Nothing was changed")
+        raise PlanError(messages.NODES_REFUSED.fill(problem=against), next=driver.remedy)
     if against:
-        return Plan(advice=(f"Device nodes are left alone: {against}",))
+        return Plan(advice=(messages.NODES_LEFT_ALONE.fill(problem=against),))
     settings = json.dumps(rules(policy), indent=2, sort_keys=True) + "\n"
     text = host_service.service(NAME, "Make the device nodes of NVIDIA's driver", seconds=AT_BOOT)
     there = host_service.plan(policy, obs, host_service.Resident(NAME, {SERVICE: text}, (SERVICE,), WHY, settings, program))
@@ -206,11 +211,11 @@ def objection(policy: Policy, obs: Observation, driver: Driver) -> str:
     """Return why nothing is to be done here; '' if something is."""
     marks = [path for path in CONTAINER_FILES if obs.raw(queries.file(path, content=False)).get("exists")]
     if marks and policy.root == "/" and policy.proc_root == "/proc":  # a proc_root that is set is trusted
-        return f"this is a container ({marks[0]}), which gets its nodes from its host"
+        return messages.IN_CONTAINER.fill(mark=marks[0])
     if policy.root != "/":
         return ""
     if gpu.dev_root(policy) != "/":
-        return f"they lie beneath {gpu.dev_root(policy)}, where the driver's own container creates them"
+        return messages.DRIVER_CONTAINER.fill(path=gpu.dev_root(policy))
     if driver.state == "none":
         return driver.evidence
     held = driver.state == "not-loaded" and not gpu.usable(obs, gpu.paths(policy))
@@ -224,7 +229,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
     The nodes stay until the next boot: they are the driver's, and containers use them.
     """
-    return host_service.plan_absent(policy, obs, NAME, (SERVICE,), "state: absent")
+    return host_service.plan_absent(policy, obs, NAME, (SERVICE,), messages.NODES_WITHDRAWN.fill())
 
 
 def coming(policy: Policy, obs: Observation, driver: Driver) -> Observation:

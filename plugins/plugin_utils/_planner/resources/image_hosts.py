@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import messages
 
 OSTREE = "/run/ostree-booted"
 MICRO = ("opensuse-microos", "opensuse-leap-micro", "opensuse-aeon", "opensuse-kalpa", "suse-microos", "sle-micro", "sl-micro")
@@ -25,15 +26,6 @@ def require_installable(obs: Observation, names: Sequence[str]) -> None:
     wanted = " ".join(names)
     release = str((obs.host.get("os_release") or {}).get("ID") or "")
     if obs.raw(MARK).get("exists"):
-        raise _refused(wanted, OSTREE, f"put them into the image, or layer them (rpm-ostree install {wanted})")
+        raise PlanError(messages.IMAGE_HOST_OSTREE.fill(packages=wanted), where=OSTREE)
     if release in MICRO:
-        raise _refused(wanted, "/etc/os-release", f"run transactional-update pkg install {wanted}")
-
-
-def _refused(names: str, where: str, way: str) -> PlanError:
-    return PlanError(
-        f"{names} cannot be installed on a host that runs",
-        where=where,
-        why="the packages of this system come with its image, and /usr is read-only",
-        next=f"Add NVIDIA's repository (module toolkit_repository), {way}, reboot and run again",
-    )
+        raise PlanError(messages.IMAGE_HOST_SNAPSHOT.fill(packages=wanted), where="/etc/os-release")

@@ -17,10 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals, owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.lowering import caused
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, HostDecision, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_UNIT
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import messages
 
 NAME = "gpufleet.prom"
 MODE = "0644"  # the collector has a user of its own
@@ -35,7 +37,7 @@ HELP = {
     BACK: "When a change of this host was last rolled back, 0 for never.",
 }
 SAMPLE = re.compile(r"(?m)^(\w+) ([0-9]{1,19})$")
-WHY = "node_exporter reads how containers get GPUs here, and when that changed"
+WHY = messages.METRICS_WANTED.fill()
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -51,7 +53,7 @@ def path_of(policy: Policy) -> str:
 def plan(policy: Policy, obs: Observation, record: HostDecision, driver: Driver, stale: Iterable[str], others: Plan) -> Plan:
     """Plan the file of metrics. others: all else that this run does; stale: CDI specs that were found stale."""
     wanted = bool(policy.metrics_dir and record.decisions)
-    elsewhere = "gpufleet_metrics_dir names another directory, or none"
+    elsewhere = messages.METRICS_MOVED.fill()
     moved = caused(withdraw(obs, elsewhere, but=path_of(policy) if wanted else ""), "policy")
     if not wanted:
         return moved
@@ -104,7 +106,7 @@ def after_rollback(policy: Policy, obs: Observation) -> Plan:
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    return withdraw(obs, "state: absent", asked=(path_of(policy),) if policy.metrics_dir else ())
+    return withdraw(obs, messages.METRICS_WITHDRAWN.fill(), asked=(path_of(policy),) if policy.metrics_dir else ())
 
 
 def withdraw(obs: Observation, why: str, *, but: str = "", asked: Sequence[str] = ()) -> Plan:
@@ -114,27 +116,24 @@ def withdraw(obs: Observation, why: str, *, but: str = "", asked: Sequence[str] 
     return merge([owned_file.give_back(obs, file, why=why, own=is_own(file)) for file in files])
 
 
-def left_out(policy: Policy, obs: Observation) -> str:
-    """Return why nothing is written to a directory that users besides root can change; '' if only root can.
+def left_out(policy: Policy, obs: Observation) -> Message | None:
+    """Return why nothing is written to a directory that users besides root can change; None if only root can.
 
     This is advice, and not a reason to leave a host as it is.
     """
-    why = obs.raw(queries.file(policy.metrics_dir, content=False)).get("untrusted")
-    step = "Name a directory that root alone can change, and have node_exporter read that one (--collector.textfile.directory)"
-    return f"gpufleet_metrics_dir is not used: {policy.metrics_dir}: {why}, so no metrics are written. {step}" if why else ""
+    problem = obs.raw(queries.file(policy.metrics_dir, content=False)).get("untrusted")
+    return messages.METRICS_UNTRUSTED.fill(path=policy.metrics_dir, problem=problem) if problem else None
 
 
 def own(policy: Policy, obs: Observation) -> File:
     """Return the file. Raise PlanError if it may not be written."""
     place = obs.raw(queries.file(policy.metrics_dir, content=False))
     if not place.get("exists") or place.get("type") != "dir":
-        step = "Name the directory that node_exporter reads (--collector.textfile.directory), or make it"
-        why = "there is no such directory on this host" if not place.get("exists") else "it is no directory"
-        raise PlanError("gpufleet_metrics_dir is not used", where=policy.metrics_dir, why=why, next=step)
+        row = messages.METRICS_NOT_A_DIRECTORY if place.get("exists") else messages.NO_METRICS_DIRECTORY
+        raise PlanError(row.fill(), where=policy.metrics_dir)
     file = owned_file.readable(obs.file(path_of(policy), OWN_UNIT))
     if file.exists and not is_own(file):
-        step = "Move it away, or name another directory"
-        raise PlanError("this file is not of this collection", where=file.path, why="gpufleet_metrics_dir has it", next=step)
+        raise PlanError(messages.METRICS_OF_OTHERS.fill(), where=file.path)
     return file
 
 

@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import messages
 
 NAME = hook_files.NAME
 DIRECTORY = crio_releases.HOOKS_DIRS[0]
@@ -95,12 +96,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision, decided: Decide
     read = directories(policy, obs, record)
     where = read[0] if read else ""
     if wanted and not where:
-        raise PlanError(
-            "CRI-O reads no directory of OCI hooks",
-            where=crio_config.places(policy, obs).config,
-            why="its setting hooks_dir is empty, and containers would run without GPUs",
-            next=f'Set hooks_dir = ["{DIRECTORY}"] there, or leave gpufleet_cdi at auto',
-        )
+        raise PlanError(messages.NO_HOOK_DIRECTORY.fill(directory=DIRECTORY), where=crio_config.places(policy, obs).config)
     places = {place: f"{place}/{NAME}" for place in (*read, DIRECTORY, hook_files.ADMINS)}
     # A GPU Operator that works writes its file again.
     mine = {place: path for place, path in places.items() if not hook_files.live(record, earlier(obs.file(path, KEEP)))}
@@ -119,9 +115,7 @@ def plan_file(
         return Plan()
     if earlier(file):
         return plan_gone(policy, obs, file, decided)
-    return Plan(
-        advice=(f"{path} is not a hook file that this collection or NVIDIA's tool writes, so it is left alone: check what it injects",)
-    )
+    return Plan(advice=(messages.STRANGE_HOOK.fill(path=path),))
 
 
 def plan_gone(policy: Policy, obs: Observation, file: File, decided: Decided) -> Plan:
@@ -133,7 +127,7 @@ def plan_gone(policy: Policy, obs: Observation, file: File, decided: Decided) ->
     if not own and policy.adopt == "never":
         return Plan(leftovers=(hook_files.kept(file.path, earlier(file)),))
     cause = decided()
-    why = "GPUs are injected in another way here, and an additional hook would inject them twice"
+    why = messages.HOOK_NOT_NEEDED.fill()
     gone = expecting(file, owned_file.remove(file, why=why, cause=cause if own else "adoption"))
     return gone if own else dc.replace(gone, leftovers=(hook_files.adopted(file.path, earlier(file)),))
 
@@ -144,9 +138,8 @@ def plan_present(policy: Policy, obs: Observation, file: File, binary: str) -> P
     check_binary(policy, obs, binary)
     key = "hook.path" if file.exists else ""
     before = hooks(file) or None
-    return expecting(
-        file, owned_file.write(file, text(binary), key=key, before=before, after=binary, why="CRI-O runs this hook before every container")
-    )
+    why = messages.HOOK_NEEDED.fill()
+    return expecting(file, owned_file.write(file, text(binary), key=key, before=before, after=binary, why=why))
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
@@ -163,8 +156,8 @@ def absent_file(obs: Observation, path: str) -> Plan:
     file = owned_file.readable(obs.file(path, KEEP))
     known = path in owned_file.originals(obs)
     if file.exists and not known and hooks(file):
-        return Plan(advice=(f"{path} is not in the journal of this host: NVIDIA's own tool writes the same file, so it is left alone",))
-    plan = owned_file.give_back(obs, file, why="state: absent removes what this collection wrote", own=known and bool(hooks(file)))
+        return Plan(advice=(messages.HOOK_NOT_IN_JOURNAL.fill(path=path),))
+    plan = owned_file.give_back(obs, file, why=messages.HOOK_WITHDRAWN.fill(), own=known and bool(hooks(file)))
     return expecting(file, plan)
 
 
@@ -196,9 +189,4 @@ def check_binary(policy: Policy, obs: Observation, binary: str) -> None:
     brought = policy.packages == "present" and not policy.single and binary == HOOK_BINARY
     if brought or policy.root != "/" or obs.raw(queries.file(binary, content=False)).get("exists", True):
         return
-    raise PlanError(
-        "the program of the OCI hook does not exist",
-        where=binary,
-        why="CRI-O silently skips such a hook, and containers would run without GPUs",
-        next="Install nvidia-container-toolkit first (gpufleet_packages: present does), or correct the path",
-    )
+    raise PlanError(messages.NO_HOOK_PROGRAM.fill(), where=binary)

@@ -20,9 +20,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, Sentence
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import messages
 
 Key = tuple[str, ...]
 LEGACY, IN_MEMORY = "legacy", "jit-cdi"
@@ -49,7 +51,8 @@ class Seen:
 class Setting:
     """A key that may be wrong.
 
-    wrong: returns what is wrong with its value, or '' if it is right; condition: the same for any value, for the page.
+    wrong: returns the part of its value that is wrong, or '' if it is right; condition: the same for any value, for the page.
+    row: what is wrong, what that breaks, and what to do.
     """
 
     key: Key
@@ -57,8 +60,7 @@ class Setting:
     modes: frozenset[str]
     condition: str
     wrong: Callable[[Any, Seen], str]
-    effect: str
-    step: str
+    row: Sentence
     nested: bool = True  # whether it is wrong on a host that is itself a container as well
 
     @property
@@ -66,60 +68,56 @@ class Setting:
         return toml.dotted(self.key)
 
 
-def _is_true(value: Any, _seen: Seen) -> str:
-    return "is true" if value is True else ""
+def _find_true(value: Any, _seen: Seen) -> str:
+    return "true" if value is True else ""
 
 
-def _in_container(value: Any, seen: Seen) -> str:
+def _find_in_container(value: Any, seen: Seen) -> str:
     """Judge a path without @, which is one of the container and takes a feature from 1.17.3 on (nvidia-container-toolkit#812)."""
     if not isinstance(value, str) or value.startswith("@") or toml.lookup(seen.data, FROM_CONTAINER) is True:
         return ""
-    return f"is {value or 'empty'}, without an @ in front"
+    return value or "empty"
 
 
-def _no_host_program(value: Any, seen: Seen) -> str:
+def _find_no_host_program(value: Any, seen: Seen) -> str:
     """Look for both names of the program: the toolkit takes the one that ends in .real if it exists, else the one without."""
     if not isinstance(value, str) or not value.startswith("@/"):
         return ""
     plain = value[1:].removesuffix(".real")
     there = [seen.exists(path) for path in (plain, f"{plain}.real")]
-    return "" if any(there) else f"names {plain}, which is not there"
+    return "" if any(there) else plain
 
 
-def _not_there(value: Any, seen: Seen) -> str:
+def _find_missing(value: Any, seen: Seen) -> str:
     absolute = isinstance(value, str) and value.startswith("/")
-    return f"names {value}, which is not there" if absolute and not seen.exists(value) else ""
+    return value if absolute and not seen.exists(value) else ""
 
 
-def _cannot_be_run(value: Any, seen: Seen) -> str:
+def _find_no_program(value: Any, seen: Seen) -> str:
     """Judge the path of a program that the hook looks for in PATH only if the value is empty."""
     if isinstance(value, str) and value and not value.startswith("/"):
-        return f"is {value}, which is not a full path"
-    return _not_there(value, seen)
+        return value
+    return _find_missing(value, seen)
 
 
-def _no_directory(value: Any, seen: Seen) -> str:
-    return _not_there(posixpath.dirname(value), seen) if isinstance(value, str) and value.startswith("/") else ""
+def _find_no_directory(value: Any, seen: Seen) -> str:
+    return _find_missing(posixpath.dirname(value), seen) if isinstance(value, str) and value.startswith("/") else ""
 
 
-def _unknown(value: Any, _seen: Seen) -> str:
+def _find_unknown(value: Any, _seen: Seen) -> str:
     if not isinstance(value, str):
         return ""
-    strange = sorted({name for name in value.split(",") if name} - CAPABILITIES)
-    return f"has {', '.join(strange)}, which the toolkit does not know" if strange else ""
+    return ", ".join(sorted({name for name in value.split(",") if name} - CAPABILITIES))
 
 
-NO_START = "no container with a GPU starts"
-REMOVE = "Remove the line"
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         NO_CGROUPS,
         "bool",
         HOOK | {BY_ENGINE},
         "it is true",
-        _is_true,
-        "containers that get GPUs by the prestart hook may not open them (Failed to initialize NVML: Unknown Error)",
-        "Remove the line, unless a rootless engine reads this file",
+        _find_true,
+        messages.NO_CGROUPS,
         nested=False,  # its device rules are those of the host outside, which the hook may not change
     ),
     Setting(
@@ -127,69 +125,32 @@ SETTINGS: tuple[Setting, ...] = (
         "pattern",
         EVERY,
         f"it does not begin with @, and {toml.dotted(FROM_CONTAINER)} is not true",
-        _in_container,
-        "no container starts with NVIDIA's runtime or hook from toolkit 1.17.3 on",
-        'Write "@/sbin/ldconfig", the program of the host',
+        _find_in_container,
+        messages.LDCONFIG_OF_CONTAINER,
     ),
+    Setting(LDCONFIG, "pattern", HOOK, "the program is not there", _find_no_host_program, messages.NO_LDCONFIG),
+    Setting((CLI, "path"), "program", HOOK, "it is not a full path, or nothing is there", _find_no_program, messages.NO_CLI),
+    Setting((CLI, "root"), "path", SPEC, "the directory is not there", _find_missing, messages.NO_DRIVER_ROOT),
+    Setting((CLI, "ldcache"), "path", HOOK, "the file is not there", _find_missing, messages.NO_LDCACHE),
     Setting(
-        LDCONFIG, "pattern", HOOK, "the program is not there", _no_host_program, NO_START, 'Write "@" and the path of ldconfig on this host'
-    ),
-    Setting(
-        (CLI, "path"),
+        ("nvidia-container-runtime-hook", "path"),
         "program",
         HOOK,
-        "it is not a full path, or nothing is there",
-        _cannot_be_run,
-        NO_START,
-        f"{REMOVE}, and the hook looks for the program in PATH",
-    ),
-    Setting(
-        (CLI, "root"),
-        "path",
-        SPEC,
-        "the directory is not there",
-        _not_there,
-        "the driver is not found and " + NO_START,
-        f"{REMOVE} if the driver is installed on the host itself",
-    ),
-    Setting((CLI, "ldcache"), "path", HOOK, "the file is not there", _not_there, NO_START, REMOVE),
-    Setting(("nvidia-container-runtime-hook", "path"), "program", HOOK, "the program is not there", _not_there, NO_START, REMOVE),
-    Setting(
-        ("nvidia-ctk", "path"),
-        "program",
-        SPEC,
         "the program is not there",
-        _not_there,
-        "hooks of containers fail, so a container with a GPU may not start",
-        REMOVE,
+        _find_missing,
+        messages.NO_RUNTIME_HOOK,
     ),
+    Setting(("nvidia-ctk", "path"), "program", SPEC, "the program is not there", _find_missing, messages.NO_CTK),
     Setting(
         ("supported-driver-capabilities",),
         "pattern",
         HOOK,
         "it has a capability that the toolkit does not know",
-        _unknown,
-        NO_START,
-        f"{REMOVE}, or take the word out",
+        _find_unknown,
+        messages.UNKNOWN_CAPABILITY,
     ),
-    Setting(
-        ("disable-require",),
-        "bool",
-        HOOK,
-        "it is true",
-        _is_true,
-        "an image starts on a driver that is too old for it, and fails when it first uses a GPU",
-        f"{REMOVE}, unless that is wanted",
-    ),
-    Setting(
-        (CLI, "debug"),
-        "path",
-        HOOK,
-        "its directory is not there",
-        _no_directory,
-        "nvidia-container-cli writes no log",
-        "Make the directory, or remove the line",
-    ),
+    Setting(("disable-require",), "bool", HOOK, "it is true", _find_true, messages.REQUIREMENTS_OFF),
+    Setting((CLI, "debug"), "path", HOOK, "its directory is not there", _find_no_directory, messages.NO_LOG_DIRECTORY),
 )
 
 
@@ -219,14 +180,15 @@ def advice(policy: Policy, obs: Observation, document: toml.TomlDocument, modes:
     nested = functools.cache(lambda: outer_host.kind(policy, obs))
     cgroups = toml.lookup(document.data, NO_CGROUPS) is not True
     read, seen = frozenset(modes), Seen(document.data, functools.partial(_exists, obs))
-    found, unanswered = [], []
+    found: list[Message] = []
+    unanswered = []
     for setting in SETTINGS:
         value = toml.lookup(document.data, setting.key)
         if value is None or file_places.hidden(value) or not setting.modes & read:
             continue
         try:
             wrong = setting.wrong(value, seen)
-            found += _sentence(document, setting, wrong) if wrong and (setting.nested or not nested()) else []
+            found += [describe(document, setting, wrong)] if wrong and (setting.nested or not nested()) else []
         except NeedMore as need:
             unanswered += need.questions
     if unanswered:
@@ -234,9 +196,10 @@ def advice(policy: Policy, obs: Observation, document: toml.TomlDocument, modes:
     return (*found, *([outer_host.hook_advice(nested())] if LEGACY in read and cgroups and nested() else []))
 
 
-def _sentence(document: toml.TomlDocument, setting: Setting, wrong: str) -> list[str]:
-    line = toml.line_of(document, setting.key) or 1
-    return [f"{document.path}:{line}: {setting.name} {wrong}, so {setting.effect}. {setting.step}"]
+def describe(document: toml.TomlDocument, setting: Setting, wrong: str) -> Message:
+    """Return the advice about a setting. wrong: the part of its value."""
+    place = f"{document.path}:{toml.line_of(document, setting.key) or 1}"
+    return setting.row.fill(place=place, **({"value": wrong} if "value" in setting.row.fields else {}))
 
 
 def _exists(obs: Observation, path: str) -> bool:

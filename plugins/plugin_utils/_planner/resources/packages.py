@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import image_hosts, installers, repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import image_hosts, installers, messages, repository
 
 BASE = base_package.NAME
 # They depend on one another by equal versions, so they move together or not at all.
@@ -33,10 +33,10 @@ FAMILY = (
     "libnvidia-container1",
 )
 WHY: Mapping[str, str] = {
-    BASE: "the NVIDIA runtime and its tools; CDI needs nothing else",
-    "nvidia-container-toolkit": "the prestart hook, which legacy injection runs",
-    "libnvidia-container-tools": "nvidia-container-cli, which the hook runs",
-    "libnvidia-container1": "the library of nvidia-container-cli",
+    BASE: messages.BASE_PACKAGE.fill(),
+    "nvidia-container-toolkit": messages.HOOK_PACKAGE.fill(),
+    "libnvidia-container-tools": messages.TOOLS_PACKAGE.fill(),
+    "libnvidia-container1": messages.LIBRARY_PACKAGE.fill(),
 }
 # The toolkit's own answer, which is asked for only on a host that has it from no package.
 CTK = "/usr/bin/nvidia-ctk"
@@ -97,7 +97,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     image_hosts.require_installable(obs, wrong)
     installer = installers.INSTALLERS.get(base_package.manager(obs))
     if installer is None:
-        return Plan(advice=(f"no supported package manager found; install {', '.join(wrong)} by hand",))
+        return Plan(advice=(messages.NO_MANAGER.fill(packages=", ".join(wrong)),))
     version = pin(policy, obs)
     moved = (
         [n for n in FAMILY if n not in wanted and obs.package(n) and not base_package.fits(obs.package(n) or "", version)]
@@ -105,7 +105,8 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         else []
     )
     names = [*wanted, *moved]
-    why = f"install {', '.join(wrong)}" + (f" in version {version}" if version else "")
+    listed = ", ".join(wrong)
+    why = messages.INSTALL_VERSION.fill(packages=listed, version=version) if version else messages.INSTALL.fill(packages=listed)
     return Plan(
         differences=tuple(
             Difference("package", n, "version", now, version or "the repository's", WHY.get(n, ""), lowered(now, version))
@@ -172,7 +173,7 @@ def offered(obs: Observation, names: list[str]) -> bool:
         if found:
             break
     if found is None:
-        raise not_known(" ".join(question["argv"]).replace("\n", "\\n"), "it did not work")
+        raise not_known(" ".join(question["argv"]).replace("\n", "\\n"), messages.COMMAND_FAILED.fill())
     return bool(obs.package(BASE) or found)
 
 
@@ -193,12 +194,7 @@ def require_known(obs: Observation, names: list[str]) -> None:
 
 
 def not_known(command: str, why: str) -> PlanError:
-    return PlanError(
-        "whether a repository of this host has the toolkit's packages is not known",
-        why=f"`{command}`: {why}",
-        next="Run that on the host and correct what it reports, or give the address of a repository that has them in "
-        f"{repository.OPTIONS}, which is added without that question, or set gpufleet_packages: ignore and install them by hand",
-    )
+    return PlanError(messages.OFFER_FAILED.fill(command=command, problem=why))
 
 
 def pin(policy: Policy, obs: Observation) -> str:
@@ -248,7 +244,7 @@ def refresh(name: str, unknown: list[str]) -> tuple[transaction.Command, ...]:
     """
     if name != "apt" or not unknown:
         return ()
-    return ({"argv": ["apt-get", "update"], "timeout": installers.TIMEOUT, "why": "the lists on the host do not have the packages yet"},)
+    return ({"argv": ["apt-get", "update"], "timeout": installers.TIMEOUT, "why": messages.REFRESH_LISTS.fill()},)
 
 
 def missing_advice(policy: Policy, obs: Observation, wrong: list[str]) -> tuple[str, ...]:
@@ -256,8 +252,8 @@ def missing_advice(policy: Policy, obs: Observation, wrong: list[str]) -> tuple[
     absent = [name for name in wrong if not obs.package(name)]
     if not absent or obs.attempt(queries.file(RUNTIME_BINARY, content=False)).get("exists", True):
         return ()
-    why = "gpufleet_packages: ignore" if policy.root == "/" else "packages are not installed in another root directory"
-    return (f"{', '.join(absent)} is not installed and stays so ({why}), but {posixpath.basename(RUNTIME_BINARY)} is needed",)
+    row = messages.STAYS_MISSING if policy.root == "/" else messages.STAYS_MISSING_BENEATH_ROOT
+    return (row.fill(packages=", ".join(absent), program=posixpath.basename(RUNTIME_BINARY)),)
 
 
 def gone_advice(policy: Policy, obs: Observation) -> tuple[str, ...]:
@@ -280,8 +276,7 @@ def mixed_advice(policy: Policy, obs: Observation, record: HostDecision) -> tupl
         return ()
     shown = ", ".join(f"{name} {version}" for name, version in there.items())
     brings = record.packages and policy.packages == "present" and policy.root == "/"
-    step = "Set gpufleet_toolkit_version to one of them" if brings else "Bring them to one version with the package manager"
-    return (f"the packages of the NVIDIA Container Toolkit have different versions: {shown}. {step}",)
+    return ((messages.MIXED_VERSIONS if brings else messages.MIXED_VERSIONS_KEPT).fill(versions=shown),)
 
 
 def reload_advice(obs: Observation) -> tuple[str, ...]:
@@ -291,15 +286,13 @@ def reload_advice(obs: Observation) -> tuple[str, ...]:
     """
     if not any(obs.package(name) for name in FAMILY):
         return ()
-    lost = "running containers that got GPUs by the legacy hook lose them (Failed to initialize NVML: Unknown Error)"
-    return (f"the packages' scripts make systemd reload its units: {lost}; drain such containers first",)
+    return (messages.SYSTEMD_RELOADS.fill(),)
 
 
 def unknown_advice(version: str) -> tuple[str, ...]:
     if version:
         return ()
-    where = "gpufleet_toolkit_repository says where it comes from"
-    return (f"no package list of this host has {BASE} yet; {where}",)
+    return (messages.NOT_LISTED_YET.fill(package=BASE),)
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:

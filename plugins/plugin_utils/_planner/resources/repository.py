@@ -21,33 +21,22 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation, failed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, repository_check, rpm_sources
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, messages, repository_check, rpm_sources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.whole import read_whole
 
 NVIDIA = "nvidia"
 KEY_URL = "https://nvidia.github.io/libnvidia-container/gpgkey"
 FINGERPRINT = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
-OPTIONS = "gpufleet_toolkit_repository"
 SOURCES = queries.paths("package sources", ["/etc/apt/sources.list.d/*nvidia*", "/etc/yum.repos.d/*nvidia*", "/etc/zypp/repos.d/*nvidia*"])
 PROXY_FILES = ["/etc/apt/apt.conf", "/etc/apt/apt.conf.d/*", "/etc/dnf/dnf.conf", "/etc/yum.conf", "/etc/sysconfig/proxy"]
-MIRROR = (
-    f"Name a mirror in {OPTIONS}, bring the packages in an archive (gpufleet_bundle_file, docs/air-gap.md), or set {OPTIONS} to '' "
-    "if they are installed in another way"
-)
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
 HEADER = re.compile(r"[A-Za-z][A-Za-z-]*: [ -~]*")
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 FINGERPRINTS = re.compile(r"[0-9A-F]{40}")
-EXPECTED = "gpufleet_toolkit_key_fingerprint"
 CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
 # Signature, primary key, trust, user id, subkey, user attribute (RFC 4880, 4.3).
 PRIMARY, PACKETS = 6, (2, 6, 12, 13, 14, 17)
-ONE_KEY = "pass the text of an .asc file with one key and nothing else, as gpg --armor --export FINGERPRINT writes it"
-OWN_LINES = (
-    "Read it from the .asc file by lookup('ansible.builtin.file', ...), or write its lines below a `|`, which keeps them as they are"
-)
-WHY = "the toolkit's packages come from this repository"
 
 
 class NoSource(PlanError):
@@ -108,12 +97,8 @@ def family(os_release: Mapping[str, str]) -> Family:
         if name in LIKE:
             return FAMILIES[LIKE[name]]
     known = ", ".join(sorted(LIKE))
-    raise PlanError(
-        f"unknown distribution {os_release.get('ID') or '(it has no name)'}",
-        where="/etc/os-release",
-        why=f"known are {known}",
-        next="Install the packages yourself and set gpufleet_packages: ignore",
-    )
+    named = os_release.get("ID") or "(it has no name)"
+    raise PlanError(messages.UNKNOWN_DISTRIBUTION.fill(name=named, known=known), where="/etc/os-release")
 
 
 def fingerprint(key: str) -> str:
@@ -123,13 +108,14 @@ def fingerprint(key: str) -> str:
     would be trusted like the first, although its fingerprint was never compared. Raise PlanError for such a text, or for an unreadable one.
     """
     if not key.partition(BEGIN)[2].partition(END)[0].strip():
-        raise PlanError("the repository key is not an armored OpenPGP public key", why=f"no {BEGIN}", next="Pass the text of the .asc file")
+        raise PlanError(messages.NOT_ARMORED.fill(begin=BEGIN))
     try:
         body = _primary(dearmored(key))
     except ValueError as error:
-        raise PlanError("the repository key cannot be read", why=str(error), next="Fetch it again; it may be truncated") from error
+        raise PlanError(messages.KEY_UNREADABLE.fill(problem=error.args[0])) from error
     except IndexError as error:
-        raise PlanError("the repository key cannot be read", why="it ends too early", next="Fetch it again; it may be truncated") from error
+        early = messages.KEY_ENDS_EARLY.fill()
+        raise PlanError(messages.KEY_UNREADABLE.fill(problem=early)) from error
     return hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body).hexdigest().upper()  # noqa: S324 - the format's own digest
 
 
@@ -142,16 +128,12 @@ def packets(key: str) -> list[tuple[int, bytes]]:
     return found
 
 
-def _more(what: str) -> PlanError:
-    return PlanError("the repository key is more than one key", why=f"it holds {what}", next=ONE_KEY)
-
-
 def _require_lines(key: str, lines: list[str]) -> None:
     """Raise ValueError for a key that was cut off, and PlanError for one whose lines YAML has changed: neither contains more than a key."""
     if END not in key:
-        raise ValueError(f"no {END}")
+        raise ValueError(messages.KEY_WITHOUT_END.fill(end=END))
     if len(lines) == 1 or lines[-1] != END == lines[-1].strip():
-        raise PlanError("the repository key cannot be read", why="its lines are indented, or joined to one", next=OWN_LINES)
+        raise PlanError(messages.KEY_LINES_CHANGED.fill())
 
 
 def dearmored(key: str) -> bytes:
@@ -159,16 +141,16 @@ def dearmored(key: str) -> bytes:
     lines = [line.rstrip() for line in key.replace("\r\n", "\n").strip().split("\n")]
     _require_lines(key, lines)
     if lines[0] != BEGIN or lines[-1] != END:
-        raise _more("text outside the armored block")
+        raise PlanError(messages.TEXT_BESIDE_KEY.fill())
     inside = lines[1:-1]
     if any(line.startswith("-----") for line in inside):
-        raise _more("a second armored block")
+        raise PlanError(messages.SECOND_BLOCK.fill())
     blank = inside.index("") if "" in inside else -1
     headers, body = inside[: max(blank, 0)], inside[blank + 1 :]
     if body and CHECKSUM.fullmatch(body[-1]):
         body = body[:-1]
     if any(not HEADER.fullmatch(line) for line in headers) or any(not BASE64.fullmatch(line) for line in body):
-        raise ValueError("a line of its armored block is neither a header nor base64")
+        raise ValueError(messages.ODD_KEY_LINE.fill())
     return base64.b64decode("".join(body), validate=True)
 
 
@@ -179,15 +161,15 @@ def _primary(data: bytes) -> bytes:
     while at < len(data) or not found:
         kind, body, at = _packet(data, at)
         if kind not in PACKETS:
-            raise _more(f"a packet of type {kind}, which does not belong in a public key")
+            raise PlanError(messages.STRANGE_PACKET.fill(kind=kind))
         if kind == PRIMARY:
             found.append(body)
         elif not found:
-            raise ValueError("its first packet is not a complete version 4 public key")
+            raise ValueError(messages.FIRST_PACKET.fill())
     if len(found) > 1:
-        raise _more(f"{len(found)} primary keys, and only one fingerprint is compared")
+        raise PlanError(messages.PRIMARY_KEYS.fill(number=len(found)))
     if not found[0] or found[0][0] != 4:
-        raise ValueError("its first packet is not a complete version 4 public key")
+        raise ValueError(messages.FIRST_PACKET.fill())
     return found[0]
 
 
@@ -195,17 +177,17 @@ def _packet(data: bytes, at: int) -> tuple[int, bytes, int]:
     """Return (type, body, place of the next packet) for the packet at this place (RFC 4880, 4.2)."""
     tag = data[at]
     if not tag & 0x80:
-        raise ValueError("it contains bytes that are not a packet")
+        raise ValueError(messages.NOT_A_PACKET.fill())
     if tag & 0x40:
         kind, (length, start) = tag & 0x3F, _new_length(data, at)
     else:
         kind, size = (tag >> 2) & 0x0F, 1 << (tag & 3)
         if size == 8:
-            raise ValueError("it contains a packet without a length")
+            raise ValueError(messages.PACKET_WITHOUT_LENGTH.fill())
         length, start = int.from_bytes(data[at + 1 : at + 1 + size], "big"), at + 1 + size
     body = data[start : start + length]
     if len(body) < length:
-        raise ValueError("one of its packets is truncated")
+        raise ValueError(messages.PACKET_TRUNCATED.fill())
     return kind, body, start + length
 
 
@@ -217,7 +199,7 @@ def _new_length(data: bytes, at: int) -> tuple[int, int]:
     if first < 224:
         return ((first - 192) << 8) + data[at + 2] + 192, at + 3
     if first < 255:
-        raise ValueError("it contains a packet in parts")
+        raise ValueError(messages.PACKET_IN_PARTS.fill())
     return int.from_bytes(data[at + 2 : at + 6], "big"), at + 6
 
 
@@ -272,8 +254,8 @@ def needed(policy: Policy, obs: Observation, *, missing: bool, offered: Callable
         return found
     url = address(policy.toolkit_repository, where)
     require_reachable(obs, url)
-    more = f"The packages come from {url}" + (f". {MIRROR}" if default else f", as {OPTIONS} says")
-    return dc.replace(found, beforehand=(more,), **repository_check.checked(where.manager, where.list_path, where.key_path))
+    more = messages.PACKAGES_FROM_DEFAULT if default else messages.PACKAGES_FROM_OPTION
+    return dc.replace(found, beforehand=(more.fill(url=url),), **repository_check.checked(where.manager, where.list_path, where.key_path))
 
 
 def trusting(policy: Policy, obs: Observation, source: Plan) -> tuple[transaction.Command, ...]:
@@ -286,7 +268,7 @@ def trusting(policy: Policy, obs: Observation, source: Plan) -> tuple[transactio
     package = rpm_name(fingerprint(policy.toolkit_key) if policy.toolkit_key else FINGERPRINT)
     if _rpm_has(obs, package):
         return ()
-    why = "zypper reads the repository with the keys that rpm trusts"
+    why = messages.RPM_TRUSTS.fill()
     return ({"argv": ["rpmkeys", "--import", where.key_path], "timeout": 60, "why": why, "undo": ["rpm", "--erase", package]},)
 
 
@@ -302,8 +284,7 @@ def distrusting(obs: Observation) -> Plan:
         return Plan()
     if not _imported_since(obs, package, key):
         return Plan()
-    why = "zypper needs the repository's key no more"
-    command: transaction.Command = {"argv": ["rpm", "--erase", package], "timeout": 60, "why": why}
+    command: transaction.Command = {"argv": ["rpm", "--erase", package], "timeout": 60, "why": messages.RPM_DISTRUSTS.fill()}
     return Plan(commands=({**command, "undo": ["rpmkeys", "--import", where.key_path]},))
 
 
@@ -351,27 +332,21 @@ def require_reachable(obs: Observation, url: str) -> None:
     found = answer.get("value") or {}
     if "error" in answer or not found.get("tried") or found.get("reached"):
         return
-    why = f"from this host: {found.get('why')}"
-    raise NoSource("the repository of the toolkit's packages cannot be reached", where=url, why=why, next=MIRROR)
+    raise NoSource(messages.OUT_OF_REACH.fill(problem=found.get("why")), where=url)
 
 
 def nvidias_key(obs: Observation) -> str:
     """Return NVIDIA's key as the controller fetched it; its fingerprint is compared later. Raise NoSource if it could not be fetched."""
     answer = obs.attempt(queries.fetched(KEY_URL))
     if "error" in answer:
-        raise NoSource(
-            "the controller cannot fetch the key of NVIDIA's repository",
-            where=KEY_URL,
-            why=str(answer["error"].get("message")),
-            next=f"Give the key's text in gpufleet_toolkit_key. {MIRROR}",
-        )
+        raise NoSource(messages.KEY_NOT_FETCHED.fill(problem=answer["error"].get("message")), where=KEY_URL)
     return str(answer.get("content") or "")
 
 
 def plan(obs: Observation, *, url: str, key: str, expected: str, state: str, adopt: bool = True) -> Plan:
     """Plan the two whole files, after a check of the key's fingerprint (PlanError). adopt: take over sources of the same repository."""
     if url != NVIDIA and not url.startswith(("http://", "https://", "file://")):
-        raise PlanError(f"{url!r} is not the address of a repository", next="Give an http, https or file address")
+        raise PlanError(messages.NOT_AN_ADDRESS.fill(url=repr(url)))
     where = family(obs.host.get("os_release") or {})
     if state == "absent":
         others = apt_sources.given_back(obs) if where.manager == "apt" else Plan()
@@ -408,25 +383,15 @@ def require_expected(found: str, expected: str, where: str = "") -> None:
     """Raise PlanError if the key's fingerprint differs from the expected one, if one was given. where: the archive that the key came in."""
     awaited = plain(expected)
     if awaited and not FINGERPRINTS.fullmatch(awaited):
-        raise PlanError(
-            f"{expected!r} is not the fingerprint of a key",
-            why="a fingerprint has 40 hexadecimal digits; with fewer, a key of someone else could be made to match",
-            next=f"Give all of them in {EXPECTED}, as gpg --show-keys prints them",
-        )
+        raise PlanError(messages.NOT_A_FINGERPRINT.fill(given=repr(expected)))
     if awaited and found != awaited:
-        raise PlanError(
-            "the key of the package repository is not the expected one",
-            where=where,
-            why=f"its fingerprint is {found}, but {awaited} is expected",
-            next=f"Ask the operator of the repository for the fingerprint of its key. If it is this one, set {EXPECTED}; if not, "
-            "install nothing",
-        )
+        raise PlanError(messages.OTHER_KEY.fill(found=found, expected=awaited), where=where)
 
 
 def _file(now: File, text: str, what: str, after: str) -> Plan:
     if now.exists and now.content == text:
         return Plan()
-    plan = owned_file.write(now, text, key=what, after=after, why=WHY)
+    plan = owned_file.write(now, text, key=what, after=after, why=messages.FROM_REPOSITORY.fill())
     return dc.replace(plan, expect_files={now.path: now.sha256 if now.exists else None})
 
 
@@ -438,6 +403,6 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 def _taken_back(obs: Observation, paths: Iterable[str]) -> Plan:
     """Plan to restore what stood there before. The names are this collection's own, so the files go even if they were changed since."""
     files = [owned_file.readable(obs.file(path)) for path in paths]
-    plans = [owned_file.give_back(obs, f, why="state: absent", own=f.exists) for f in files]
+    plans = [owned_file.give_back(obs, f, why=messages.WITHDRAWN.fill(), own=f.exists) for f in files]
     changed = {c["path"] for p in plans for c in p.changes}
     return dc.replace(merge(plans), expect_files={f.path: f.sha256 if f.exists else None for f in files if f.path in changed})

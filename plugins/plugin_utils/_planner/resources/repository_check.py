@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import messages
 
 KEY = "gpufleet-nvidia.asc"
 # zypper warns of it and goes on; apt and dnf refuse.
 EXPIRED: transaction.Sign = {
     "pattern": r"The gpg key signing file .* has expired",
-    "says": "the key of the repository has expired: give the renewed one in gpufleet_toolkit_key",
+    "says": messages.KEY_EXPIRED.fill(),
     "anywhere": True,
 }
 
@@ -34,7 +35,7 @@ def _staged(
 
     where: the source and its key on the host; names: those of the copies beneath the directory of the check.
     """
-    why = "the package manager reads the repository before it is put in place"
+    why = messages.CHECKED_FIRST.fill()
     return {
         "stage_files": tuple({"name": name, "source": path} for name, path in zip(names, where, strict=True)),
         "substitute": ((where[1], f"{{stage}}/{names[1]}"),),

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import messages
 
 PATTERNS = {"dnf": "/etc/yum.repos.d/*.repo", "zypper": "/etc/zypp/repos.d/*.repo"}
 SWITCHES = ("enabled", "gpgcheck", "repo_gpgcheck")
@@ -41,14 +42,7 @@ def _same(url: str) -> str:
 def unchecked(obs: Observation, url: str, manager: str, own: str) -> Plan:
     """Name the files by which packages come from our repository without a check. own: the path of our source."""
     found = [f.path for f in obs.glob(PATTERNS[manager], keep(url)) if f.path != own and _installs_unchecked(f.content or "", url)]
-    return Plan(advice=tuple(_advice(path, manager) for path in found))
-
-
-def _advice(path: str, manager: str) -> str:
-    return (
-        f"{path} has the repository of gpufleet_toolkit_repository, too, and checks no signature, so {manager} may install its packages "
-        "unchecked. Remove the entry there, or set repo_gpgcheck=1 in it"
-    )
+    return Plan(advice=tuple(messages.SOURCE_UNCHECKED.fill(path=path, manager=manager) for path in found))
 
 
 def _installs_unchecked(content: str, url: str) -> bool:

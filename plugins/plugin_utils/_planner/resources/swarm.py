@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import messages, toolkit_config
 
 _VARIABLE = "DOCKER_RESOURCE_"  # swarmkit, genericresource.EnvFormat
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -113,11 +113,9 @@ def _advise_names(policy: Policy, offered: Offered, record: HostDecision, driver
     wrong = [gpu for gpu in like if not _UUID.fullmatch(gpu) or (known and gpu[:3].upper() == "GPU" and gpu.lower() not in known)]
     found = []
     if wrong:
-        what = f"{offered.place}: Docker Swarm offers {names.few(wrong, _MOST)}, which is not the UUID of a GPU of this host"
-        found.append(f"{what}. Write the whole UUIDs that `nvidia-smi -L` prints")
+        found.append(messages.SWARM_NOT_A_UUID.fill(place=offered.place, gpus=names.few(wrong, _MOST)))
     if like and loses_assignment(offered, record) and "uuid" not in policy.cdi_device_names:
-        what = f"{offered.place}: Docker Swarm offers GPUs by UUID, and the CDI spec has no such names"
-        found.append(f"{what}. Add uuid to gpufleet_cdi_device_names")
+        found.append(messages.SWARM_WITHOUT_UUIDS.fill(place=offered.place))
     return tuple(found)
 
 
@@ -129,6 +127,5 @@ def _advise_mode(obs: Observation, offered: Offered, record: HostDecision) -> tu
     now = toolkit_config.read_setting(obs, (*toolkit_config.RUNTIME, "mode"))
     if loses_assignment(offered, record) is False or now == record.runtime_mode:
         return ()
-    assigns = "assigns" if offered.known else "may assign"
-    what = f"{offered.place}: Docker Swarm {assigns} GPUs to services, which the NVIDIA runtime reads in the mode {record.runtime_mode}"
-    return (f"{what} from toolkit 1.19 on. If an older one stays on this host, set gpufleet_injection: legacy",)
+    row = messages.SWARM_ASSIGNS if offered.known else messages.SWARM_MAY_ASSIGN
+    return (row.fill(place=offered.place, mode=record.runtime_mode),)

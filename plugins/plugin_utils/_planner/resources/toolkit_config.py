@@ -24,10 +24,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     HOOK_BINARY,
-    SAFETY_CORRECTION,
     Decision,
     Difference,
     HostDecision,
@@ -36,7 +36,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import owners_settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import messages, owners_settings
 
 PATH = "/etc/nvidia-container-runtime/config.toml"
 DEFAULT_KIND = "nvidia.com/gpu"
@@ -54,20 +54,17 @@ SKIP = ("nvidia-container-runtime-hook", "skip-mode-detection")
 Keys = Mapping[tuple[str, ...], Any]
 
 WHY: Mapping[tuple[str, ...], str] = {
-    (*RUNTIME, "mode"): "how the NVIDIA runtime injects on this host",
-    (*CDI, "annotation-prefixes"): "cdi.k8s.io/ is the engine's own prefix; the NVIDIA runtime must not handle it too",
-    (*CDI, "default-kind"): "what a device name without a kind refers to",
-    SPEC_DIRS: "where the CDI specs of this host are, by gpufleet_cdi_spec_dirs or by the settings of its engines",
-    RUNTIMES: "the low-level runtimes of this host, by full path where they are not on PATH",
-    BY_ENV: "isolation: whether an unprivileged container may ask for GPUs by NVIDIA_VISIBLE_DEVICES",
-    BY_MOUNT: "whether a container may ask for GPUs by mounts, as pods of a device plugin with the strategy volume-mounts do",
-    IGNORE_CHANNELS: f"{SAFETY_CORRECTION}: else the variable NVIDIA_IMEX_CHANNELS grants a channel that no device of this host names",
-    SKIP: "docker run --gpus calls the hook directly, which works in legacy mode only unless this is true",
+    (*RUNTIME, "mode"): messages.RUNTIME_MODE.fill(),
+    (*CDI, "annotation-prefixes"): messages.ANNOTATION_PREFIXES.fill(),
+    (*CDI, "default-kind"): messages.DEFAULT_KIND.fill(),
+    SPEC_DIRS: messages.SPEC_DIRS.fill(),
+    RUNTIMES: messages.LOW_LEVEL_RUNTIMES.fill(),
+    BY_ENV: messages.ASKS_BY_VARIABLE.fill(),
+    BY_MOUNT: messages.ASKS_BY_MOUNTS.fill(),
+    IGNORE_CHANNELS: messages.CHANNELS_IGNORED.fill(),
+    SKIP: messages.MODE_DETECTION.fill(),
 }
-NO_MOUNTS = (
-    f"{SAFETY_CORRECTION}: no device plugin asks by mounts here, and up to toolkit 1.20.1 a mount adds GPUs to those that a container got "
-    "by CDI"
-)
+SAFETY = (messages.CHANNELS_IGNORED.code, messages.MOUNTS_REFUSED.code)  # reasons for which a setting is made safe unasked
 
 # What of this file may leave a host, of our own keys.
 OURS: file_places.Places = {
@@ -242,8 +239,8 @@ def difference(path: str, key: tuple[str, ...], before: Any, after: Any) -> Diff
 
     A key by which containers lose something has a cause here; lowering.py finds the other causes.
     """
-    why = NO_MOUNTS if (key, before, after) == (BY_MOUNT, True, False) else WHY.get(key, "")
-    return Difference("file", path, toml.dotted(key), before, after, why, "safety" if why in (NO_MOUNTS, WHY[IGNORE_CHANNELS]) else None)
+    why = messages.MOUNTS_REFUSED.fill() if (key, before, after) == (BY_MOUNT, True, False) else WHY.get(key, "")
+    return Difference("file", path, toml.dotted(key), before, after, why, "safety" if get_code(why) in SAFETY else None)
 
 
 def accepts_mounts(obs: Observation, differences: Iterable[Difference]) -> bool:
@@ -270,12 +267,11 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     if original is None and (originals.journal_is_there(obs) or not decision_file.was_here(obs)):
         return Plan()
     if original and file.sha256 == original.get("sha256_after"):
-        back = owned_file.give_back(obs, file, why="state: absent restores the original file", own=False)
+        back = owned_file.give_back(obs, file, why=messages.TOOLKIT_RESTORED.fill(), own=False)
         return dc.replace(back, expect_files={PATH: file.sha256})
     document = toml_file.read(file)
     gone: dict[tuple[str, ...], Any] = {k: None for k in WHY if toml.lookup(document.data, k) is not None}
-    since = "was changed after this collection had written it" if original else "has no copy of the original, since the journal is gone"
-    advice = (f"{PATH} {since}: only the keys of this collection are removed, so the runtime's defaults apply",)
+    advice = ((messages.CHANGED_SINCE if original else messages.NO_ORIGINAL).fill(path=PATH),)
     taken = plan_keys(obs, PATH, gone)
     # Else a second run would put back the bytes from before over what the others wrote.
     return dc.replace(taken, changes=tuple(transaction.forgetting(c) for c in taken.changes), advice=advice, released=(PATH,))

@@ -17,11 +17,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi impor
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import device_nodes
 
 from tests.unit.builders import obs
+from tests.unit.coded import read_all_coded
 from tests.unit.gpus import BUSES, UUIDS, host, information, node, nvml
 
 POLICY = Policy(device_nodes="present")
@@ -135,29 +137,32 @@ def test_what_differs(changes: dict[str, Any], links: dict[str, str] | None, exp
 
 
 LEFT_ALONE = [
-    ("no GPU", dict.fromkeys(k for k in host() if "pci" in k or k.startswith((PROC, "/sys/module"))), "No NVIDIA GPU"),
-    ("in a container", {"/.dockerenv": ""}, "this is a container (/.dockerenv)"),
+    ("no GPU", dict.fromkeys(k for k in host() if "pci" in k or k.startswith((PROC, "/sys/module"))), "driver.no-gpu"),
+    ("in a container", {"/.dockerenv": ""}, "device-nodes.in-container"),
 ]
 
 
-@pytest.mark.parametrize(("changes", "why"), [c[1:] for c in LEFT_ALONE], ids=[c[0] for c in LEFT_ALONE])
-def test_where_nothing_is_done(changes: dict[str, Any], why: str) -> None:
+@pytest.mark.parametrize(("changes", "code"), [c[1:] for c in LEFT_ALONE], ids=[c[0] for c in LEFT_ALONE])
+def test_where_nothing_is_done(changes: dict[str, Any], code: str) -> None:
     plan = planned(look(changes))
     assert (plan.changes, plan.restarts, plan.differences) == ((), (), ())
-    assert why in plan.advice[0]
+    assert [(of, values["problem"][0]) for of, values in read_all_coded(plan.advice)] == [("device-nodes.left-alone", code)]
 
 
 def test_a_driver_that_cannot_work_is_an_error_where_nodes_are_all_that_is_asked_for() -> None:
     broken = look({"/sys/module/nvidia/version": "550.90.07\n"})
     policy = Policy(device_nodes="present", single=True)
-    with pytest.raises(PlanError, match="do not match.*Reboot, or reload the module"):
+    with pytest.raises(PlanError) as refused:
         planned(broken, policy)
+    assert (refused.value.code, get_code(refused.value.values["problem"])) == ("device-nodes.cannot-be-created", "driver.versions-differ")
+    assert refused.value.next.startswith("Reboot, or reload the module")
     assert planned(broken).changes == ()
 
 
 def test_nodes_beneath_a_root_of_their_own_are_another_ones_affair() -> None:
     plan = planned(look(), Policy(device_nodes="present", cdi_dev_root="/run/nvidia/driver"))
-    assert "they lie beneath /run/nvidia/driver" in plan.advice[0]
+    problem = ("device-nodes.in-driver-container", {"path": "/run/nvidia/driver"})
+    assert read_all_coded(plan.advice) == [("device-nodes.left-alone", {"problem": problem})]
 
 
 def test_the_spec_is_planned_from_the_nodes_that_are_coming() -> None:

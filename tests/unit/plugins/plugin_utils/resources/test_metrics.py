@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.builders import obs, sha
+from tests.unit.coded import read_all_coded
 from tests.unit.decisions import DECISION, DRIVER, RECORD
 from tests.unit.metric_values import values
 
@@ -97,35 +98,36 @@ def test_a_rollback_keeps_all_but_its_own_time() -> None:
 
 
 REFUSED = [
-    # files, what is said
-    ({}, "there is no such directory on this host"),
-    ({PLACE: "a file"}, "it is no directory"),
-    ({**DIRECTORY, PATH: "node_cpu 1\n"}, "this file is not of this collection"),
+    # files, the code of the refusal, its place
+    ({}, "no-directory", PLACE),
+    ({PLACE: "a file"}, "not-a-directory", PLACE),
+    ({**DIRECTORY, PATH: "node_cpu 1\n"}, "file-of-others", PATH),
 ]
 
 
-@pytest.mark.parametrize(("files", "why"), REFUSED)
-def test_a_place_that_is_not_fit_is_said_and_nothing_is_written(files: dict[str, Any], why: str) -> None:
-    with pytest.raises(PlanError, match=why) as refused:
+@pytest.mark.parametrize(("files", "code", "where"), REFUSED)
+def test_a_place_that_is_not_fit_is_said_and_nothing_is_written(files: dict[str, Any], code: str, where: str) -> None:
+    with pytest.raises(PlanError) as refused:
         metrics.plan(POLICY, obs(files=files), RECORD, DRIVER, (), Plan())
-    assert "gpufleet_metrics_dir" in str(refused.value)
+    assert (refused.value.code, refused.value.where) == (f"metrics.{code}", where)
 
 
-@pytest.mark.parametrize(("files", "why"), REFUSED)
-def test_a_place_that_is_not_fit_stops_nothing_that_writes_no_metrics(files: dict[str, Any], why: str) -> None:
+@pytest.mark.parametrize(("files", "code", "_where"), REFUSED)
+def test_a_place_that_is_not_fit_stops_nothing_that_writes_no_metrics(files: dict[str, Any], code: str, _where: str) -> None:
     """Everything is given back where node_exporter went first, and a host without GPUs has no metrics."""
     seen = obs(files=files, host={"epoch": 10.0})
     assert metrics.plan_absent(POLICY, seen) == Plan()
     assert metrics.plan(POLICY, seen, dc.replace(RECORD, decisions=()), DRIVER, (), Plan()) == Plan()
-    assert metrics.after_rollback(POLICY, seen) == Plan(), why
+    assert metrics.after_rollback(POLICY, seen) == Plan(), code
 
 
 def test_a_directory_that_is_not_roots_is_advice_and_the_rest_of_the_host_goes_on() -> None:
     """As Debian's postinst of prometheus-node-exporter leaves it."""
-    seen = obs(files={PLACE: {**DIRECTORY[PLACE], "untrusted": "/var/lib/prometheus belongs to user prometheus"}}, host={"epoch": 10.0})
+    problem = "/var/lib/prometheus belongs to user prometheus"
+    seen = obs(files={PLACE: {**DIRECTORY[PLACE], "untrusted": problem}}, host={"epoch": 10.0})
     made = metrics.plan(POLICY, seen, RECORD, DRIVER, (), OTHER)
     assert made.changes == ()
-    assert made.advice[0].startswith(f"gpufleet_metrics_dir is not used: {PLACE}: /var/lib/prometheus belongs to user prometheus")
+    assert read_all_coded(made.advice) == [("metrics.directory-untrusted", {"path": PLACE, "problem": problem})]
     assert metrics.after_rollback(POLICY, seen) == Plan()
 
 

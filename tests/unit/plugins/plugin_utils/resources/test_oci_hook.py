@@ -139,14 +139,14 @@ def test_a_hook_in_any_directory_of_a_running_crio_is_taken_back() -> None:
 def test_a_crio_without_a_directory_of_hooks_is_refused_where_the_hook_is_wanted() -> None:
     tree = Policy(cdi="disabled", root="/tree")
     seen = obs(files={MACHINE_CONFIG: "[crio.runtime]\nhooks_dir = []\n"})
-    with pytest.raises(PlanError, match="CRI-O reads no directory of OCI hooks"):
+    with pytest.raises(PlanError, match=r"\[oci-hook.no-directory\]"):
         oci_hook.plan(tree, seen, record(tree, CRIO))
     assert oci_hook.plan(Policy(root="/tree"), seen, record(Policy(), CRIO)).empty
 
 
 @pytest.mark.parametrize("policy", [Policy(cdi="disabled", packages="ignore"), Policy(cdi="disabled", single=True)])
 def test_a_hook_without_its_program_is_refused(policy: Policy) -> None:
-    with pytest.raises(PlanError, match="skips such a hook"):
+    with pytest.raises(PlanError, match=r"\[oci-hook.no-program\]"):
         oci_hook.plan(policy, obs(), record(policy, CRIO))
 
 

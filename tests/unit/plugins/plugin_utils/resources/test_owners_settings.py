@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import owners_settings, toolkit_config
 
 from tests.unit.builders import obs
+from tests.unit.coded import read_all_coded
 from tests.unit.records import instance, record
 
 LEGACY, IN_MEMORY, CDI = Policy(injection="legacy"), Policy(injection="jit-cdi"), Policy()
@@ -27,35 +28,35 @@ CLI, RUNTIME_HOOK = "[nvidia-container-cli]\n", "[nvidia-container-runtime-hook]
 ALLOWED = "[features]\nallow-ldconfig-from-container = true\n"
 TOOLKIT = "NVIDIA/nvidia-container-toolkit"
 
-# Where it was told, the file, the policy, what else is on the host, and the keys that are named with the line of each.
+# Where it was told, the file, the policy, what else is on the host, and the codes of the advice with the line of each.
 CASES: list[tuple[str, str, Policy, dict[str, str], list[tuple[str, int]]]] = [
-    (f"{TOOLKIT}#85: left over", f"{CLI}no-cgroups = true\n", LEGACY, {}, [("nvidia-container-cli.no-cgroups", 2)]),
-    ("the hook of CRI-O", f"{CLI}no-cgroups = true\n", Policy(cdi="disabled"), {}, [("nvidia-container-cli.no-cgroups", 2)]),
+    (f"{TOOLKIT}#85: left over", f"{CLI}no-cgroups = true\n", LEGACY, {}, [("no-cgroups", 2)]),
+    ("the hook of CRI-O", f"{CLI}no-cgroups = true\n", Policy(cdi="disabled"), {}, [("no-cgroups", 2)]),
     ("right for CDI", f"{CLI}no-cgroups = true\n", CDI, {}, []),
     ("right in memory", f"{CLI}no-cgroups = true\n", IN_MEMORY, {}, []),
     ("false", f"{CLI}no-cgroups = false\n", LEGACY, {}, []),
     ("a comment", f"{CLI}# no-cgroups = true\n", LEGACY, {}, []),
-    (f"{TOOLKIT}#830: of the container", f'{CLI}ldconfig = "/sbin/ldconfig"\n', CDI, DEBIAN, [("nvidia-container-cli.ldconfig", 2)]),
+    (f"{TOOLKIT}#830: of the container", f'{CLI}ldconfig = "/sbin/ldconfig"\n', CDI, DEBIAN, [("ldconfig-of-container", 2)]),
     ("of the container, which is allowed", f'{CLI}ldconfig = "/sbin/ldconfig"\n{ALLOWED}', LEGACY, DEBIAN, []),
     ("of the host", f'{CLI}ldconfig = "@/sbin/ldconfig"\n', LEGACY, FEDORA, []),
     ("of Ubuntu on Ubuntu", f'{CLI}ldconfig = "@/sbin/ldconfig.real"\n', LEGACY, DEBIAN, []),
     (f"{TOOLKIT}#59: of Ubuntu, taken without .real", f'{CLI}ldconfig = "@/sbin/ldconfig.real"\n', LEGACY, FEDORA, []),
-    ("of another distribution", f'{CLI}ldconfig = "@/usr/opt/ldconfig"\n', LEGACY, FEDORA, [("nvidia-container-cli.ldconfig", 2)]),
+    ("of another distribution", f'{CLI}ldconfig = "@/usr/opt/ldconfig"\n', LEGACY, FEDORA, [("no-ldconfig", 2)]),
     ("which CDI does not run", f'{CLI}ldconfig = "@/usr/opt/ldconfig"\n', CDI, FEDORA, []),
-    ("nvidia-container-cli is gone", f'{CLI}path = "/opt/bin/cli"\n', LEGACY, {}, [("nvidia-container-cli.path", 2)]),
+    ("nvidia-container-cli is gone", f'{CLI}path = "/opt/bin/cli"\n', LEGACY, {}, [("no-cli", 2)]),
     ("it is there", f'{CLI}path = "/opt/bin/cli"\n', LEGACY, {"/opt/bin/cli": ""}, []),
-    ("not a full path", f'{CLI}path = "nvidia-container-cli"\n', LEGACY, {}, [("nvidia-container-cli.path", 2)]),
+    ("not a full path", f'{CLI}path = "nvidia-container-cli"\n', LEGACY, {}, [("no-cli", 2)]),
     ("found in PATH", f'{CLI}path = ""\n', LEGACY, {}, []),
-    ("a driver container is gone", f'{CLI}root = "/run/nvidia/driver"\n', IN_MEMORY, {}, [("nvidia-container-cli.root", 2)]),
+    ("a driver container is gone", f'{CLI}root = "/run/nvidia/driver"\n', IN_MEMORY, {}, [("no-driver-root", 2)]),
     ("the driver's root in a spec", f'{CLI}root = "/run/nvidia/driver"\n', CDI, {}, []),
-    ("a cache of the loader", f'{CLI}ldcache = "/etc/ld.so.cache2"\n', LEGACY, {}, [("nvidia-container-cli.ldcache", 2)]),
-    ("the hook is gone", f'{RUNTIME_HOOK}path = "/opt/hook"\n', LEGACY, {}, [("nvidia-container-runtime-hook.path", 2)]),
+    ("a cache of the loader", f'{CLI}ldcache = "/etc/ld.so.cache2"\n', LEGACY, {}, [("no-ldcache", 2)]),
+    ("the hook is gone", f'{RUNTIME_HOOK}path = "/opt/hook"\n', LEGACY, {}, [("no-runtime-hook", 2)]),
     ("the hook by its name", f'{RUNTIME_HOOK}path = "hook"\n', LEGACY, {}, []),
-    ("nvidia-ctk is gone", '[nvidia-ctk]\npath = "/opt/nvidia-ctk"\n', IN_MEMORY, {}, [("nvidia-ctk.path", 2)]),
-    ("a capability that is none", 'supported-driver-capabilities = "compute,gpu"\n', LEGACY, {}, [("supported-driver-capabilities", 1)]),
+    ("nvidia-ctk is gone", '[nvidia-ctk]\npath = "/opt/nvidia-ctk"\n', IN_MEMORY, {}, [("no-ctk", 2)]),
+    ("a capability that is none", 'supported-driver-capabilities = "compute,gpu"\n', LEGACY, {}, [("unknown-capability", 1)]),
     ("every capability", 'supported-driver-capabilities = "all"\n', LEGACY, {}, []),
-    ("requirements are not asked", "disable-require = true\n", LEGACY, {}, [("disable-require", 1)]),
-    ("no log", f'{CLI}debug = "/var/log/nvidia/cli.log"\n', LEGACY, {}, [("nvidia-container-cli.debug", 2)]),
+    ("requirements are not asked", "disable-require = true\n", LEGACY, {}, [("requirements-off", 1)]),
+    ("no log", f'{CLI}debug = "/var/log/nvidia/cli.log"\n', LEGACY, {}, [("no-log-directory", 2)]),
     ("a log", f'{CLI}debug = "/var/log/cli.log"\n', LEGACY, {"/var/log": ""}, []),
     ("values of another type", f'disable-require = "true"\n{CLI}no-cgroups = 1\nldconfig = 7\npath = []\n', LEGACY, {}, []),
 ]
@@ -69,14 +70,31 @@ def planned(text: str, policy: Policy, files: dict[str, str], engine: Any = None
 
 @pytest.mark.parametrize(("text", "policy", "files", "named"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_what_is_named(text: str, policy: Policy, files: dict[str, str], named: list[tuple[str, int]]) -> None:
-    said = planned(text, policy, files)
-    assert len(said) == len(named)
-    assert all(a.startswith(f"{PATH}:{line}: {key} ") for a, (key, line) in zip(said, named, strict=True)), said
+    said = read_all_coded(planned(text, policy, files))
+    assert [(code, values["place"]) for code, values in said] == [(f"toolkit.{code}", f"{PATH}:{line}") for code, line in named]
 
 
 def test_each_row_has_a_case_in_which_it_is_named() -> None:
-    said = [sentence for _told, text, policy, files, _named in CASES for sentence in planned(text, policy, files)]
-    assert [s.name for s in owners_settings.SETTINGS if not any(f"{s.effect}. {s.step}" in text for text in said)] == []
+    named = {code for _told, text, policy, files, _named in CASES for code, _values in read_all_coded(planned(text, policy, files))}
+    assert {setting.row.code for setting in owners_settings.SETTINGS} == named
+
+
+VALUES = [
+    (f'{CLI}ldconfig = ""\n', LEGACY, "empty"),
+    (f'{CLI}ldconfig = "@/usr/opt/ldconfig.real"\n', LEGACY, "/usr/opt/ldconfig"),
+    (f'{CLI}path = "cli"\n', LEGACY, "cli"),
+    ('supported-driver-capabilities = "compute,gpu,cpu"\n', LEGACY, "cpu, gpu"),
+    (f'{CLI}debug = "/var/log/nvidia/cli.log"\n', LEGACY, "/var/log/nvidia"),
+]
+
+
+@pytest.mark.parametrize(("text", "policy", "value"), VALUES)
+def test_the_part_of_a_value_that_is_wrong_is_named(text: str, policy: Policy, value: str) -> None:
+    assert [values["value"] for _code, values in read_all_coded(planned(text, policy, {}))] == [value]
+
+
+def test_each_row_names_its_key() -> None:
+    assert [s.name for s in owners_settings.SETTINGS if f"{{place}}: {s.name} " not in s.row.what] == []
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
@@ -113,19 +131,19 @@ def test_what_could_not_be_looked_at_is_not_missed() -> None:
 OUTSIDE = [
     # NVIDIA/libnvidia-container#154, NVIDIA/nvidia-container-toolkit#290: in an LXC container the hook works with no-cgroups alone
     ("lxc\n", "no-cgroups = true\n", LEGACY, ""),
-    ("lxc\n", "", LEGACY, "no-cgroups = true and give this container the device nodes"),
+    ("lxc\n", "", LEGACY, "driver.hook-in-container"),
     ("lxc\n", "", CDI, ""),
     ("wsl\n", "", LEGACY, ""),
-    ("wsl\n", "no-cgroups = true\n", LEGACY, "is true, so"),
+    ("wsl\n", "no-cgroups = true\n", LEGACY, "toolkit.no-cgroups"),
     (None, "", LEGACY, ""),
 ]
 
 
-@pytest.mark.parametrize(("mark", "text", "policy", "said"), OUTSIDE)
-def test_device_rules_of_the_host_outside_are_not_the_hooks(mark: str | None, text: str, policy: Policy, said: str) -> None:
+@pytest.mark.parametrize(("mark", "text", "policy", "code"), OUTSIDE)
+def test_device_rules_of_the_host_outside_are_not_the_hooks(mark: str | None, text: str, policy: Policy, code: str) -> None:
     seen = obs(files={PATH: f"{CLI}{text}", outer_host.MARK: mark})
     advice = toolkit_config.plan(policy, seen, record(policy)).advice
-    assert (len(advice), said in " ".join(advice)) == (bool(said), True)
+    assert [of for of, _values in read_all_coded(advice)] == ([code] if code else [])
 
 
 def test_all_paths_are_asked_for_in_one_look() -> None:

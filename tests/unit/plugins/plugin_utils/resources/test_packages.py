@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import RUNTIME_BINARY, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, packages, repository
 
 from tests.unit.builders import obs
+from tests.unit.coded import read_all_coded
 from tests.unit.records import record
 
 BASE, HOOK, TOOLS, LIBRARY = packages.BASE, "nvidia-container-toolkit", "libnvidia-container-tools", "libnvidia-container1"
@@ -82,22 +84,24 @@ def test_apt(case: str, policy: Policy, installed: dict[str, str], exact: list[s
 
 
 MIXED: list[tuple[str, Policy, dict[str, str], str]] = [
-    # where it was told, the policy, what is installed, the next step
-    ("NVIDIA/nvidia-container-toolkit#1091", LEGACY, {**dict.fromkeys(ALL, NEW), HOOK: OLD}, "gpufleet_toolkit_version"),
-    ("NVIDIA/nvidia-docker#1355: one more than is needed", CDI, {BASE: NEW, LIBRARY: OLD}, "gpufleet_toolkit_version"),
-    ("packages are left alone", Policy(packages="ignore"), {BASE: NEW, HOOK: OLD}, "package manager"),
-    ("in a tree", Policy(root="/srv/tree"), {BASE: NEW, HOOK: OLD}, "package manager"),
+    # where it was told, the policy, what is installed, the code of the advice
+    ("NVIDIA/nvidia-container-toolkit#1091", LEGACY, {**dict.fromkeys(ALL, NEW), HOOK: OLD}, "packages.mixed-versions"),
+    ("NVIDIA/nvidia-docker#1355: one more than is needed", CDI, {BASE: NEW, LIBRARY: OLD}, "packages.mixed-versions"),
+    ("packages are left alone", Policy(packages="ignore"), {BASE: NEW, HOOK: OLD}, "packages.mixed-versions-kept"),
+    ("in a tree", Policy(root="/srv/tree"), {BASE: NEW, HOOK: OLD}, "packages.mixed-versions-kept"),
     ("two builds of one release", CDI, {BASE: "1.20.1-1", HOOK: "1.20.1-2"}, ""),
     ("one release", LEGACY, dict.fromkeys(ALL, NEW), ""),
 ]
 
 
-@pytest.mark.parametrize(("policy", "installed", "step"), [row[1:] for row in MIXED], ids=[row[0] for row in MIXED])
-def test_packages_of_two_releases_are_named(policy: Policy, installed: dict[str, str], step: str) -> None:
+@pytest.mark.parametrize(("policy", "installed", "code"), [row[1:] for row in MIXED], ids=[row[0] for row in MIXED])
+def test_packages_of_two_releases_are_named(policy: Policy, installed: dict[str, str], code: str) -> None:
     plan = planned(policy, installed)
     assert not plan.acts
-    found = [a for a in plan.advice if all(f"{name} {version}" in a for name, version in installed.items())]
-    assert (len(found), step in " ".join(found)) == (bool(step), True)
+    found = [values["versions"] for of, values in read_all_coded(plan.advice) if of == code]
+    versions = ", ".join(f"{name} {installed[name]}" for name in packages.FAMILY if name in installed)
+    assert found == ([versions] if code else [])
+    assert [get_code(text) for text in plan.advice if "mixed" in get_code(text)] == ([code] if code else [])
 
 
 @pytest.mark.parametrize(
@@ -167,7 +171,7 @@ def test_zypper_waits_for_the_lock_and_a_broken_repository_beside_ours_is_no_fai
 
 
 def test_an_upgrade_warns_of_the_reload_and_a_first_installation_does_not() -> None:
-    assert any("lose them" in a for a in planned(Policy(toolkit_version=NEW), {BASE: OLD}).advice)
+    assert "packages.systemd-reloads" in map(get_code, planned(Policy(toolkit_version=NEW), {BASE: OLD}).advice)
     assert planned(CDI, {}).advice == ()
 
 
@@ -175,7 +179,9 @@ def test_an_upgrade_warns_of_the_reload_and_a_first_installation_does_not() -> N
 def test_nothing_is_installed_where_that_is_not_wanted(policy: Policy) -> None:
     plan = planned(policy, {})
     assert plan.commands == ()
-    assert any("is not installed" in a for a in plan.advice)
+    beneath = "" if policy.root == "/" else "-beneath-root"
+    values = {"packages": BASE, "program": "nvidia-container-runtime"}
+    assert (f"packages.stays-missing{beneath}", values) in read_all_coded(plan.advice)
     assert planned(policy, {}, files={"/usr/bin/nvidia-container-runtime": ""}).advice == ()
 
 
@@ -256,9 +262,10 @@ FAILED = {"candidates_error": "apt-cache policy ended with exit status 100"}
 def test_apt_that_cannot_tell_is_not_taken_for_one_that_has_nothing() -> None:
     seen = known("dpkg", "debian")
     seen.answers["package:of this test"].update(FAILED)
-    with pytest.raises(PlanError, match=rf"is not known \(`apt-cache policy {BASE}`: .*exit status 100\)\. Run that on the host") as caught:
+    with pytest.raises(PlanError) as caught:
         packages.offered(seen, [BASE])
-    assert "gpufleet_packages" in caught.value.next
+    values = {"command": f"apt-cache policy {BASE}", "problem": FAILED["candidates_error"]}
+    assert (caught.value.code, caught.value.values) == ("packages.offer-unknown", values)
 
 
 def test_what_is_installed_is_known_without_it() -> None:
@@ -287,16 +294,23 @@ BROKEN = [
 @pytest.mark.parametrize("answer", BROKEN)
 def test_zypper_that_could_not_read_a_repository_is_not_taken_for_one_that_has_nothing(answer: dict[str, Any]) -> None:
     """zypper search ends with 104, "no match", also where a repository was skipped; what it says is all that tells."""
-    with pytest.raises(PlanError, match="is not known .*zypper --non-interactive -q search"):
+    with pytest.raises(PlanError) as caught:
         packages.offered(known("rpm", "suse", answers={ZYPPER["id"]: answer}), [BASE])
+    assert_unknown(caught.value, "zypper --non-interactive -q search")
 
 
 @pytest.mark.parametrize("others", [NOTHING, FAILS])
 @pytest.mark.parametrize("answer", SILENT)
 def test_a_repository_that_was_never_read_is_not_taken_for_one_that_has_nothing(answer: dict[str, Any], others: dict[str, Any]) -> None:
-    with pytest.raises(PlanError, match="is not known .*dnf -q repoquery") as caught:
+    with pytest.raises(PlanError) as caught:
         packages.offered(known("rpm", "rocky", **told(answer, others, answer)), [BASE])
-    assert "gpufleet_toolkit_repository, which is added without that question" in caught.value.next
+    assert_unknown(caught.value, "dnf -q repoquery")
+
+
+def assert_unknown(error: PlanError, command: str) -> None:
+    """Check that a package manager's failure is what is refused."""
+    assert (error.code, get_code(error.values["problem"])) == ("packages.offer-unknown", "packages.command-failed")
+    assert error.values["command"].startswith(command)
 
 
 def test_dnf_is_asked_again_only_where_it_cannot_read_a_repository() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
@@ -53,44 +54,48 @@ def test_fingerprint(key: str) -> None:
 
 TWO = bytes([0x98, len(SECOND)]) + SECOND
 MORE_THAN_ONE = {
-    "a second primary key in the block": (armor(OLD + TWO), "2 primary keys"),
-    "a second primary key behind a user id": (armor(OLD + USER_ID + TWO), "2 primary keys"),
-    "a second key in the new format": (armor(OLD + bytes([0xC6, len(SECOND)]) + SECOND), "2 primary keys"),
-    "a second block": (armor(OLD) + armor(TWO), "a second armored block"),
-    "a block within the block": (armor(OLD).replace("=abcd", armor(TWO)), "a second armored block"),
-    "text before the block": ("trust me\n" + armor(OLD), "text outside"),
-    "text behind the block": (armor(OLD) + "mQINBFnNWDEBEAC", "text outside"),
-    "a key in the header": (armor(OLD, header=base64.b64encode(TWO).decode() + "\n"), "neither a header nor base64"),
-    "bytes behind the checksum": (armor(OLD).replace("=abcd", "=abcd\n" + base64.b64encode(TWO).decode()), "neither a header nor base64"),
-    "padding and more": (armor(OLD).replace("=abcd", base64.b64encode(TWO).decode()), "cannot be read"),
-    "a user id first": (armor(USER_ID + OLD), "first packet"),
-    "a secret key": (armor(OLD + bytes([0x94, 2]) + b"\x04a"), "type 5"),
-    "a packet in parts": (armor(OLD + b"\xcd\xe0a"), "in parts"),
-    "a packet without a length": (armor(OLD + b"\xb7a"), "without a length"),
-    "bytes that are no packet": (armor(OLD + b"\x00"), "not a packet"),
+    "a second primary key in the block": (armor(OLD + TWO), "primary-keys"),
+    "a second primary key behind a user id": (armor(OLD + USER_ID + TWO), "primary-keys"),
+    "a second key in the new format": (armor(OLD + bytes([0xC6, len(SECOND)]) + SECOND), "primary-keys"),
+    "a second block": (armor(OLD) + armor(TWO), "second-block"),
+    "a block within the block": (armor(OLD).replace("=abcd", armor(TWO)), "second-block"),
+    "text before the block": ("trust me\n" + armor(OLD), "text-beside-key"),
+    "text behind the block": (armor(OLD) + "mQINBFnNWDEBEAC", "text-beside-key"),
+    "a key in the header": (armor(OLD, header=base64.b64encode(TWO).decode() + "\n"), "odd-key-line"),
+    "bytes behind the checksum": (armor(OLD).replace("=abcd", "=abcd\n" + base64.b64encode(TWO).decode()), "odd-key-line"),
+    "padding and more": (armor(OLD).replace("=abcd", base64.b64encode(TWO).decode()), "key-unreadable"),
+    "a user id first": (armor(USER_ID + OLD), "first-packet"),
+    "a secret key": (armor(OLD + bytes([0x94, 2]) + b"\x04a"), "strange-packet"),
+    "a packet in parts": (armor(OLD + b"\xcd\xe0a"), "packet-in-parts"),
+    "a packet without a length": (armor(OLD + b"\xb7a"), "packet-without-length"),
+    "bytes that are no packet": (armor(OLD + b"\x00"), "not-a-packet"),
 }
 
 
-@pytest.mark.parametrize(("key", "says"), MORE_THAN_ONE.values(), ids=MORE_THAN_ONE)
-def test_a_text_that_holds_more_than_one_key_is_refused(key: str, says: str) -> None:
+@pytest.mark.parametrize(("key", "code"), MORE_THAN_ONE.values(), ids=MORE_THAN_ONE)
+def test_a_text_that_holds_more_than_one_key_is_refused(key: str, code: str) -> None:
     """The whole text becomes the keyring, and whatever else is in it would be trusted as well."""
-    with pytest.raises(PlanError, match=says):
+    assert refused_key(key) == f"repository.{code}"
+
+
+def refused_key(key: str) -> str:
+    """Return the code of what is wrong with a key."""
+    with pytest.raises(PlanError) as refused:
         repository.plan(seen("debian"), url=URL, key=key, expected=FINGERPRINT, state="present")
+    return get_code(refused.value.values.get("problem", "")) or refused.value.code
 
 
 CHANGED_ON_THE_WAY = {
-    "indented lines": (armor(OLD).replace("\n", "\n    "), "its lines are indented"),
-    "folded by YAML's >": (armor(OLD).replace("\n", " "), "joined to one"),
-    "newlines as two characters": (armor(OLD).replace("\n", "\\n"), "joined to one"),
-    "cut off": (armor(OLD).partition("=abcd")[0], "no -----END"),
+    "indented lines": (armor(OLD).replace("\n", "\n    "), "key-lines-changed"),
+    "folded by YAML's >": (armor(OLD).replace("\n", " "), "key-lines-changed"),
+    "newlines as two characters": (armor(OLD).replace("\n", "\\n"), "key-lines-changed"),
+    "cut off": (armor(OLD).partition("=abcd")[0], "key-without-end"),
 }
 
 
-@pytest.mark.parametrize(("key", "says"), CHANGED_ON_THE_WAY.values(), ids=CHANGED_ON_THE_WAY)
-def test_one_key_whose_lines_were_changed_is_not_called_more_than_one(key: str, says: str) -> None:
-    with pytest.raises(PlanError, match=says) as error:
-        repository.plan(seen("debian"), url=URL, key=key, expected=FINGERPRINT, state="present")
-    assert "more than one" not in error.value.what
+@pytest.mark.parametrize(("key", "code"), CHANGED_ON_THE_WAY.values(), ids=CHANGED_ON_THE_WAY)
+def test_one_key_whose_lines_were_changed_is_not_called_more_than_one(key: str, code: str) -> None:
+    assert refused_key(key) == f"repository.{code}"
 
 
 @given(st.binary(max_size=64))
@@ -120,7 +125,7 @@ def test_bytes_behind_the_key_never_bring_a_second_one(more: bytes) -> None:
     ],
 )
 def test_what_is_no_key_is_refused(key: str) -> None:
-    with pytest.raises(PlanError, match="repository key"):
+    with pytest.raises(PlanError, match=r"\[repository.key-(not-armored|unreadable)\]"):
         repository.fingerprint(key)
 
 
@@ -188,14 +193,15 @@ def test_absent_gives_back_what_stood_there_before() -> None:
 
 
 def test_another_key_than_expected_writes_nothing() -> None:
-    with pytest.raises(PlanError, match="not the expected one"):
+    with pytest.raises(PlanError) as refused:
         repository.plan(seen("debian"), url=URL, key=armor(OLD), expected="00" * 20, state="present")
+    assert (refused.value.code, refused.value.values) == ("repository.other-key", {"found": FINGERPRINT, "expected": "00" * 20})
 
 
 def test_an_unknown_distribution_and_a_bad_address_are_named() -> None:
-    with pytest.raises(PlanError, match="unknown distribution plan9"):
+    with pytest.raises(PlanError, match=r"plan9.*\[repository.unknown-distribution\]"):
         repository.family({"ID": "plan9"})
-    with pytest.raises(PlanError, match="not the address of a repository"):
+    with pytest.raises(PlanError, match=r"\[repository.not-an-address\]"):
         repository.plan(seen("debian"), url="mirror", key=armor(OLD), expected="", state="present")
 
 
@@ -369,29 +375,32 @@ def test_a_package_manager_that_has_to_be_started_is_asked_last() -> None:
 
 
 REFUSED = {
-    "another key than NVIDIA's": ({"toolkit_key_fingerprint": ""}, {**REACHED, **FETCHED}, "not the expected one"),
-    "a key that is none": ({}, {**REACHED, f"fetch:{repository.KEY_URL}": {"content": "<html>"}}, "not an armored OpenPGP public key"),
+    "another key than NVIDIA's": ({"toolkit_key_fingerprint": ""}, {**REACHED, **FETCHED}, "other-key"),
+    "a key that is none": ({}, {**REACHED, f"fetch:{repository.KEY_URL}": {"content": "<html>"}}, "key-not-armored"),
     "no key": (
         {}, {**REACHED, f"fetch:{repository.KEY_URL}": {"error": {"message": "timed out"}}},
-        r"controller cannot fetch the key.*timed out.*gpufleet_toolkit_key"),
-    "out of reach": ({}, {**LOST, **FETCHED}, r"cannot be reached \(from this host: its name is not known\).*gpufleet_toolkit_repository"),
-    "a mirror out of reach": (MIRROR, LOST, r"mirror\.example\.org.*cannot be reached"),
+        "key-not-fetched"),
+    "out of reach": ({}, {**LOST, **FETCHED}, "out-of-reach"),
+    "a mirror out of reach": (MIRROR, LOST, "out-of-reach"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_source_out_of_reach_is_told_from_a_wrong_one(case: str) -> None:
     """The rest of a plan is shown for the first, since a person corrects it without a look at the host."""
-    options, answers, _says = REFUSED[case]
+    options, answers, _code = REFUSED[case]
     with pytest.raises(PlanError) as refused:
         needed(options, True, False, answers)
     assert isinstance(refused.value, repository.NoSource) is (case in ("no key", "out of reach", "a mirror out of reach"))
 
 
-@pytest.mark.parametrize(("options", "answers", "says"), REFUSED.values(), ids=REFUSED)
-def test_what_stands_in_the_way_is_said_before_anything_is_touched(options: dict[str, str], answers: dict[str, Any], says: str) -> None:
-    with pytest.raises(PlanError, match=says):
+@pytest.mark.parametrize(("options", "answers", "code"), REFUSED.values(), ids=REFUSED)
+def test_what_stands_in_the_way_is_said_before_anything_is_touched(options: dict[str, str], answers: dict[str, Any], code: str) -> None:
+    with pytest.raises(PlanError) as refused:
         needed(options, True, False, answers)
+    assert refused.value.code == f"repository.{code}"
+    assert refused.value.values.get("problem", "") in ("", "timed out", "its name is not known")
+    assert not options.get("toolkit_repository") or refused.value.where == options["toolkit_repository"]
 
 
 def test_a_given_key_needs_no_fetching_and_a_reach_that_could_not_be_tried_stops_nothing() -> None:

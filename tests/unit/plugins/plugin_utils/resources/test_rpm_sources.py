@@ -12,6 +12,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import rpm_sources
 
+from tests.unit.coded import read_all_coded
+
 URL = "https://mirror.example/nvidia/rpm/$basearch"
 OWN, OTHER = "/etc/yum.repos.d/gpufleet-nvidia.repo", "/etc/yum.repos.d/nvidia-docker.repo"
 # NVIDIA/nvidia-docker/issues/1212
@@ -25,7 +27,9 @@ def named(text: str, path: str = OTHER, manager: str = "dnf") -> list[str]:
     seen = Observation({}, {f"glob:{rpm_sources.PATTERNS[manager]}": {"files": [file]}})
     plan = rpm_sources.unchecked(seen, URL, manager, OWN)
     assert not plan.changes
-    return [sentence.partition(" ")[0] for sentence in plan.advice]
+    advice = read_all_coded(plan.advice)
+    assert {(code, values["manager"]) for code, values in advice} <= {("rpm.source-unchecked", manager)}
+    return [values["path"] for _code, values in advice]
 
 
 UNCHECKED = {

@@ -11,13 +11,16 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import end_with_code, get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
 
 from tests.unit.bare_trees import Tree
+from tests.unit.coded import read_coded
 
 WHOLE, SHORT = "GPU-7af7a99b-0000-0000-0000-00000000000a", "GPU-7af7a99b"
 UNIT = "/usr/lib/systemd/system/docker.service"
-ROW, NAMES, MODE, BY_UUID = "toolkit-without-swarm", "is not the UUID", "from toolkit 1.19 on", "has no such names"
+ROW, NAMES, BY_UUID = "toolkit-without-swarm", "swarm.not-a-uuid", "swarm.spec-without-uuids"
+MODE, PERHAPS = "swarm.assigns", "swarm.may-assign"
 # what Swarm offers, what the runtime reads, its mode before, release of the toolkit, options -> what is said, whether the plan is refused
 CASES: dict[str, tuple[list[str], str, str, str, dict[str, Any], set[str], bool]] = {
     "nothing": ([], "DOCKER_RESOURCE_GPU", "auto", "1.17.8", {}, set(), False),
@@ -34,8 +37,8 @@ CASES: dict[str, tuple[list[str], str, str, str, dict[str, Any], set[str], bool]
     "an index": (["GPU=0"], "DOCKER_RESOURCE_GPU", "cdi", "1.20.2", {}, set(), False),
     "a spec without UUIDs": ([f"GPU={WHOLE}"], "DOCKER_RESOURCE_GPU", "cdi", "1.20.2", {"cdi_device_names": ("index",)}, {BY_UUID}, False),
     "of a form that is not sent": (["GPU=a b"], "DOCKER_RESOURCE_GPU", "cdi", "1.20.2", {}, set(), False),
-    "beside a resource whose form is not sent": ([f"GPU={WHOLE}", "disk=a b"], "DOCKER_RESOURCE_GPU", "auto", "1.17.8", {}, {MODE}, False),
-    "by a setting of another form": ([f"GPU={WHOLE}"], "DOCKER_RESOURCE_GPU, DOCKER_RESOURCE_X", "auto", "1.17.8", {}, {MODE}, False),
+    "beside a resource whose form is not sent": ([f"GPU={WHOLE}", "disk=a b"], "DOCKER_RESOURCE_GPU", "auto", "1.17.8", {}, {PERHAPS}, False),
+    "by a setting of another form": ([f"GPU={WHOLE}"], "DOCKER_RESOURCE_GPU, DOCKER_RESOURCE_X", "auto", "1.17.8", {}, {PERHAPS}, False),
     "the same in legacy mode, by neither": (["GPU=a b"], "DOCKER_RESOURCE_GPU, X", "auto", "1.17.8", {"injection": "legacy"}, set(), False),
     "a setting that reads nothing": ([f"GPU={WHOLE}"], "X", "auto", "1.17.8", {}, set(), False),
 }  # fmt: skip
@@ -48,8 +51,8 @@ def test_what_is_said_of_swarm(
     tree = swarm(tmp_path, offers, reads, mode, release)
     before = tree.read(docker.CONFIG)
     result = tree.node(engines=("docker",), engine_version="26.1.5", **options)
-    told = " ".join([str(result.get("msg") or ""), *result["advice"]])
-    assert {word for word in (ROW, NAMES, MODE, BY_UUID) if word in told} == says
+    told = " ".join([str(result.get("msg") or ""), *map(end_with_code, result["advice"])])
+    assert {word for word in (ROW, NAMES, MODE, PERHAPS, BY_UUID) if word in told} == says
     assert result["failed"] is refused
     after = json.loads(tree.read(docker.CONFIG))
     assert {key: after[key] for key in json.loads(before)} == {**json.loads(before)}
@@ -60,7 +63,7 @@ def test_what_swarm_is_offered_by_a_flag(tmp_path: Path) -> None:
     tree = swarm(tmp_path, [], "DOCKER_RESOURCE_GPU", "auto", "1.17.8")
     tree.write(UNIT, f"[Service]\nExecStart=/usr/bin/dockerd --node-generic-resource GPU={SHORT}\n")
     result = tree.node(engines=("docker",), engine_version="26.1.5", known_bad="ignore")
-    assert [text for text in result["advice"] if text.startswith(f"{UNIT}:2: ") and NAMES in text and SHORT in text]
+    assert (NAMES, {"place": f"{UNIT}:2", "gpus": SHORT}) in [read_coded(text) for text in result["advice"] if get_code(text)]
 
 
 def swarm(path: Path, offers: list[str], reads: str, mode: str, release: str) -> Tree:

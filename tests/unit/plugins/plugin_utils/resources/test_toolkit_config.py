@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import SAFETY_CORRECTION, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,7 +137,7 @@ def test_mounts_and_channels_by_variable(policy: Policy, before: str, changed: d
     found = {d.key: d for d in plan.differences if d.key in (ACCEPTED, IGNORED)}
     assert {key: (d.before, d.after) for key, d in found.items()} == changed
     lowered = {key for key, (then, now) in changed.items() if (then, now) in ((True, False), (None, True))}
-    assert {key for key, d in found.items() if d.why.startswith(SAFETY_CORRECTION)} == lowered
+    assert {key for key, d in found.items() if get_code(d.why) in toolkit_config.SAFETY} == lowered
     assert {key for key, d in found.items() if d.cause == "safety"} == lowered
     assert toolkit_config.accepts_mounts(obs(files={toolkit_config.PATH: text}), plan.differences) is (policy is BY_MOUNTS)
 
@@ -200,7 +201,7 @@ def test_absent(case: str, touched: bool, op: str) -> None:
         left = tomllib.loads(after(plan, now))
         assert left["nvidia-container-runtime"]["log-level"] == "debug"
         assert "mode" not in left["nvidia-container-runtime"]
-        assert plan.advice
+        assert [get_code(text) for text in plan.advice] == ["toolkit.changed-since"]
 
 
 def test_absent_leaves_a_file_alone_that_was_never_written_here() -> None:
