@@ -139,7 +139,7 @@ def test_what_is_refused_is_refused_before_the_host_is_asked(fleet: Fleet, archi
     cases: dict[str, dict[str, str]] = {
         "has not the bytes that its manifest.json says": {"bundle_file": str(damaged), **key},
         "No such file or directory": {"bundle_file": str(tmp_path / "missing.tar"), **key},
-        "the key of the package repository is not the expected one": {"bundle_file": str(archive)},
+        "[repository.other-key]": {"bundle_file": str(archive)},
         f"is 1.19.1, and apt/x86_64 has {aptrepo.VERSION}": {"bundle_file": str(archive), "toolkit_version": "1.19.1", **key},
     }
     tasks = [{"gpufleet.nvidia.node": options, "ignore_errors": True} for options in cases.values()]

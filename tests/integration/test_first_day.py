@@ -70,7 +70,7 @@ def fresh(fleet: Fleet, unreached: tuple[Run, Run]) -> tuple[Run, Run, Run]:
 def test_what_cannot_be_reached_is_said_by_the_plan_and_changes_nothing(fleet: Fleet, unreached: tuple[Run, Run]) -> None:
     planned, run = unreached[0].of("node_info")[FRESH], unreached[1].of("node")[FRESH]
     for said in (planned["problem"], run["msg"]):
-        assert "cannot be reached (from this host: nothing listens there)" in said
+        assert "[repository.out-of-reach]" in said
         assert "gpufleet_toolkit_repository" in said
     assert run["status"] == "failed"
 

