@@ -29,6 +29,7 @@ WITHOUT_CODES = (
 # Packages below these that are done.
 WITH_CODES = (
     "plugin_utils/_planner/adoption/",
+    "plugin_utils/_planner/cdi/",
     "plugin_utils/_planner/decide.py",
     "plugin_utils/_planner/driver/",
     "plugin_utils/_planner/engines/cdi_",

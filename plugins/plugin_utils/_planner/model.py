@@ -273,10 +273,6 @@ class HostDecision:
     cdi_place: str = ""  # the one of these that the host's specs go to; "" if none is read by all
 
 
-# How the `why` of a difference begins whose cause is `safety`: for people, and programs read the cause.
-SAFETY_CORRECTION = "safety-correction"
-
-
 @dc.dataclass(frozen=True)
 class Difference:
     """An entry of a plan as a person reads it."""

@@ -14,6 +14,7 @@ import dataclasses as dc
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, traits, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -115,8 +116,7 @@ def advice(obs: Observation) -> tuple[str, ...]:
     found = programs(obs)
     if ENROOT not in found or CLI in found:
         return ()
-    why = f"enroot is on this host and reads no CDI spec: it puts the driver into containers by {CLI}, which is missing here"
-    return (f"{why}. Install the package libnvidia-container-tools for the jobs that use it",)
+    return (messages.NO_ENROOT_CLI.fill(program=CLI),)
 
 
 def runtime(policy: Policy, obs: Observation, instances: Iterable[Instance]) -> tuple[Consumer, ...]:

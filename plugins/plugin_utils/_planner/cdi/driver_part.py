@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Callable, Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import void_mount
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import messages, void_mount
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import profiles
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits
@@ -40,7 +40,7 @@ class OfDriver:
         """
         if not self.missing:
             return ()
-        return (f"the driver's files on this host lack {', '.join(self.missing)}: install the rest of its packages if containers need it",)
+        return (messages.LIBRARIES_MISSING.fill(missing=", ".join(self.missing)),)
 
 
 def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> OfDriver:
@@ -65,9 +65,4 @@ def require_libraries(of: OfDriver, version: str, writes: Iterable[Plan]) -> Non
     nvidia-ctk makes no spec then either.
     """
     if of.bare and any(planned.changes for planned in writes):
-        raise PlanError(
-            f"no CDI spec can be made: the kernel module {version} is loaded, and not one library of that release was found",
-            why=f"containers would get GPUs without {', '.join(of.missing[:2])}",
-            next="Install the driver's packages for compute workloads. If its files lie below a directory of their own, name it in "
-            "gpufleet_cdi_driver_root",
-        )
+        raise PlanError(messages.NO_LIBRARIES.fill(version=version, missing=", ".join(of.missing[:2])))

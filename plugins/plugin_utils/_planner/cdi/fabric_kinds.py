@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Hardware
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND
@@ -26,17 +27,6 @@ CLASSES = {layouts.CHANNELS: "imex-channel", layouts.SWITCHES: "nvswitch"}
 UPSTREAM = tuple(f"{VENDOR}/{name}" for name in CLASSES.values())
 OPTIONS = {layouts.CHANNELS: "gpufleet_cdi_imex_channels", layouts.SWITCHES: "gpufleet_cdi_nvswitch"}
 EVERY = "all"
-NOT_ASKED = "no option asks for devices of this kind, or the host has none of them"
-# Advice for a person who misses them. docs/cdi.md has it at length.
-ADVICE = (
-    "Containers with a GPU get NVSwitches and IMEX channels only if they ask for them. "
-    "Ordinary CUDA and NCCL on HGX need neither. Fabric Manager or switch tools in a container ask for "
-    "nvidia.com/nvswitch=all (gpufleet_cdi_nvswitch: true), jobs over NVLink between hosts for "
-    "nvidia.com/imex-channel=0 (gpufleet_cdi_imex_channels: [0]). The NVIDIA runtime reads the variable "
-    "NVIDIA_IMEX_CHANNELS in its modes legacy and jit-cdi only. In Kubernetes use the device plugin's "
-    "option for IMEX, or NVIDIA's DRA driver. Containers that run keep what they have: begin with a canary "
-    "(gpufleet.nvidia.rollout), and start one of your jobs there"
-)
 
 
 def asked(policy: Policy, layout: str) -> bool:
@@ -110,7 +100,7 @@ def advice(policy: Policy, obs: Observation, plan: Plan) -> tuple[str, ...]:
     """
     corrected = any(d.cause == "safety" for d in plan.differences)
     offers_none = plan.changes and layouts.CHANNELS in not_asked(policy) and gpus.channels(gpus.nodes(obs, gpus.dev_root(policy)))
-    return (ADVICE,) if corrected or offers_none else ()
+    return (messages.FABRIC_ON_REQUEST.fill(),) if corrected or offers_none else ()
 
 
 def unheard(policy: Policy, why: str) -> tuple[str, ...]:
@@ -119,4 +109,4 @@ def unheard(policy: Policy, why: str) -> tuple[str, ...]:
     Silence would look like success.
     """
     without = [OPTIONS[layout] for layout in layouts.FABRIC if asked(policy, layout)]
-    return (f"Without effect on this host, since {why}: {', '.join(without)}",) if without else ()
+    return (messages.OPTION_WITHOUT_EFFECT.fill(reason=why, options=", ".join(without)),) if without else ()

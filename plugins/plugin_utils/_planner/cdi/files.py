@@ -10,6 +10,7 @@ import posixpath
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import (
     fabric_kinds,
+    messages,
     other_files,
     placement,
     shared_kinds,
@@ -26,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
 FILE = "nvidia.yaml"
-MOVED = "the specs of this host are in another directory, which all its engines read"
+MOVED = messages.MOVED.fill()
 
 
 def directories(policy: Policy) -> tuple[str, ...]:
@@ -87,7 +88,10 @@ def advice(policy: Policy, obs: Observation, host: HostDecision) -> tuple[str, .
         for problem in host_rules.of_directory(directory, obs.attempt(host_rules.question(directory))):
             rule = rules.RULES[problem.rule]
             if problem.rule != "directory-link" or not follow:
-                words.append(f"{directory}: {problem.message}. {rule.effect}: {rule.remedy[0].lower()}{rule.remedy[1:]}")
+                remedy = f"{rule.remedy[0].lower()}{rule.remedy[1:]}"
+                words.append(
+                    messages.DIRECTORY_PROBLEM.fill(directory=directory, problem=problem.message, effect=rule.effect, remedy=remedy)
+                )
     return tuple(words)
 
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import fabric_kinds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import fabric_kinds, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
@@ -102,9 +102,4 @@ def require_named(policy: Policy, spec: Spec, file: File, gone: Iterable[str]) -
     names = [d.name for d in spec.devices]
     indexes, uuids = (sum(bool(form.fullmatch(name)) for name in names) for form in (INDEX, UUID))
     if {"index", "uuid"} <= set(policy.cdi_device_names) and uuids < indexes:
-        raise PlanError(
-            f"the CDI spec would lose {', '.join(gone)}, since the UUIDs of the GPUs are not known",
-            where=file.path,
-            why="neither NVML nor nvidia-smi says them at the moment",
-            next="Run nvidia-smi -L on the host, correct what it names, and run again",
-        )
+        raise PlanError(messages.UUIDS_UNKNOWN.fill(names=", ".join(gone)), where=file.path)

@@ -18,18 +18,18 @@ from collections.abc import Callable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files, gpu_operator
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import fabric_kinds
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import fabric_kinds, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
 
 MANAGEMENT = "management.nvidia.com"  # upstream's vendor, with any class (pkg/nvcdi, cmd/nvidia-ctk-installer: CDI_KIND)
 TAKEN_OVER = (KIND, *fabric_kinds.UPSTREAM)  # what nvidia-ctk's modes nvml, imex and nvswitch write
 SOMEBODY = "somebody else"
-REPLACED = "The spec of this host replaces it, and the journal keeps the file"
 
 
 def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
@@ -42,17 +42,25 @@ def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
     if policy.adopt == "never":
         raise refused(file)
     if file.fault and file.fault.get("code") in stand_ins.FORMS:
-        return Plan(advice=(f"{unread(file)}. {REPLACED}",))
+        return Plan(advice=(messages.UNREAD_REPLACED.fill(**unread(file)),))
     problem = no_spec(file)
     if problem:
-        return Plan(advice=(f"{file.path} held no readable CDI spec: {problem}. {REPLACED}",))
-    require_explained(policy, file, "the spec of this host is written there")
-    require_names(policy, file, spec, "the spec of this host is written there")
-    why, tool = "nvidia-ctk cdi generate writes this; the spec of this collection replaces it", cdi_files.TOOL
+        return Plan(advice=(messages.BROKEN_REPLACED.fill(path=file.path, problem=problem),))
+    effect = messages.WRITTEN_THERE.fill()
+    require_explained(policy, file, effect)
+    require_names(policy, file, spec, effect)
+    why, tool = messages.CTK_REPLACED.fill(), cdi_files.TOOL
     if spec.kind not in TAKEN_OVER:
-        found = parsed(file)
-        why, tool = f"it has the place of the kind {spec.kind}. {REPLACED}{fewer(found, spec) if found else ''}", SOMEBODY
+        why, tool = describe_replaced(parsed(file), spec), SOMEBODY
     return Plan(leftovers=(Leftover(tool, file.path, (), True, "adopted", why),))
+
+
+def describe_replaced(found: Spec | None, spec: Spec) -> Message:
+    """Return why a file of another kind is replaced, with what containers lose by that."""
+    losses = fewer(found, spec) if found else ""
+    if losses:
+        return messages.OTHER_KIND_LESS.fill(kind=spec.kind, losses=losses)
+    return messages.OTHER_KIND_REPLACED.fill(kind=spec.kind)
 
 
 def fewer(found: Spec, spec: Spec) -> str:
@@ -63,7 +71,7 @@ def fewer(found: Spec, spec: Spec) -> str:
     own, theirs = nodes_of(spec), nodes_of(found)
     nodes = {name: sorted(theirs[name] - own.get(name, set())) for name in theirs}
     said = [f"{name} loses {', '.join(lost)}" if name in own else f"{name} goes" for name, lost in nodes.items() if lost or name not in own]
-    return f": {'; '.join(said)}" if said else ""
+    return "; ".join(said)
 
 
 def nodes_of(spec: Spec) -> dict[str, set[str]]:
@@ -78,11 +86,9 @@ def refused(file: File) -> PlanError:
     """
     found = parsed(file)
     strange = cdi_files.unexplained(found) if found else ()
-    mine = f", with {', '.join(strange)}" if strange else ""
-    what = f"a file of another tool is in the place of this host's spec{mine}"
-    ways = "set gpufleet_cdi_owner: toolkit to leave the spec to its owner, or move the file out of the CDI directories"
-    step = ways if strange else f"Set gpufleet_adopt: auto to have it taken over, {ways}"
-    return PlanError(what, where=file.path, why="gpufleet_adopt: never leaves it to its owner", next=step)
+    if strange:
+        return PlanError(messages.IN_OUR_PLACE_WITH.fill(additions=", ".join(strange)), where=file.path)
+    return PlanError(messages.IN_OUR_PLACE.fill(), where=file.path)
 
 
 def no_spec(file: File) -> str:
@@ -93,19 +99,19 @@ def no_spec(file: File) -> str:
         found = reader.parse(file.content or "")
     except ValueError as error:
         return str(error)
-    return "" if found.devices else "it defines no device"
+    return "" if found.devices else messages.NO_DEVICE.fill()
 
 
-def require_explained(policy: Policy, file: File, effect: str) -> None:
+def require_explained(policy: Policy, file: File, effect: Message) -> None:
     """Raise PlanError if a spec has what a person added, which would be thrown away with it."""
     found = parsed(file)
     strange = cdi_files.unexplained(found) if found and policy.adopt == "auto" else ()
     if strange:
-        why = f"nvidia-ctk cdi generate does not write that, and {effect}"
-        raise PlanError(f"it has {', '.join(strange)}", where=file.path, why=why, next=cdi_files.STEPS[True])
+        what = messages.ADDITIONS_LOST.fill(additions=", ".join(strange), effect=effect)
+        raise PlanError(what, where=file.path, next=cdi_files.STEPS[True])
 
 
-def require_names(policy: Policy, file: File, spec: Spec, effect: str) -> None:
+def require_names(policy: Policy, file: File, spec: Spec, effect: Message) -> None:
     """Raise PlanError if a spec has names that a person chose for GPUs that are here.
 
     They would be thrown away with it, and containers are started with them.
@@ -113,8 +119,8 @@ def require_names(policy: Policy, file: File, spec: Spec, effect: str) -> None:
     found = parsed(file)
     names = cdi_files.chosen(cdi_files.lost(found, spec)) if found and found.kind == spec.kind and policy.adopt == "auto" else ()
     if names:
-        what = f"only it has the devices {', '.join(names)}"
-        raise PlanError(what, where=file.path, why=f"containers may ask for them, and {effect}", next=cdi_files.way_out(names))
+        what = messages.NAMES_LOST.fill(names=", ".join(names), effect=effect)
+        raise PlanError(what, where=file.path, next=cdi_files.way_out(names))
 
 
 def parsed(file: File) -> Spec | None:
@@ -124,31 +130,32 @@ def parsed(file: File) -> Spec | None:
         return None
 
 
-def unread(file: File) -> str:
-    """Name the line at which a file could not be read, and why. The node sent nothing of such a file."""
+def unread(file: File) -> dict[str, object]:
+    """Return the values of a message: the line at which a file could not be read, and why.
+
+    The node sent nothing of such a file.
+    """
     found = file.fault or {}
-    return f"{file.path}, line {found.get('line')}: {stand_ins.fault(found)}"
+    return {"path": file.path, "line": found.get("line"), "problem": stand_ins.fault(found)}
 
 
 def of_other(policy: Policy, file: File, mine: str, spec: Spec, *, outranks: bool) -> Plan:
     if not file.path.endswith(reader.SUFFIXES):
-        advice = f"{file.path} is not read by any engine, since engines read {' and '.join(reader.SUFFIXES)} only; remove or rename it"
+        advice = messages.OTHER_ENDING.fill(path=file.path, endings=" and ".join(reader.SUFFIXES))
         return Plan(advice=(advice,) if file.path.endswith(".yml") else ())
     if file.error:
-        return Plan(advice=(f"{file.path} could not be read ({file.error}), so it is not known which devices it defines",))
+        return Plan(advice=(messages.UNREADABLE.fill(path=file.path, problem=file.error),))
     if file.fault:
         if file.fault.get("code") in stand_ins.FORMS:
-            return Plan(
-                advice=(f"{unread(file)}; so it is not known which devices it defines, but engines may read it: {stand_ins.REMEDY}",)
-            )
-        why = f"line {file.fault.get('line')}: {stand_ins.fault(file.fault)}"
-        return Plan(advice=(f"{file.path} is not a CDI spec: {why}; engines ignore it",))
+            return Plan(advice=(messages.UNREAD.fill(**unread(file)),))
+        problem = f"line {file.fault.get('line')}: {stand_ins.fault(file.fault)}"
+        return Plan(advice=(messages.IGNORED.fill(path=file.path, problem=problem),))
     if spec.kind not in (file.content or ""):
         return Plan()
     try:
         other = reader.parse(file.content or "")
     except ValueError as error:
-        return Plan(advice=(f"{file.path} is not a CDI spec: {error}; engines ignore it",))
+        return Plan(advice=(messages.IGNORED.fill(path=file.path, problem=str(error)),))
     return Plan() if other.kind != spec.kind else judged(policy, file, other, mine, spec, outranks=outranks)
 
 
@@ -159,30 +166,32 @@ def judged(policy: Policy, file: File, other: Spec, mine: str, spec: Spec, *, ou
     """
     strange, lost = cdi_files.unexplained(other), cdi_files.lost(other, spec)
     if policy.adopt == "auto" and other.kind in TAKEN_OVER and not (strange or lost or file.is_link):
-        why = f"nvidia-ctk cdi generate writes this, and {mine} has its devices"
+        why = messages.CTK_BESIDE.fill(mine=mine)
         left = Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why)
         return dc.replace(owned_file.remove(file, why=why, cause="adoption"), leftovers=(left,))
-    why = (
-        f"it has {', '.join(strange)}, which nvidia-ctk cdi generate does not write"
-        if strange
-        else "gpufleet_adopt: never leaves it to its owner"
-    )
-    step = cdi_files.STEPS[bool(strange)]
-    if other.kind not in TAKEN_OVER and not strange and policy.adopt == "auto":
-        why = f"only files of the kinds {', '.join(TAKEN_OVER)} are taken over"
-    elif file.is_link and not strange and policy.adopt == "auto":
-        why, step = f"it is a link to {file.real}", f"remove the link {file.path}, and run again"
-    elif lost and not strange and policy.adopt == "auto":
-        why, step = f"only it has {', '.join(lost)}", cdi_files.way_out(lost)
+    why, step = tell_why_kept(policy, file, other.kind, strange, lost)
     left = Leftover(cdi_files.TOOL, file.path, (), not strange, "kept", why, step)
     doubles = sorted(set(other.names) & set(spec.names))
     if not doubles:
         return Plan(leftovers=(left,))
     same_directory = posixpath.dirname(file.path) == posixpath.dirname(mine)
     if not same_directory and not outranks:
-        return Plan(advice=(f"{file.path} defines {doubles[0]} as well; {mine} hides it",), leftovers=(left,))
-    effect = "engines drop a device that two files of one directory define" if same_directory else f"it outranks {mine} and hides it"
-    raise PlanError(f"it defines {', '.join(doubles)}, as {mine} does", where=file.path, why=f"{effect}; {why}", next=step)
+        return Plan(advice=(messages.HIDDEN.fill(path=file.path, device=doubles[0], mine=mine),), leftovers=(left,))
+    row = messages.DEVICE_DROPPED if same_directory else messages.OUTRANKED
+    raise PlanError(row.fill(devices=", ".join(doubles), mine=mine, reason=why), where=file.path, next=step)
+
+
+def tell_why_kept(policy: Policy, file: File, kind: str, strange: tuple[str, ...], lost: tuple[str, ...]) -> tuple[Message, str]:
+    """Return why a file is not taken over, and what ends that. strange: what a person added to it."""
+    if strange:
+        return messages.KEPT_ADDITIONS.fill(additions=", ".join(strange)), cdi_files.STEPS[True]
+    if policy.adopt != "auto":
+        return messages.KEPT_BY_OPTION.fill(), cdi_files.STEPS[False]
+    if kind not in TAKEN_OVER:
+        return messages.KEPT_KIND.fill(kinds=", ".join(TAKEN_OVER)), cdi_files.STEPS[False]
+    if file.is_link:
+        return messages.KEPT_LINK.fill(target=file.real), messages.REMOVE_LINK.fill(path=file.path)
+    return messages.KEPT_NAMES.fill(names=", ".join(lost)), cdi_files.way_out(lost)
 
 
 # ---------------------------------------------------------------- of management containers
@@ -204,9 +213,6 @@ def of_management(file: File, state: Callable[[str], gpu_operator.State]) -> tup
     if found and found.counts_as_live:
         return (Leftover(gpu_operator.TOOL, file.path, (), exact, "live", found.why, gpu_operator.HAND_OVER),)
     names = f"{management.kind}={management.devices[0].name}" if len(management.devices) == 1 else management.kind
-    tool, again = (gpu_operator.TOOL, "its toolkit is gone, so") if operator else (cdi_files.TOOL, "its author has to know that")
-    why = (
-        f"containers that watch GPUs may ask for {names}, which no spec of this run defines; {again} nothing updates it for another driver"
-    )
-    step = f"remove it once no container asks for {management.kind}, or have gpufleet.nvidia.cdi_spec write one (cdi_layout: management)"
-    return (Leftover(tool, file.path, (), exact, "kept", why, step),)
+    tool, row = (gpu_operator.TOOL, messages.MANAGEMENT_OF_OPERATOR) if operator else (cdi_files.TOOL, messages.MANAGEMENT_OF_OTHERS)
+    step = messages.MANAGEMENT_STEP.fill(kind=management.kind)
+    return (Leftover(tool, file.path, (), exact, "kept", row.fill(names=names), step),)

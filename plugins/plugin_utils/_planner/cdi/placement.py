@@ -18,6 +18,7 @@ import dataclasses as dc
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_paths, refusals, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
@@ -25,7 +26,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 VOLATILE = ("/run/", "/var/run/")
 DYNAMIC = CDI_DIRS[-1]
-OPTION = "gpufleet_cdi_spec_dirs"
 
 
 @dc.dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Placement:
         """Return the record with this placement, unchanged on a usual host."""
         if self.usual:
             return record
-        reason = Reason("cdi_place", self.place or "none", f"each engine has to read it: {self.why}")
+        reason = Reason("cdi_place", self.place or "none", messages.EACH_ENGINE_READS.fill(readers=self.why))
         reasons = (*record.reasons, reason) if record.cdi_owner == "collection" else record.reasons
         return dc.replace(record, cdi_dirs=self.directories, cdi_place=self.place, reasons=reasons)
 
@@ -82,9 +82,8 @@ class Placement:
             return ()
         if not self.place:
             raise self.refused()
-        lost = f"The CDI spec is in {self.place}, which is empty after a boot, since {self.why}"
-        way = f"Set {OPTION}: {shown(CDI_DIRS)} to have it kept in {CDI_DIRS[0]}, or run this collection after each boot"
-        return (*([f"{lost}. {way}"] if is_volatile(self.place) else ()), *self.of_plugin(record, kubelet))
+        lost = messages.EMPTY_AFTER_BOOT.fill(place=self.place, readers=self.why, usual=shown(CDI_DIRS), lasting=CDI_DIRS[0])
+        return (*([lost] if is_volatile(self.place) else ()), *self.of_plugin(record, kubelet))
 
     def of_plugin(self, record: HostDecision, kubelet: bool) -> tuple[str, ...]:
         """Return advice if pods miss the specs of NVIDIA's device plugin.
@@ -95,15 +94,16 @@ class Placement:
         asks = [d for d in record.decisions if any(name.startswith("cdi-") for name in d.device_list_strategy)]
         if not kubelet or not asks or DYNAMIC in self.common:
             return ()
-        lost = f"Pods get no GPU by NVIDIA's device plugin, which writes its CDI specs to {DYNAMIC}: {self.why}"
-        return (f"{lost}. Set {OPTION}, for example to {shown((*self.common, DYNAMIC))}",)
+        example = shown((*self.common, DYNAMIC))
+        return (messages.PLUGIN_NOT_READ.fill(place=DYNAMIC, readers=self.why, example=example),)
 
     def refused(self) -> PlanError:
         odd = next(one for one in self.readers if one.directories != CDI_DIRS)
         changed = " and ".join(one.name for one in self.readers if one.restarted)
-        first = f"Restart {changed} and run again, or set" if changed else "Set"
-        step = f"{first} {OPTION}, which gives them one list, for example {shown(CDI_DIRS)}"
-        return PlanError("no directory of CDI specs is read by all engines of this host", where=odd.where, why=self.why, next=step)
+        values = {"readers": self.why, "example": shown(CDI_DIRS)}
+        if changed:
+            return PlanError(messages.NO_COMMON_DIRECTORY_YET.fill(engines=changed, **values), where=odd.where)
+        return PlanError(messages.NO_COMMON_DIRECTORY.fill(**values), where=odd.where)
 
 
 USUAL = Placement(CDI_DIRS, CDI_DIRS, "")

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi impor
     fabric_kinds,
     files,
     lost,
+    messages,
     other_files,
     safety_correction,
     shared_kinds,
@@ -62,13 +63,11 @@ STOP_REFRESH = (
 AFTER_INSTALLATION: transaction.Command = {
     "argv": ["sh", "-c", STOP_REFRESH],
     "timeout": 60,
-    "why": "the package starts nvidia-cdi-refresh, whose file would hide the one of this collection",
+    "why": messages.REFRESH_STARTS.fill(),
 }
-MAKE_NODES = "Set gpufleet_device_nodes: present and run the playbook site, or run nvidia-smi -L and nvidia-modprobe -c 0 -u; then again"
-ADD_NODES = "Add the nodes to the tree, or take its /dev/nvidia* out: then the spec has the nodes that the driver would make"
 MODE = "0644"  # rootless engines read it as well
 # Layouts whose files go if nothing of theirs is on offer, and why.
-GOING = {layouts.BY_SHARING: "no GPU is shared in this way", layouts.FABRIC: fabric_kinds.NOT_ASKED}
+GOING = {layouts.BY_SHARING: messages.NOT_SHARED.fill(), layouts.FABRIC: messages.NOT_ASKED.fill()}
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -114,7 +113,7 @@ def outcome(
         return Plan(), NOTHING_MADE
     files.look_into(policy, obs)
     if host.cdi_owner != "collection":
-        why = "nvidia-cdi-refresh writes the CDI spec here" if host.cdi_owner == "toolkit" else "nothing reads CDI specs here"
+        why = (messages.REFRESH_WRITES if host.cdi_owner == "toolkit" else messages.NOTHING_READS).fill()
         unheard = Plan(advice=fabric_kinds.unheard(policy, why))
         gone_over = lost.handed_over(policy, host.cdi_owner, withdraw(policy, obs, why), decided)
         return merge([gone_over, start_refresh(policy, obs, host, driver), unheard]), NOTHING_MADE
@@ -163,21 +162,22 @@ def without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
     for.
     """
     if driver.platform and policy.single:
-        raise PlanError("no CDI spec can be made here", why=driver.evidence, next="Nothing was changed")
-    advice = f"No CDI spec: {driver.evidence}. The first run that finds a usable GPU writes it"
+        raise PlanError(messages.NO_SPEC_HERE.fill(evidence=driver.evidence))
+    advice = messages.NO_SPEC_YET.fill(evidence=driver.evidence)
     if driver.platform == "vgpu":  # a spec from before lists GPUs that are there
         return Plan(advice=(advice,))
     stay = frozenset(name for name, layout in files.kinds(policy) if fabric_kinds.stays(policy, obs, layout))
-    gone = withdraw(policy, obs, "there is no GPU", but=stay)
+    gone = withdraw(policy, obs, messages.NO_GPU.fill(), but=stay)
     return merge([lost.with_hardware(policy, obs, driver, gone), Plan(advice=(advice,))])
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    plans = [withdraw(policy, obs, "state: absent")]
+    why = messages.STATE_ABSENT.fill()
+    plans = [withdraw(policy, obs, why)]
     theirs = files.seen(policy, obs, REFRESH_FILE)
     if files.shared_kind(policy) and posixpath.dirname(REFRESH_FILE) in files.directories(policy) and not files.is_own(theirs):
-        plans.append(owned_file.give_back(obs, theirs, why="state: absent", own=False))
-    return merge([*plans, staleness_guard.plan_absent(policy, obs, "state: absent")])
+        plans.append(owned_file.give_back(obs, theirs, why=why, own=False))
+    return merge([*plans, staleness_guard.plan_absent(policy, obs, why)])
 
 
 def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str) -> HostDecision:
@@ -223,10 +223,9 @@ def withdraw(policy: Policy, obs: Observation, why: str, of: tuple[str, ...] = (
 
 def require_driver(driver: Driver) -> None:
     if driver.state == "not-loaded":
-        step = driver.remedy or "Load the driver (modprobe nvidia; the kernel log says why it fails), then run again"
-        raise PlanError("no CDI spec can be made: " + driver.evidence, next=step)
+        raise PlanError(messages.DRIVER_NOT_LOADED.fill(evidence=driver.evidence), next=driver.remedy)
     if driver.state == "broken":
-        raise PlanError("no CDI spec can be made: " + driver.evidence, next=driver.remedy or "Nothing was changed")
+        raise PlanError(messages.DRIVER_BROKEN.fill(evidence=driver.evidence), next=driver.remedy)
 
 
 def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Made:
@@ -258,7 +257,7 @@ def generated(policy: Policy, host: HostDecision, of: driver_part.OfDriver, look
     specs = {name: one for name, one in all_of_them.items() if one.spec.devices}
     optional = (*layouts.BY_SHARING, *fabric_kinds.not_asked(policy))
     lacking = [name for name, (_part, layout) in parts.items() if name not in specs and layout not in optional]
-    empty = [f"No device of the kind {name}, so no spec is written for it" for name in lacking]
+    empty = [messages.NO_DEVICE_OF_KIND.fill(kind=name) for name in lacking]
     notes = tuple(dict.fromkeys(note for one in all_of_them.values() for note in one.notes))
     return Made(specs, look.source, (*words, *notes, *of.notes, *empty), of)
 
@@ -286,16 +285,16 @@ def one_spec(
     made = build.generate(look, options, of.common, of.of_drm)
     too_new = version.above(made.spec, host.cdi_version_cap)
     if too_new:
-        what = f"no CDI spec for consumers up to version {host.cdi_version_cap}"
-        raise PlanError(what, why="; ".join(too_new), next="Leave out the option that asks for it, or update who reads CDI specs here")
+        raise PlanError(messages.READERS_TOO_OLD.fill(version=host.cdi_version_cap, needs="; ".join(too_new)))
     return made
 
 
 def require_nodes(policy: Policy, obs: Observation, made: Made) -> None:
     if made.missing and policy.cdi_missing_nodes == "fail":
-        why, inside = "a container would start without a working GPU", outer_host.kind(policy, obs)
-        step = outer_host.nodes_remedy(inside) if inside else MAKE_NODES if policy.root == "/" else ADD_NODES
-        raise PlanError(f"device node missing: {', '.join(made.missing)}", why=why, next=step)
+        inside = outer_host.kind(policy, obs)
+        row = messages.NODE_MISSING if policy.root == "/" else messages.NODE_MISSING_IN_TREE
+        step = outer_host.nodes_remedy(inside) if inside else ""
+        raise PlanError(row.fill(nodes=", ".join(made.missing)), next=step)
 
 
 def recorded(policy: Policy, obs: Observation) -> list[Spec]:
@@ -341,7 +340,7 @@ def start_refresh(policy: Policy, obs: Observation, host: HostDecision, driver: 
     found = next((v for v in verdicts(policy, obs, host, driver) if v.path == output and v.state == "stale"), None)
     if found is None or not obs.unit(cdi_refresh.SERVICE) or all(r.what == "cap" for r in found.reasons):
         return Plan()
-    why = f"{output} {found.sentence}"
+    why = messages.REFRESHED.fill(path=output, problem=found.sentence)
     start: transaction.Command = {"argv": ["systemctl", "start", cdi_refresh.SERVICE], "timeout": 120, "why": why}
     return Plan(differences=(Difference("unit", cdi_refresh.SERVICE, output, "stale", "fresh", why),), commands=(start,))
 
@@ -350,8 +349,7 @@ def place(policy: Policy, obs: Observation, spec: Spec) -> File:
     """Return the file that our spec is in, or will be. Raise PlanError if it is a link."""
     file = files.seen(policy, obs, files.path(policy, spec.kind))
     if file.is_link:
-        why = "engines would read another file than the one that is written"
-        raise PlanError(f"this is a symbolic link to {file.real}", where=file.path, why=why, next="Remove the link, then run again")
+        raise PlanError(messages.LINK.fill(target=file.real), where=file.path)
     return owned_file.readable(file)
 
 
@@ -365,11 +363,11 @@ def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Cal
     if is_right(policy, file, spec):
         return Plan()
     found = judged(file.path)
-    why = f"devices according to {source}; no consumer on this host is too old for CDI {spec.version}"
+    why = messages.WRITTEN.fill(source=source, version=spec.version)
     if found and found.reasons:
-        why = f"stale: the spec {found.sentence}"
-    unasked = safety_correction.why(files.is_own(file), file, spec)
-    why = "; ".join(filter(None, (unasked, why)))
+        why = messages.STALE_REPLACED.fill(problem=found.sentence)
+    unasked = safety_correction.why(files.is_own(file), file, spec, why)
+    why = unasked or why
     text = render.render(spec)
     before, after = described.before(file, spec, MODE), f"{described.describe(spec)} ({owned_file.content(text)})"
     planned = owned_file.write(file, text, why=why, key=spec.kind, before=before, after=after, mode=MODE)
@@ -391,8 +389,8 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
         return Plan()
     mine = files.path(policy, KIND)
     if not cdi_refresh.refresh(policy, obs).present:
-        other_files.require_explained(policy, file, f"it would hide {mine}, the spec of this collection")
-    why = f"nvidia-cdi-refresh wrote it; it would hide {mine}, the spec of this collection"
+        other_files.require_explained(policy, file, messages.WOULD_HIDE.fill(mine=mine))
+    why = messages.REFRESH_HIDES.fill(mine=mine)
     left = Leftover(cdi_files.REFRESH, REFRESH_FILE, (), True, "adopted", why, cdi_refresh.LEAVE_IT)
     return dc.replace(owned_file.remove(file, why=why, cause="adoption"), leftovers=(left,))
 
@@ -410,7 +408,7 @@ def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
     there = files.seen(policy, obs, mine)
     plans = [] if files.is_own(there) or leaves_as_it_is(policy, obs, there, spec) else [other_files.at_own_path(policy, there, spec)]
     if policy.root == "/" and files.shared_kind(policy) and mine != REFRESH_FILE:
-        other_files.require_names(policy, files.seen(policy, obs, REFRESH_FILE), spec, f"it would hide {mine}, the spec of this collection")
+        other_files.require_names(policy, files.seen(policy, obs, REFRESH_FILE), spec, messages.WOULD_HIDE.fill(mine=mine))
     for directory in files.directories(policy):
         for file in obs.glob(f"{directory}/*"):
             itself = file.path in (*own, REFRESH_FILE) or (file.real in themselves and not file.is_link)

@@ -3,32 +3,33 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Find what our specs of earlier releases gave to containers that had not asked for it, and the cause to take it back.
 
-Taking it back takes something from hosts that work, so each such difference begins with a code that
-nothing else has.
+Taking it back takes something from hosts that work, so each such difference has a code that nothing
+else has.
 """
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import SAFETY_CORRECTION
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
 
 SHOWN = 4  # of what may be 2 048 channels
 
 
-def why(own: bool, there: File, spec: Spec) -> str:
-    """Return the cause as code and sentence, '' if nothing is taken back.
+def why(own: bool, there: File, spec: Spec, reason: Message) -> Message | None:
+    """Return why a spec takes something back; None if it takes nothing back.
 
-    own: whether the file is this collection's.
+    own: whether the file is this collection's. reason: why the spec is written otherwise.
     """
     lost = taken_back(there, spec) if own else ()
     if not lost:
-        return ""
+        return None
     more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
     named = f"{', '.join(lost[:SHOWN])}{more}"
-    return f"{SAFETY_CORRECTION}: every container with a GPU got {named} without asking; containers that run keep them"
+    return messages.FABRIC_TAKEN_BACK.fill(nodes=named, reason=reason)
 
 
 def taken_back(there: File, spec: Spec) -> tuple[str, ...]:

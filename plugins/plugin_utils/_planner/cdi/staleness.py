@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
@@ -25,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, VOID_MOUNT, DeviceNode, Edits, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
@@ -70,9 +72,13 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The first reason of each kind: two GPUs that changed places differ in four names."""
+        """The first reason of each kind, with its code if it is the only one.
+
+        Two GPUs that changed places differ in four names.
+        """
         first = {reason.what: reason.why for reason in reversed(self.reasons)}
-        return "; ".join(first[what] for what in dict.fromkeys(r.what for r in self.reasons))
+        told = [first[what] for what in dict.fromkeys(r.what for r in self.reasons)]
+        return told[0] if len(told) == 1 else "; ".join(told)
 
 
 @dc.dataclass(frozen=True)
@@ -127,14 +133,17 @@ def judge(file: File, writer: Writer, there: Host) -> Verdict:
     if file.fault and file.fault.get("code") in stand_ins.FORMS:
         return Verdict(file.path, writer, "fresh", "")  # engines read it
     if file.fault:
-        why = f"{file.path} is not a CDI spec: line {file.fault.get('line')}: {stand_ins.fault(file.fault)}"
+        problem = f"line {file.fault.get('line')}: {stand_ins.fault(file.fault)}"
+        why = messages.NOT_A_SPEC.fill(path=file.path, problem=problem)
         return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", why),))
     if file.error or file.content is None:
-        return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", f"{file.path} could not be read: {file.trouble}"),))
+        why = messages.NOT_READ.fill(path=file.path, problem=file.trouble)
+        return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", why),))
     try:
         spec = reader.parse(file.content)
     except ValueError as error:
-        return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", f"{file.path} is not a CDI spec: {error}"),))
+        why = messages.NOT_A_SPEC.fill(path=file.path, problem=str(error))
+        return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", why),))
     reasons = (
         *of_driver(spec, there),
         *of_kernel(spec, there),
@@ -150,7 +159,7 @@ def judge(file: File, writer: Writer, there: Host) -> Verdict:
 
 def withdrawn(path: str) -> Verdict:
     """Return the verdict on our file that the watch of `cdi_refresh: watch` has set aside."""
-    why = f"{path} was set aside by the staleness guard on the host, whose journal says why (journalctl -u gpufleet-cdi-watch)"
+    why = messages.SET_ASIDE.fill(path=path)
     return Verdict(path, "collection", "stale", "", (Stale("content", path, "", why),))
 
 
@@ -178,8 +187,8 @@ def of_driver(spec: Spec, there: Host) -> Iterator[Stale]:
     live = there.user_space or frozenset({there.driver.version} - {""})
     strange = [v for v in recorded_drivers(spec) if live and v not in live]
     if strange:
-        found = ", ".join(sorted(live))
-        yield Stale("driver", ", ".join(strange), found, f"made for driver {', '.join(strange)}, but the host has {found}")
+        recorded, found = ", ".join(strange), ", ".join(sorted(live))
+        yield Stale("driver", recorded, found, messages.OTHER_DRIVER.fill(recorded=recorded, found=found))
 
 
 def of_kernel(spec: Spec, there: Host) -> Iterator[Stale]:
@@ -187,7 +196,7 @@ def of_kernel(spec: Spec, there: Host) -> Iterator[Stale]:
     kernels = {found.group(1) for path in paths(spec) if (found := FIRMWARE.search(path))}
     strange = sorted(kernels - {there.kernel}) if there.kernel else []
     if strange:
-        why = f"takes firmware from the folder of kernel {', '.join(strange)}, and {there.kernel} runs"
+        why = messages.OTHER_KERNEL.fill(recorded=", ".join(strange), found=there.kernel)
         yield Stale("kernel", ", ".join(strange), there.kernel, why)
 
 
@@ -223,7 +232,8 @@ def lost_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[
     if all(g.uuid for g in gpus):
         gone += sorted(name for name in named if name.startswith("GPU-") and name not in {g.uuid for g in gpus})
     if gone:
-        yield Stale("gpus", ", ".join(gone), f"{len(gpus)} GPUs", f"names {', '.join(gone)}, which is not a GPU of this host now")
+        names = ", ".join(gone)
+        yield Stale("gpus", names, f"{len(gpus)} GPUs", messages.GPU_GONE.fill(names=names))
 
 
 def new_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[Stale]:
@@ -231,7 +241,7 @@ def new_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[S
     missing = [g for g in gpus if f"/dev/nvidia{g.minor}" not in known]
     if missing:
         shown = ", ".join(f"{g.index} ({g.bus_id})" for g in missing)
-        yield Stale("gpus", f"{len(known)} GPUs", f"{len(gpus)} GPUs", f"does not have GPU {shown}")
+        yield Stale("gpus", f"{len(known)} GPUs", f"{len(gpus)} GPUs", messages.GPU_LACKING.fill(gpus=shown))
 
 
 def swapped_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[Stale]:
@@ -245,7 +255,8 @@ def swapped_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterat
             nodes = named.get(name) if name else None
             if nodes and now not in nodes:
                 was = ", ".join(sorted(nodes))
-                yield Stale("gpus", f"{name}: {was}", f"{name}: {now}", f"records {name} as {was}, but it is {now} now")
+                why = messages.GPU_CHANGED.fill(name=name, recorded=was, found=now)
+                yield Stale("gpus", f"{name}: {was}", f"{name}: {now}", why)
 
 
 def of_mig(spec: Spec, there: Host) -> Iterator[Stale]:
@@ -257,11 +268,16 @@ def of_mig(spec: Spec, there: Host) -> Iterator[Stale]:
     recorded = {int(found.group(1)) for path in named if (found := CAPABILITY_NODE.fullmatch(path))}
     if there.driver.state != "ok" or recorded == set(there.instances):
         return
-    gone = [f"nvidia-cap{minor}" for minor in sorted(recorded - set(there.instances))]
-    new = [there.instances[minor] for minor in sorted(set(there.instances) - recorded)]
-    changes = [f"names {', '.join(gone)} of MIG instances that are gone"] if gone else []
-    changes += [f"lacks the MIG instances {', '.join(new)}"] if new else []
-    yield Stale("mig", f"{len(recorded)} capabilities", f"{len(there.instances)} capabilities", " and ".join(changes))
+    gone = ", ".join(f"nvidia-cap{minor}" for minor in sorted(recorded - set(there.instances)))
+    new = ", ".join(there.instances[minor] for minor in sorted(set(there.instances) - recorded))
+    yield Stale("mig", f"{len(recorded)} capabilities", f"{len(there.instances)} capabilities", describe_mig(gone, new))
+
+
+def describe_mig(gone: str, lacking: str) -> Message:
+    """Return how MIG instances differ. gone: those of the spec alone; lacking: those of the host alone."""
+    if not lacking:
+        return messages.MIG_GONE.fill(gone=gone)
+    return messages.MIG_CHANGED.fill(gone=gone, lacking=lacking) if gone else messages.MIG_LACKING.fill(lacking=lacking)
 
 
 # ---------------------------------------------------------------- nodes, files
@@ -278,7 +294,7 @@ def of_nodes(spec: Spec, there: Host) -> Iterator[Stale]:
     held = {n.path for e in edits(spec) for n in e.device_nodes}
     lacking = [p for p in CONTROL if p in there.nodes and p not in held] if spec.kind == KIND else []
     if lacking:
-        why = f"was made before {', '.join(lacking)} existed"
+        why = messages.NODES_LATER.fill(nodes=", ".join(lacking))
         yield Stale("nodes", "", ", ".join(lacking), why)
 
 
@@ -288,12 +304,13 @@ def of_node(node: DeviceNode, live: Mapping[str, Any] | None, *, known: bool) ->
         return
     if live is None:
         if not (node.type and node.major):  # with both, CDI's library does not look (container-edits_unix.go)
-            yield Stale("nodes", path, "", f"names the device node {path}, which does not exist; containers do not start")
+            yield Stale("nodes", path, "", messages.NODE_GONE.fill(path=path))
         return
     numbers = tuple(live.get("rdev") or ())
     if node.major and numbers and numbers != (node.major, node.minor or 0):
         was, now = f"{node.major}:{node.minor or 0}", ":".join(map(str, numbers))
-        yield Stale("nodes", f"{path} {was}", f"{path} {now}", f"records {path} as {was}, but it is {now} now")
+        why = messages.NODE_CHANGED.fill(path=path, recorded=was, found=now)
+        yield Stale("nodes", f"{path} {was}", f"{path} {now}", why)
 
 
 def of_files(spec: Spec, there: Host) -> Iterator[Stale]:
@@ -301,7 +318,7 @@ def of_files(spec: Spec, there: Host) -> Iterator[Stale]:
     gone = sorted(p for p in {*paths(spec), *hooks} if p in there.there and there.there[p] is None)
     if gone:
         more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
-        why = f"names files that no longer exist: {', '.join(gone[:3])}{more}; containers do not start"
+        why = messages.FILES_GONE.fill(files=", ".join(gone[:3]) + more)
         yield Stale("files", ", ".join(gone[:3]) + more, "", why)
 
 
@@ -312,7 +329,7 @@ def of_cap(spec: Spec, there: Host) -> Iterator[Stale]:
     if not there.cap:
         return
     if spec.version not in version.KNOWN or version.key(spec.version) > version.key(there.cap):
-        why = f"has version {spec.version}, but the oldest consumer here accepts {there.cap} at most"
+        why = messages.VERSION_TOO_NEW.fill(version=spec.version, limit=there.cap)
         yield Stale("cap", spec.version, there.cap, why)
 
 
@@ -321,10 +338,10 @@ def of_toolkit(spec: Spec, file: File, writer: Writer, there: Host) -> Iterator[
     commands = {a for e in edits(spec) for h in e.hooks for a in h.args[1:2]}
     ahead = sorted(c for c in commands if installed and HOOK_SINCE.get(c, ()) > installed)
     if ahead:
-        why = f"uses the hook {', '.join(ahead)}, which toolkit {there.toolkit} does not know"
+        why = messages.HOOK_UNKNOWN.fill(hooks=", ".join(ahead), version=there.toolkit)
         yield Stale("toolkit", ", ".join(ahead), there.toolkit, why)
     elif writer != "collection" and there.toolkit and there.toolkit_since > file.mtime > 0:
-        yield Stale("toolkit", "", there.toolkit, f"is older than the installed toolkit {there.toolkit}, which makes its own")
+        yield Stale("toolkit", "", there.toolkit, messages.OLDER_THAN_TOOLKIT.fill(version=there.toolkit))
 
 
 # ---------------------------------------------------------------- for people and results
@@ -338,4 +355,5 @@ def plain(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
 def headline(verdicts: Iterable[Verdict]) -> str:
     """Return a line for the table, '' if every spec is fresh."""
     stale = [v for v in verdicts if v.state == "stale"]
-    return "; ".join(f"CDI spec {v.path} is stale: {v.sentence}" for v in stale)
+    told = [messages.HEADLINE.fill(path=v.path, problem=v.sentence) for v in stale]
+    return told[0] if len(told) == 1 else "; ".join(told)

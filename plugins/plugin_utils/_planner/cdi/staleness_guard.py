@@ -24,7 +24,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import messages, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Plan, Policy, merge
@@ -42,7 +42,7 @@ WATCHES = ((NAME, UNITS), (REFRESH_NAME, REFRESH_UNITS))
 ASIDE = f"{JOURNAL_DIR}/aside"
 RUNNING = f"/run/gpufleet-{NAME}.lock"
 AT_BOOT = 60  # seconds that engines wait for it: a GPU that hangs blocks every reader of its files
-WHY = "the host may change between two runs, and containers must not start with a stale spec"
+WHY = messages.WATCHED.fill()
 # New capability nodes come with MIG instances, a new list of modules with a driver. %v is the running kernel.
 CHANGES = "PathChanged=/dev/nvidia-caps\nPathChanged=/lib/modules/%v/modules.dep\n"
 INFORMATION = (r"^Bus Location:\s*(\S+)", r"^Device Minor:\s*(\d+)", r"^GPU UUID:\s*(GPU-[0-9a-f]{8}\S*)")
@@ -70,11 +70,11 @@ def plan(policy: Policy, obs: Observation, owner: str, specs: Mapping[str, tuple
     specs: path -> (hash, spec) of the files as they are after this run.
     """
     if policy.cdi_refresh != "watch" or owner == "none":
-        return without(policy, obs, "gpufleet_cdi_refresh: converge", NAME, REFRESH_NAME)
+        return without(policy, obs, messages.NOT_WATCHED.fill(), NAME, REFRESH_NAME)
     if owner == "toolkit":
         unit = {REFRESH_UNITS[0]: path_unit(cdi_refresh.SERVICE)}
         there = host_service.plan(policy, obs, host_service.Resident(REFRESH_NAME, unit, REFRESH_UNITS, WHY))
-        return merge([without(policy, obs, "nvidia-cdi-refresh writes the spec now", NAME), there])
+        return merge([without(policy, obs, messages.REFRESH_WRITES_NOW.fill(), NAME), there])
     if not specs:
         return Plan()
     files = [{"path": path, "sha256": sha, "mode": 0o644, "facts": facts(policy, obs, spec)} for path, (sha, spec) in sorted(specs.items())]
@@ -84,7 +84,7 @@ def plan(policy: Policy, obs: Observation, owner: str, specs: Mapping[str, tuple
     service = host_service.service(NAME, about, after="gpufleet-device-nodes.service", seconds=AT_BOOT)
     units = {SERVICE: service, PATH: path_unit(SERVICE), TIMER: TIMER_UNIT}
     there = host_service.plan(policy, obs, host_service.Resident(NAME, units, UNITS, WHY, settings, program))
-    return merge([without(policy, obs, "this collection writes the spec now", REFRESH_NAME), there])
+    return merge([without(policy, obs, messages.WRITES_NOW.fill(), REFRESH_NAME), there])
 
 
 TIMER_UNIT = """\

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver.gpus import DeviceFile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
@@ -241,11 +242,13 @@ def add(seen: Board, reported: GpuFacts) -> Board:
     Raise PlanError if the two do not describe the same GPU: whichever is wrong, a spec would hand
     out the wrong node.
     """
-    for what, one, other in (("minor", seen.gpu.minor, reported.minor), ("UUID", seen.gpu.uuid, reported.uuid)):
+    pairs = (
+        (messages.MINOR_DIFFERS, seen.gpu.minor, reported.minor),
+        (messages.UUID_DIFFERS, seen.gpu.uuid, reported.uuid),
+    )
+    for row, one, other in pairs:
         if one not in ("", None) and other not in ("", None) and one != other:
-            why = "a GPU was exchanged or reset during the observation, or /proc does not belong to this driver"
-            both = f"GPU {seen.gpu.bus_id} has {what} {one} in /proc and {other} by the driver's library"
-            raise PlanError(both, why=why, next="Run again; where it stays like that, load the driver again or boot the host")
+            raise PlanError(row.fill(bus=seen.gpu.bus_id, seen=one, reported=other))
     named = dc.replace(seen.gpu, index=reported.index, uuid=seen.gpu.uuid or reported.uuid, model=seen.gpu.model or reported.model)
     return dc.replace(seen, gpu=named, mig=reported.mig if reported.mig is not None else seen.mig, devices=mig_devices(seen, reported))
 

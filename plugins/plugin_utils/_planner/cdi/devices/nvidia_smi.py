@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import nvml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import messages, nvml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import GpuFacts, MigDevice, SourceAnswer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
@@ -30,6 +30,11 @@ MIG_LINE = re.compile(
     r"\s+MIG (?P<profile>\S+)\s+Device\s+(?P<index>\d{1,9}): "
     r"\(UUID: (?P<uuid>MIG-[^)]+?(?:/(?P<gi>\d{1,9})/(?P<ci>\d{1,9}))?)\)"
 )
+FATAL = {
+    nvml.MISMATCH: messages.NVIDIA_SMI_MISMATCH,
+    nvml.NOT_LOADED: messages.NVIDIA_SMI_NOT_LOADED,
+    nvml.LOST: messages.NVIDIA_SMI_GPU_LOST,
+}
 MODES = {"enabled": True, "disabled": False}
 
 
@@ -52,22 +57,23 @@ def facts(policy: Policy, obs: Observation) -> SourceAnswer:
     for said in (rows, listed):
         refuse(policy, obs, said)
         if said.error or said.rc not in GOOD:
-            return SourceAnswer(SOURCE, None, f"nvidia-smi could not be run ({why(said)})")
+            return SourceAnswer(SOURCE, None, messages.NVIDIA_SMI_FAILED.fill(problem=why(said)))
     migs = mig_devices(listed.stdout)
     found = [(line, ROW.fullmatch(line.strip())) for line in rows.stdout.splitlines() if line.strip()]
     if not found:  # nvidia-smi reports that there is no GPU; no output is not such a report
-        return SourceAnswer(SOURCE, None, "nvidia-smi prints nothing")
+        return SourceAnswer(SOURCE, None, messages.NVIDIA_SMI_SILENT.fill())
     gpus = tuple(gpu_facts(match, migs) for _line, match in found if match)
     if len(gpus) != len(found):
         strange = next(line for line, match in found if not match)
-        return SourceAnswer(SOURCE, None, f"the output of nvidia-smi is not in a known form ({strange.strip()[:80]})")
+        return SourceAnswer(SOURCE, None, messages.NVIDIA_SMI_STRANGE.fill(line=strange.strip()[:80]))
     return SourceAnswer(SOURCE, gpus)
 
 
 def refuse(policy: Policy, obs: Observation, said: Command) -> None:
     """Raise PlanError if nvidia-smi ended with a fatal code: its exit status is NVML's code."""
-    if said.rc in nvml.FATAL:
-        raise PlanError(f"nvidia-smi ends with status {said.rc}", why=why(said), next=nvml.remedy(policy, obs, said.rc))
+    if said.rc in FATAL:
+        what = FATAL[said.rc].fill(status=said.rc, problem=why(said))
+        raise PlanError(what, next=nvml.remedy(policy, obs, what))
 
 
 def why(said: Command) -> str:

@@ -14,11 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import GpuFacts, MigDevice, SourceAnswer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import discover as driver_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus, outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -26,11 +28,7 @@ SOURCE = "nvml"
 SONAME = ".so.1"
 NAME = f"libnvidia-ml{SONAME}"
 MISMATCH, NOT_LOADED, LOST = 18, 9, 15
-FATAL = {
-    MISMATCH: "Reboot, or reload the kernel module, so that it is of the same version as the libraries",
-    NOT_LOADED: "Load the driver: modprobe nvidia",
-    LOST: "Reset or replace the GPU; the kernel log shows its Xid",
-}
+FATAL = {MISMATCH: messages.NVML_MISMATCH, NOT_LOADED: messages.NVML_NOT_LOADED, LOST: messages.NVML_GPU_LOST}
 PROFILE = re.compile(r"\bMIG (\S+)$")
 
 
@@ -68,30 +66,32 @@ def facts(policy: Policy, obs: Observation, source: str) -> SourceAnswer:
         raise NeedMore([wanted])
     answer = obs.attempt(wanted)  # nvidia-smi is the next to be asked
     if "error" in answer:
-        return SourceAnswer(SOURCE, None, f"NVML could not be queried ({answer['error'].get('message') or answer['error'].get('kind')})")
+        problem = answer["error"].get("message") or answer["error"].get("kind")
+        return SourceAnswer(SOURCE, None, messages.NVML_NOT_QUERIED.fill(problem=problem))
     value = answer.get("value") or {}
     errors = list(value.get("errors") or ())
     for error in errors:
         refuse(policy, obs, error)
     if errors:
-        return SourceAnswer(SOURCE, None, f"NVML gave no answer ({errors[0].get('call')}: {errors[0].get('message')})")
+        silent = messages.NVML_SILENT.fill(call=errors[0].get("call"), problem=errors[0].get("message"))
+        return SourceAnswer(SOURCE, None, silent)
     return SourceAnswer(SOURCE, tuple(gpu_facts(g) for g in value.get("gpus") or ()))
 
 
 def refuse(policy: Policy, obs: Observation, error: Mapping[str, Any]) -> None:
     if error.get("code") in FATAL:
         which = "" if error.get("gpu") is None else f" of GPU {error['gpu']}"
-        step = remedy(policy, obs, error["code"])
-        raise PlanError(f"NVML answers {error.get('message')}{which}", where=str(error.get("call") or "NVML"), next=step)
+        what = FATAL[error["code"]].fill(problem=f"{error.get('message')}{which}")
+        raise PlanError(what, where=str(error.get("call") or "NVML"), next=remedy(policy, obs, what))
 
 
-def remedy(policy: Policy, obs: Observation, code: int) -> str:
-    """Return the remedy for one of the fatal codes.
+def remedy(policy: Policy, obs: Observation, what: Message) -> str:
+    """Return the remedy for a fatal answer of the driver.
 
     If this host is a container, the remedy is for the host outside, which has the driver.
     """
     inside = outer_host.kind(policy, obs)
-    return f"On the host outside of this container ({inside}): {FATAL[code]}" if inside else FATAL[code]
+    return messages.OUTSIDE.fill(kind=inside, remedy=what.next) if inside else what.next
 
 
 def gpu_facts(found: Mapping[str, Any]) -> GpuFacts:

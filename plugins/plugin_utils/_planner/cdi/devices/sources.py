@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, names, nvidia_smi, nvml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, messages, names, nvidia_smi, nvml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Board, Hardware, MigDevice
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Device, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
@@ -36,11 +36,11 @@ def identified(policy: Policy, obs: Observation, seen: Hardware, probe_source: s
     if first.gpus is not None:
         return inventory.complete(seen, first), unserved(seen, first)
     if timed_out(obs, nvml.question(policy, obs, probe_source)):
-        return seen, (f"{first.trouble}; the devices are named from /proc",)  # nvidia-smi would wait for the same GPU
+        return seen, (messages.NAMED_FROM_PROC.fill(problem=first.trouble),)  # nvidia-smi would wait for the same GPU
     second = nvidia_smi.facts(policy, obs)
     if second.gpus is not None:
-        return inventory.complete(seen, second), (f"{first.trouble}; nvidia-smi listed the devices", *unserved(seen, second))
-    return seen, (f"{first.trouble}, {second.trouble}; the devices are named from /proc",)
+        return inventory.complete(seen, second), (messages.NAMED_BY_NVIDIA_SMI.fill(problem=first.trouble), *unserved(seen, second))
+    return seen, (messages.NAMED_WITHOUT_BOTH.fill(problem=first.trouble, other=second.trouble),)
 
 
 def timed_out(obs: Observation, question: queries.Question) -> bool:
@@ -51,7 +51,7 @@ def timed_out(obs: Observation, question: queries.Question) -> bool:
 def unserved(seen: Hardware, facts: inventory.SourceAnswer) -> tuple[str, ...]:
     known = {gpu.bus_id for gpu in facts.gpus or ()}
     lost = [b.gpu.bus_id for b in seen.boards if b.gpu.bus_id not in known]
-    return (f"{facts.source} does not list GPU {', '.join(lost)}, which the kernel module has; the CDI spec leaves it out",) if lost else ()
+    return (messages.GPU_NOT_LISTED.fill(source=facts.source, gpus=", ".join(lost)),) if lost else ()
 
 
 # ---------------------------------------------------------------- what our spec on the host still knows

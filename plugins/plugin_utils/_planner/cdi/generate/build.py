@@ -18,7 +18,7 @@ from typing import Literal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Hardware
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import closed_nodes, layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import closed_nodes, layouts, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import (
     KIND,
@@ -44,7 +44,6 @@ FIXED: Mapping[str, tuple[int | str, int]] = {
 # Stops the NVIDIA runtime and hook from injecting a second time into a container that got its GPUs by CDI.
 VOID = "NVIDIA_VISIBLE_DEVICES=void"
 ALL = names.ALL
-ASSUMED = "There is no /dev/nvidia* in this tree, so the CDI spec has the nodes that the driver would make, and none counts as missing"
 # Driver capabilities in the words of NVIDIA_DRIVER_CAPABILITIES. DRM nodes are of use only for drawing.
 FEATURES = frozenset(("compute", "utility", "video", "graphics", "display", "ngx"))
 DRAWING = frozenset(("graphics", "display"))
@@ -102,7 +101,7 @@ def generate(
     named = [d for d in found if d.edits != NOTHING]  # a device without edits makes a whole file invalid
     spec = finished(Spec("", tuple(sorted(named, key=names.order)), options.kind, shared))
     fitting, dropped = fit(spec, options)
-    assumed = (ASSUMED,) if options.assume_nodes and layout.driver else ()
+    assumed = (messages.NODES_ASSUMED.fill(),) if options.assume_nodes and layout.driver else ()
     return Generated(fitting, missing(seen, options), (*notes(seen, options), *dropped, *assumed))
 
 
@@ -244,20 +243,20 @@ def fit(spec: Spec, options: Options) -> tuple[Spec, tuple[str, ...]]:
 def notes(seen: Hardware, options: Options) -> tuple[str, ...]:
     needless = options.assume_nodes or not layouts.LAYOUTS[options.layout].driver
     lacking = () if needless else tuple(path for path in layouts.OPTIONAL if path not in seen.nodes)
-    found = [f"{path} does not exist; containers start without it" for path in lacking]
+    found = [messages.NODE_OPTIONAL.fill(path=path) for path in lacking]
     found += closed_nodes.advice(seen, options.layout, names.allowed(options.names, options.cap), group_ids=options.group_ids)
     wanted = names.allowed(options.names, options.cap)
     if names.INDEX in options.names and names.INDEX not in wanted and options.layout not in layouts.FABRIC:
-        found.append(f"The oldest consumer accepts CDI {options.cap}, so the devices are called gpu0 and so on instead of 0 and so on")
+        found.append(messages.NAMES_OF_OLD_CDI.fill(version=options.cap))
     if options.layout != layouts.WORKLOADS:
         return tuple(found)
     nameless = [str(b.gpu.index) for b in inventory.offered(seen) if not b.devices and not b.gpu.uuid]
     if nameless and names.UUID in wanted:
-        found.append(f"UUID of GPU {', '.join(nameless)} is not known: no device of that name in the CDI spec")
+        found.append(messages.GPU_WITHOUT_UUID.fill(gpus=", ".join(nameless)))
     migs = [f"{b.gpu.index}:{m.index}" for b in seen.boards for m in b.devices if not names.valid(m.uuid)]
     if migs and names.UUID in wanted:
-        found.append(f"UUID of MIG device {', '.join(migs)} is not known: no device of that name in the CDI spec")
+        found.append(messages.MIG_WITHOUT_UUID.fill(devices=", ".join(migs)))
     idle = [str(b.gpu.index) for b in inventory.without_instances(seen)]
     if idle:
-        found.append(f"GPU {', '.join(idle)} is in MIG mode without an instance, so no container can use it")
+        found.append(messages.MIG_WITHOUT_INSTANCE.fill(gpus=", ".join(idle)))
     return tuple(found)

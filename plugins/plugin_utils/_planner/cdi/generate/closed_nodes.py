@@ -13,7 +13,8 @@ from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Hardware
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 
 EVERYONE, GROUP = 0o006, 0o060
 # Most hosts give these to a group, and only programs that draw need them. Those of MIG capabilities are there to be read.
@@ -30,17 +31,15 @@ def advice(seen: Hardware, layout: str, strategies: tuple[str, ...], *, group_id
         if node.mode & EVERYONE != EVERYONE:
             closed.setdefault((node.gid, node.mode & 0o777), []).append(node.path)
     every = (_sentence(gid, mode, paths, group_ids=group_ids) for (gid, mode), paths in sorted(closed.items()))
-    return tuple(filter(None, every))
+    return tuple(advice for advice in every if advice)
 
 
-def _sentence(gid: int, mode: int, paths: Iterable[str], *, group_ids: bool) -> str:
+def _sentence(gid: int, mode: int, paths: Iterable[str], *, group_ids: bool) -> Message | None:
     first, more = [*paths][:SHOWN], len([*paths]) - SHOWN
     which = f"{', '.join(first)}{f' and {more} more' if more > 0 else ''}"
     by_group = gid != 0 and mode & GROUP == GROUP
     if by_group and group_ids:
-        return ""
-    who = f"root and the group {gid}" if by_group else "root"
-    text = f"{which} can be opened only by {who} (mode {mode:04o}), so a container's other users may get no GPU"
+        return None
     if by_group:
-        return f"{text}. Set gpufleet_cdi_group_ids: true, and the CDI spec gives containers the group"
-    return f"{text}. Set NVreg_DeviceFileMode=0666 in the options of the module nvidia, and load it again"
+        return messages.CLOSED_TO_GROUP.fill(nodes=which, group=gid, mode=f"{mode:04o}")
+    return messages.CLOSED_TO_USERS.fill(nodes=which, mode=f"{mode:04o}")

@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.drive
     DriverLibrary,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import hooks as hook_program
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate.hooks import Program
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits, Hook, Mount
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
@@ -67,8 +67,7 @@ def mount_plan(policy: Policy, obs: Observation, record: HostDecision) -> MountP
     """
     program, wanted = hook_program.program(policy, obs, record), policy.cdi_profile
     if wanted == "full" and not program:
-        step = f"Install {packages.BASE}, or choose another gpufleet_cdi_profile"
-        raise PlanError(f"the profile full needs {hook_program.PROGRAM}, which is not on this host", next=step)
+        raise PlanError(messages.NO_HOOK_PROGRAM.fill(program=hook_program.PROGRAM, package=packages.BASE))
     profile: Profile = wanted if wanted != "auto" else "full" if program else "hookless"
     agents = policy.cdi_layout == layouts.MANAGEMENT
     return MountPlan(profile, program, policy.cdi_driver_root, str(obs.host.get("machine") or "x86_64"), agents)

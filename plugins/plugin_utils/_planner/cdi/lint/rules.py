@@ -62,7 +62,7 @@ RULES: Mapping[str, Rule] = {
         "Put the file itself there",
     ),
     "empty": _lost("A spec is not empty", "Write it again, or remove the file"),
-    "yaml": _lost("A spec is YAML or JSON", "Mend the text, or generate the file again"),
+    "yaml": _lost("A spec is YAML or JSON", "Fix the text, or generate the file again"),
     "duplicate-key": _lost("No key is there twice", "Remove one of the two"),
     "unknown-field": _lost("Every field is one of the specification", "Correct its spelling and place, or remove it"),
     "wrong-type": _lost("Every value is of the field's type", "Correct the value"),

@@ -17,7 +17,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 STAND_IN = re.compile(r"\(hidden [0-9a-f]{16} ([0-9]+)( no-text)?\)|hidden-[0-9a-f]{16}-([0-9]+)")
 # What is YAML perhaps, in a form that the node does not read. Engines do.
 FORMS = ("yaml-form", "utf-16")
-REMEDY = "write it as JSON, or as YAML without tags, directives, complex keys and values of several lines within brackets"
 
 
 def hidden(text: str) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Callable, Iterable, Mapping
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits, Spec
 
 # specs-go/version.go of the reference library; 0.1.0 and 0.2.0 are known to it but never sufficient.
@@ -86,4 +87,4 @@ def fit(spec: Spec, cap: str) -> tuple[Spec, tuple[str, ...]]:
         lean = dc.replace(lean, annotations={}, devices=tuple(dc.replace(d, annotations={}) for d in lean.devices))
     lost = [reason for reason in too_new if reason == "annotations" or any(DROPPABLE[field] in reason for field in fields)]
     limit = cap or UNKNOWN_CAP
-    return lean, tuple(f"Left out of the CDI spec: {part} need version {too_new[part]}, {limit} is the highest here" for part in lost)
+    return lean, tuple(messages.LEFT_OUT.fill(part=part, needed=too_new[part], limit=limit) for part in lost)

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 from hypothesis import given, settings
@@ -31,7 +32,7 @@ TEXTS = sorted(path for path, content in HOST.items() if isinstance(content, str
 ETC, RUN = "/etc/cdi/other.yaml", "/var/run/cdi/nvidia.yaml"
 
 
-def outcome(files: dict[str, Any], **more: Any) -> Plan | str:
+def outcome(files: dict[str, Any], **more: Any) -> Plan | PlanError:
     """The plan or the refusal, with every question answered: a program that was not told of is not there."""
     answers = {**gpus.nvml(migs=MIGS), **(more.pop("answers", None) or {})}
     there = {path: content for path, content in {**HOST, **files}.items() if content is not None}
@@ -44,14 +45,14 @@ def outcome(files: dict[str, Any], **more: Any) -> Plan | str:
             missing = {"error": {"kind": "not-found", "message": "there is no such program"}}
             answers.update({q["id"]: missing for q in need.questions})
         except PlanError as error:
-            return str(error)
+            return error
     raise AssertionError("it asks forever")
 
 
-def sound(found: Plan | str) -> bool:
-    """A sentence; or a plan whose specs every engine of the host takes."""
-    if isinstance(found, str):
-        return bool(found) and "\n" not in found
+def sound(found: Plan | PlanError) -> bool:
+    """A refusal in one sentence; or a plan whose specs every engine of the host takes."""
+    if isinstance(found, PlanError):
+        return bool(str(found)) and "\n" not in str(found)
     texts = [c["content"] for c in found.changes if c["op"] == "write" and "/cdi/" in c["path"]]
     return all(run.text_problems(text.encode(), releases.LIBRARIES["0.6.2"])[1] == () for text in texts)
 
@@ -152,40 +153,46 @@ def answered(code: int) -> dict[str, Any]:
     return {"value": {"gpus": [], "errors": [{"call": "nvmlInit", "code": code, "message": f"error {code}"}]}}
 
 
-# what it is: (NVML's answer, nvidia-smi's two answers, the sentence or the word in the advice)
+# what it is: (NVML's answer, nvidia-smi's two answers, the code of the refusal, or one in the first advice)
 SOURCES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = {
-    "NVML: driver not loaded": (answered(9), said(), said(), "modprobe nvidia"),
-    "NVML: GPU lost": (answered(15), said(), said(), "Reset or replace the GPU"),
-    "NVML: versions differ": (answered(18), said(), said(), "Reboot, or reload the kernel module"),
-    "NVML: no permission": (answered(4), said(0, ROWS), said(0, LISTED), "nvidia-smi listed the devices"),
-    "NVML: an unknown error": (answered(999), said(0, ROWS), said(0, LISTED), "nvidia-smi listed the devices"),
-    "NVML hangs": (HANGS, said(0, ROWS), said(0, LISTED), "named from /proc"),
-    "nvidia-smi: 9": (NO_LIBRARY, said(9, "NVIDIA-SMI has failed\n"), said(9), "modprobe nvidia"),
-    "nvidia-smi: 15": (NO_LIBRARY, said(15), said(15), "Reset or replace the GPU"),
+    "NVML: driver not loaded": (answered(9), said(), said(), "nvml-not-loaded"),
+    "NVML: GPU lost": (answered(15), said(), said(), "nvml-gpu-lost"),
+    "NVML: versions differ": (answered(18), said(), said(), "nvml-mismatch"),
+    "NVML: no permission": (answered(4), said(0, ROWS), said(0, LISTED), "named-by-nvidia-smi"),
+    "NVML: an unknown error": (answered(999), said(0, ROWS), said(0, LISTED), "named-by-nvidia-smi"),
+    "NVML hangs": (HANGS, said(0, ROWS), said(0, LISTED), "named-from-proc"),
+    "nvidia-smi: 9": (NO_LIBRARY, said(9, "NVIDIA-SMI has failed\n"), said(9), "nvidia-smi-not-loaded"),
+    "nvidia-smi: 15": (NO_LIBRARY, said(15), said(15), "nvidia-smi-gpu-lost"),
     "nvidia-smi: 14, infoROM": (
         NO_LIBRARY,
         said(14, ROWS + "WARNING: infoROM is corrupted at gpu 0000:17:00.0\n"),
         said(14, LISTED),
-        "named from /proc",
+        "nvidia-smi-strange",
     ),
-    "nvidia-smi: 14, and the table whole": (NO_LIBRARY, said(14, ROWS), said(14, LISTED), "nvidia-smi listed the devices"),
-    "nvidia-smi: 127": (NO_LIBRARY, said(127), said(127), "named from /proc"),
-    "nvidia-smi never ends": (NO_LIBRARY, said(None, timed_out=True), said(None, timed_out=True), "timed out"),
-    "nvidia-smi prints rubbish": (NO_LIBRARY, said(0, "\x00\x01 GPU?\n"), said(0, "\x00"), "is not in a known form"),
-    "nvidia-smi is cut short": (NO_LIBRARY, said(0, ROWS[:40]), said(0, LISTED[:20]), "is not in a known form"),
-    "nvidia-smi says nothing": (NO_LIBRARY, said(0, ""), said(0, ""), "nvidia-smi prints nothing"),
-    "nvidia-smi killed": (NO_LIBRARY, said(-9), said(-9), "named from /proc"),
-    "both silent": (NO_LIBRARY, NO_LIBRARY, NO_LIBRARY, "named from /proc"),
+    "nvidia-smi: 14, and the table whole": (NO_LIBRARY, said(14, ROWS), said(14, LISTED), "named-by-nvidia-smi"),
+    "nvidia-smi: 127": (NO_LIBRARY, said(127), said(127), "nvidia-smi-failed"),
+    "nvidia-smi never ends": (NO_LIBRARY, said(None, timed_out=True), said(None, timed_out=True), "nvidia-smi-failed"),
+    "nvidia-smi prints rubbish": (NO_LIBRARY, said(0, "\x00\x01 GPU?\n"), said(0, "\x00"), "nvidia-smi-strange"),
+    "nvidia-smi is cut short": (NO_LIBRARY, said(0, ROWS[:40]), said(0, LISTED[:20]), "nvidia-smi-strange"),
+    "nvidia-smi says nothing": (NO_LIBRARY, said(0, ""), said(0, ""), "nvidia-smi-silent"),
+    "nvidia-smi killed": (NO_LIBRARY, said(-9), said(-9), "nvidia-smi-failed"),
+    "both silent": (NO_LIBRARY, NO_LIBRARY, NO_LIBRARY, "nvidia-smi-failed"),
 }
 
 
-@pytest.mark.parametrize(("probe", "rows", "listed", "words"), SOURCES.values(), ids=SOURCES)
-def test_who_is_asked_answers_badly(probe: dict[str, Any], rows: dict[str, Any], listed: dict[str, Any], words: str) -> None:
+@pytest.mark.parametrize(("probe", "rows", "listed", "code"), SOURCES.values(), ids=SOURCES)
+def test_who_is_asked_answers_badly(probe: dict[str, Any], rows: dict[str, Any], listed: dict[str, Any], code: str) -> None:
     query, gpu_list = (q["id"] for q in nvidia_smi.questions(Policy()))
     plain = {path: None for path in HOST if "/mig/" in path or "nvidia-caps" in path}
     found = outcome(plain, answers={"probe:nvml": probe, query: rows, gpu_list: listed})
     assert sound(found)
-    assert words in (found if isinstance(found, str) else " ".join(found.advice))
+    assert f"devices.{code}" in ([found.code] if isinstance(found, PlanError) else codes_of(found.advice[0]))
+
+
+def codes_of(text: str) -> list[str]:
+    """Return the code of a message and those of the messages among its values."""
+    assert isinstance(text, Message)
+    return [text.code, *(get_code(value) for value in text.values.values())]
 
 
 @pytest.mark.parametrize("probe", [answered(9), NO_LIBRARY], ids=["NVML", "nvidia-smi"])
@@ -194,5 +201,6 @@ def test_in_a_container_the_driver_is_that_of_the_host_outside(probe: dict[str, 
     plain = {path: None for path in HOST if "/mig/" in path or "nvidia-caps" in path}
     inside = {**plain, outer_host.MARK: "lxc\n"}
     found = outcome(inside, answers={"probe:nvml": probe, query: said(9), gpu_list: said(9)})
-    assert isinstance(found, str)
-    assert "On the host outside of this container (lxc): Load the driver" in found
+    assert isinstance(found, PlanError)
+    assert found.code in ("devices.nvml-not-loaded", "devices.nvidia-smi-not-loaded")
+    assert (get_code(found.next), "(lxc)" in found.next) == ("", True)

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
 from tests.unit.builders import obs
+from tests.unit.coded import read_all_coded
 
 EVIDENCE = Evidence("version", "")
 NEW = Instance("containerd", "2.4.0", "", "", "", "", "package", True, Cdi(True, True, (), "1.1.0", EVIDENCE))
@@ -70,4 +71,5 @@ def test_a_program_of_no_package_counts_as_unknown(programs: list[str], cap: str
 )
 def test_enroot_is_named_where_what_it_starts_is_missing(programs: list[str], said: bool) -> None:
     there = obs(files={f"/usr/bin/{name}": "" for name in programs})
-    assert [text.partition(" is on")[0] for text in consumers.advice(there)] == (["enroot"] if said else [])
+    told = [("cdi.enroot-without-cli", {"program": "nvidia-container-cli"})]
+    assert read_all_coded(consumers.advice(there)) == (told if said else [])

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import (
-    fabric_kinds,
     resource,
     staleness_guard,
 )
@@ -19,10 +18,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import VOID_MOUNT, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import SAFETY_CORRECTION, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, get_code
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs
+from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import host, node, nvml
 
 SPEC, IMEX, SWITCH = "/etc/cdi/nvidia.yaml", "/etc/cdi/nvidia.com-imex-channel.yaml", "/etc/cdi/nvidia.com-nvswitch.yaml"
@@ -131,7 +132,7 @@ def test_management_has_the_channels_and_not_the_switches() -> None:
 
 
 def test_a_channel_that_is_asked_for_and_missing_is_told() -> None:
-    with pytest.raises(PlanError, match=f"device node missing: {C}3"):
+    with pytest.raises(PlanError, match=rf"{C}3 .*\[cdi.node-missing\]"):
         plan(FABRIC, cdi_imex_channels=("0", "3"))
     allowed = written(plan(FABRIC, cdi_imex_channels=("0", "3"), cdi_missing_nodes="allow"))
     assert list(nodes(allowed[IMEX])) == ["", "0"]
@@ -149,10 +150,8 @@ def test_of_two_thousand_channels_a_difference_names_the_first_ones() -> None:
 def test_a_host_without_them_gets_no_empty_file() -> None:
     made = plan(host(1), cdi_imex_channels=("all",), cdi_nvswitch=True)
     assert list(written(made)) == [SPEC]
-    assert [word for word in made.advice if word.startswith("No device of the kind")] == [
-        "No device of the kind nvidia.com/imex-channel, so no spec is written for it",
-        "No device of the kind nvidia.com/nvswitch, so no spec is written for it",
-    ]
+    kinds = [text.values["kind"] for text in made.advice if isinstance(text, Message) and text.code == "cdi.no-device-of-kind"]
+    assert kinds == ["nvidia.com/imex-channel", "nvidia.com/nvswitch"]
 
 
 def test_a_second_run_changes_nothing_and_a_run_without_the_options_takes_the_files_away() -> None:
@@ -161,7 +160,7 @@ def test_a_second_run_changes_nothing_and_a_run_without_the_options_takes_the_fi
     assert plan(there, **policy).empty
     gone = plan(there)
     assert [(c["path"], c["op"]) for c in gone.changes] == [(IMEX, "remove"), (SWITCH, "remove")]
-    assert {d.why for d in gone.differences} == {fabric_kinds.NOT_ASKED}
+    assert {get_code(d.why) for d in gone.differences} == {"cdi.kind-not-asked"}
     assert plan(there, single=True).empty, "a task of its own made them"
     absent = resource.plan_absent(Policy(), look(there))
     assert {SPEC, IMEX, SWITCH} <= {c["path"] for c in absent.changes}
@@ -186,16 +185,15 @@ def test_a_channel_more_or_less_is_seen_by_the_next_run() -> None:
 
 
 def test_names_that_begin_with_a_digit_are_refused_where_they_cost_the_file() -> None:
-    with pytest.raises(PlanError, match="no CDI spec for consumers up to version 0.4.0"):
+    with pytest.raises(PlanError, match=r"0\.4\.0.*\[cdi.readers-too-old\]"):
         plan(FABRIC, cap="0.4.0", cdi_imex_channels=("0",))
     assert written(plan(FABRIC, cap="0.4.0", cdi_nvswitch=True))[SWITCH].version == "0.3.0"
 
 
 def test_a_host_whose_spec_others_write_says_that_the_options_do_nothing() -> None:
     made = plan(FABRIC, owner="none", cdi_imex_channels=("0",), cdi_nvswitch=True)
-    assert made.advice == (
-        "Without effect on this host, since nothing reads CDI specs here: gpufleet_cdi_imex_channels, gpufleet_cdi_nvswitch",
-    )
+    values = {"reason": ("cdi.nothing-reads", {}), "options": "gpufleet_cdi_imex_channels, gpufleet_cdi_nvswitch"}
+    assert read_all_coded(made.advice) == [("cdi.option-without-effect", values)]
 
 
 def test_the_watch_holds_such_a_spec_against_its_nodes_alone() -> None:
@@ -209,29 +207,33 @@ def test_the_watch_holds_such_a_spec_against_its_nodes_alone() -> None:
 
 # ---------------------------------------------------------------- taken back
 
+ON_REQUEST = "cdi.fabric-on-request"
+
 
 def test_what_containers_got_unasked_is_taken_back_with_a_cause_of_its_own() -> None:
     made = plan({**FABRIC, SPEC: EARLIER})
     (difference,) = (d for d in made.differences if d.path == SPEC)
     assert difference.cause == "safety"
-    assert difference.why.startswith(f"{SAFETY_CORRECTION}: every container with a GPU got /dev/nvidia-nvswitch0, ")
-    assert "and 2 more without asking; containers that run keep them" in difference.why
-    assert fabric_kinds.ADVICE in made.advice
+    code, values = read_coded(difference.why)
+    assert code == "cdi.fabric-taken-back"
+    assert values["nodes"].startswith("/dev/nvidia-nvswitch0, ")
+    assert values["nodes"].endswith(" and 2 more")
+    assert ON_REQUEST in map(get_code, made.advice)
     assert not any(made.restarts), "running containers are left alone"
 
 
 def test_other_changes_do_not_carry_that_cause() -> None:
     calm = plan({**host(1), SPEC: EARLIER.replace("\n".join(f"  - path: {p}" for p in (*SWITCHES, *CHANNELS)) + "\n", "")})
-    assert [(d.cause, SAFETY_CORRECTION in d.why) for d in calm.differences] == [(None, False)]
-    assert fabric_kinds.ADVICE not in calm.advice
+    assert [(d.cause, get_code(d.why) == "cdi.fabric-taken-back") for d in calm.differences] == [(None, False)]
+    assert ON_REQUEST not in map(get_code, calm.advice)
 
 
 def test_a_host_with_channels_is_told_once() -> None:
     first = plan(FABRIC)
-    assert fabric_kinds.ADVICE in first.advice
-    assert fabric_kinds.ADVICE not in plan(after(FABRIC, first)).advice
-    assert fabric_kinds.ADVICE not in plan(FABRIC, cdi_imex_channels=("0",)).advice
-    assert fabric_kinds.ADVICE not in plan({**host(1), **SWITCHES}).advice, "each HGX has them"
+    assert ON_REQUEST in map(get_code, first.advice)
+    assert ON_REQUEST not in map(get_code, plan(after(FABRIC, first)).advice)
+    assert ON_REQUEST not in map(get_code, plan(FABRIC, cdi_imex_channels=("0",)).advice)
+    assert ON_REQUEST not in map(get_code, plan({**host(1), **SWITCHES}).advice), "each HGX has them"
 
 
 # ---------------------------------------------------------------- specs of nvidia-ctk for the same kinds
@@ -250,7 +252,7 @@ def test_nvidia_ctk_s_spec_of_a_channel_is_taken_over_where_ours_has_the_device(
     assert {c["path"]: c["op"] for c in made.changes} == {SPEC: "write", IMEX: "write", path: "remove"}
     assert [left.fate for left in made.leftovers] == ["adopted"]
     assert list(written(plan({**FABRIC, **THEIRS}))) == [SPEC], "nobody asked, so it stays"
-    with pytest.raises(PlanError, match="nvidia.com/imex-channel=0"):
+    with pytest.raises(PlanError, match=r"nvidia.com/imex-channel=0.*\[cdi.device-dropped\]"):
         plan({**FABRIC, path: THEIRS[path].replace("env: [", "env: [MINE=1, ")}, cdi_imex_channels=("0",))
 
 

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver.gpus import DeviceFile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
@@ -29,6 +30,7 @@ from hypothesis import strategies as st
 
 from tests.draws import count_examples
 from tests.unit.builders import obs
+from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import NVRM, UUIDS, cap_minor, host, instances, mig, node, nvml
 
 PAIRS = ((1, 0), (2, 0), (2, 1))
@@ -117,24 +119,24 @@ def test_without_nvml_known_instances_keep_their_uuids() -> None:
     hangs = {"probe:nvml": {"error": {"kind": "timeout", "message": "no answer"}}}
     made = plan(look({**MIXED, **instances(0, (5, 0)), path: text}, hangs))
     assert [d.name for d in one(made).devices if d.name.startswith("MIG-")] == sorted(m["uuid"] for m in MIGS)
-    assert "UUID of MIG device 0:3 is not known: no device of that name in the CDI spec" in made.advice
+    assert ("spec.mig-without-uuid", {"devices": "0:3"}) in read_all_coded(made.advice)
 
 
 def test_mig_mode_without_an_instance_names_nothing() -> None:
     made = plan(look(host(2), nvml(migs={0: []})))
     assert list(nodes(one(made))) == ["1", UUIDS[1], "all"]
-    assert "GPU 0 is in MIG mode without an instance, so no container can use it" in made.advice
+    assert ("spec.mig-without-instance", {"gpus": "0"}) in read_all_coded(made.advice)
 
 
 def test_a_host_that_offers_nothing_has_no_spec() -> None:
     made = plan(look(host(1), nvml(1, migs={0: []})))
     assert made.empty
-    assert "No device of the kind nvidia.com/gpu, so no spec is written for it" in made.advice
+    assert ("cdi.no-device-of-kind", {"kind": "nvidia.com/gpu"}) in read_all_coded(made.advice)
 
 
 def test_a_capability_without_a_node_is_missing() -> None:
     gone = dict.fromkeys(caps(2, 1)[1:])
-    with pytest.raises(PlanError, match=f"device node missing: {caps(2, 1)[1]} .*nvidia-smi -L"):
+    with pytest.raises(PlanError, match=rf"{caps(2, 1)[1]} .*\[cdi.node-missing\]"):
         plan(look({**MIXED, **gone}))
     allowed = plan(look({**MIXED, **gone}), cdi_missing_nodes="allow")
     assert nodes(one(allowed))["0:2"] == ["/dev/nvidia0", caps(2, 1)[0]]
@@ -193,7 +195,7 @@ def test_another_vendor_and_class_get_a_file_of_their_own() -> None:
 
 def test_a_class_with_a_dot_needs_0_6_0() -> None:
     assert one(plan(look(MIXED), "0.6.0", cdi_class="gpu.big")).version == "0.6.0"
-    with pytest.raises(PlanError, match="a dot in the class needs 0.6.0"):
+    with pytest.raises(PlanError, match=r"a dot in the class needs 0.6.0.*\[cdi.readers-too-old\]"):
         plan(look(MIXED), "0.5.0", cdi_class="gpu.big")
 
 
@@ -272,7 +274,8 @@ def test_group_ids_are_asked_for_and_dropped_below_0_7_0() -> None:
     assert ([d.edits.additional_gids for d in found.spec.devices], found.spec.version) == ([(105,)] * 3, "0.7.0")
     lean = made(WHOLE, cap="0.6.0", group_ids=True)
     assert ([d.edits.additional_gids for d in lean.spec.devices], lean.spec.version) == ([()] * 3, "0.5.0")
-    assert lean.notes == ("Left out of the CDI spec: additional group ids need version 0.7.0, 0.6.0 is the highest here",)
+    left_out = ("spec.left-out", {"part": "additional group ids", "needed": "0.7.0", "limit": "0.6.0"})
+    assert read_all_coded(lean.notes) == [left_out]
 
 
 def test_group_ids_can_be_insisted_on() -> None:
@@ -280,7 +283,7 @@ def test_group_ids_can_be_insisted_on() -> None:
     there = look({**host(1), **drm, "/dev/dri/renderD128": {**node(226, 128), "mode": 0o660, "gid": 105}}, nvml(1))
     assert one(plan(there, "1.0.0", cdi_group_ids=True)).version == "0.7.0"
     assert one(plan(there, "0.6.0", cdi_group_ids=True)).version == "0.5.0"
-    with pytest.raises(PlanError, match="additional group ids needs 0.7.0"):
+    with pytest.raises(PlanError, match=r"additional group ids needs 0.7.0.*\[cdi.readers-too-old\]"):
         plan(there, "0.6.0", cdi_group_ids=True, cdi_above_cap="refuse")
 
 
@@ -289,39 +292,39 @@ def modes(mode: int, gid: int, *paths: str) -> dict[str, DeviceFile]:
 
 
 NVIDIA = [path for path in HARDWARE.nodes if not path.startswith("/dev/dri")]
-# Where it was told, the nodes of the host, the option, and what is said: for whom, how many nodes, and the step.
+TO_GROUP, TO_USERS = "spec.node-closed-to-group", "spec.node-closed-to-users"
+# Where it was told, the nodes of the host, the option, and the advice: its code, the nodes, the group and the mode.
 CLOSED = [
     ("all are open to everyone", {}, False, []),
     (
         "NVIDIA/nvidia-docker#657: root:video",
         modes(0o660, 33, *NVIDIA),
         False,
-        [("root and the group 33", "and 2 more", "gpufleet_cdi_group_ids")],
+        [(TO_GROUP, "/dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0 and 2 more", 33, "0660")],
     ),
     ("NVIDIA/nvidia-docker#1608: the spec has the group", modes(0o660, 33, *NVIDIA), True, []),
-    ("one node alone", modes(0o660, 33, "/dev/nvidia0"), False, [("root and the group 33", "/dev/nvidia0 can", "gpufleet_cdi_group_ids")]),
-    ("root's alone", modes(0o600, 0, "/dev/nvidia0"), True, [("only by root (mode 0600)", "/dev/nvidia0", "NVreg_DeviceFileMode")]),
+    ("one node alone", modes(0o660, 33, "/dev/nvidia0"), False, [(TO_GROUP, "/dev/nvidia0", 33, "0660")]),
+    ("root's alone", modes(0o600, 0, "/dev/nvidia0"), True, [(TO_USERS, "/dev/nvidia0", None, "0600")]),
     (
         "a group that may not write",
         modes(0o640, 33, "/dev/nvidia0"),
         True,
-        [("only by root (mode 0640)", "/dev/nvidia0", "NVreg_DeviceFileMode")],
+        [(TO_USERS, "/dev/nvidia0", None, "0640")],
     ),
     (
         "two groups",
         {**modes(0o660, 33, "/dev/nvidia0"), **modes(0o660, 44, "/dev/nvidia-uvm")},
         False,
-        [("group 33", "/dev/nvidia0", "group_ids"), ("group 44", "/dev/nvidia-uvm", "group_ids")],
+        [(TO_GROUP, "/dev/nvidia0", 33, "0660"), (TO_GROUP, "/dev/nvidia-uvm", 44, "0660")],
     ),
     ("those of DRM, as most hosts have them", modes(0o660, 44, "/dev/dri/renderD128"), False, []),
 ]
 
 
 @pytest.mark.parametrize(("there", "group_ids", "said"), [row[1:] for row in CLOSED], ids=[row[0] for row in CLOSED])
-def test_nodes_that_not_everyone_may_open(there: dict[str, DeviceFile], group_ids: bool, said: list[tuple[str, ...]]) -> None:
-    found = made(dc.replace(WHOLE, nodes={**WHOLE.nodes, **there}), cap="1.0.0", group_ids=group_ids).notes
-    assert len(found) == len(said)
-    assert [[word for word in words if word not in text] for words, text in zip(said, found, strict=True)] == [[]] * len(said)
+def test_nodes_that_not_everyone_may_open(there: dict[str, DeviceFile], group_ids: bool, said: list[tuple[Any, ...]]) -> None:
+    found = read_all_coded(made(dc.replace(WHOLE, nodes={**WHOLE.nodes, **there}), cap="1.0.0", group_ids=group_ids).notes)
+    assert [(code, values["nodes"], values.get("group"), values["mode"]) for code, values in found] == said
 
 
 def test_a_node_for_reading_capabilities_is_not_counted() -> None:
@@ -340,27 +343,29 @@ def test_a_driver_container_needs_host_paths_and_so_0_5_0() -> None:
 
 TEGRA, THOR = "/etc/nv_tegra_release", "/proc/driver/nvidia/gpus/0000:17:00.0/information"
 PLATFORMS = [
-    ("WSL", {"/dev/dxg": node(10, 125)}, "This is WSL"),
-    ("Jetson", {TEGRA: "# R35"}, "This is a Jetson"),
-    ("Jetson by its chip", {"/sys/devices/soc0/family": "Tegra\n"}, "This is a Jetson"),
-    ("Jetson with the module loaded", {"/proc/driver/nvidia/version": NVRM.format("540.4"), TEGRA: ""}, "This is a Jetson"),
-    ("vGPU manager", {**{p: t for p, t in host(1).items() if "libcuda" not in p}, "/dev/nvidia-vgpuctl": node(235, 0)}, "vGPU manager"),
-    ("Thor", {**host(1), THOR: host(1)[THOR].replace("NVIDIA H100 80GB HBM3", "NVIDIA Thor")}, "This is a Jetson"),
+    ("WSL", {"/dev/dxg": node(10, 125)}, "driver.wsl"),
+    ("Jetson", {TEGRA: "# R35"}, "driver.tegra"),
+    ("Jetson by its chip", {"/sys/devices/soc0/family": "Tegra\n"}, "driver.tegra"),
+    ("Jetson with the module loaded", {"/proc/driver/nvidia/version": NVRM.format("540.4"), TEGRA: ""}, "driver.tegra"),
+    ("vGPU", {**{p: t for p, t in host(1).items() if "libcuda" not in p}, "/dev/nvidia-vgpuctl": node(235, 0)}, "driver.vgpu-manager"),
+    ("Thor", {**host(1), THOR: host(1)[THOR].replace("NVIDIA H100 80GB HBM3", "NVIDIA Thor")}, "driver.tegra"),
     (
         "all GPUs given away",
         {p: t for p, t in host(1).items() if p.startswith("/sys/bus")} | {"/sys/bus/pci/drivers/vfio-pci/0000:17:00.0": ""},
-        "vfio-pci",
+        "driver.gpu-held",
     ),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("files", "sentence"), [case[1:] for case in PLATFORMS], ids=[case[0] for case in PLATFORMS])
-def test_platforms_are_refused_with_the_reason(files: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(PlanError, match=sentence):
+@pytest.mark.parametrize(("files", "evidence"), [case[1:] for case in PLATFORMS], ids=[case[0] for case in PLATFORMS])
+def test_platforms_are_refused_with_the_reason(files: dict[str, Any], evidence: str) -> None:
+    with pytest.raises(PlanError) as refused:
         plan(look(files, {}))
+    assert (refused.value.code, get_code(refused.value.values["evidence"])) == ("cdi.no-spec-here", evidence)
     calm = Policy()
     seen, record = look(files, {}), resource.record_of_options("collection", "1.0.0")
-    assert sentence in resource.plan(calm, seen, record, gpus.parse(calm, seen), "").advice[0]
+    code, values = read_coded(resource.plan(calm, seen, record, gpus.parse(calm, seen), "").advice[0])
+    assert (code, values["evidence"][0]) == ("cdi.no-spec-yet", evidence)
 
 
 def test_a_spec_stays_where_the_vgpu_manager_has_taken_the_gpus() -> None:

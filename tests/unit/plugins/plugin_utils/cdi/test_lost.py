@@ -75,8 +75,9 @@ def test_names_do_not_go_since_nobody_says_the_uuids() -> None:
     text = plan(seen()).changes[0]["content"].replace("/dev/nvidia1\n", "/dev/nvidia7\n")
     silent = {**NVML_FAILS, "command:nvidia-smi": NVML_FAILS["probe:nvml"]}
     there = seen({OURS: text, **hidden}, answers=silent)
-    with pytest.raises(PlanError, match=f"would lose {UUIDS[1]}, since the UUIDs of the GPUs are not known"):
+    with pytest.raises(PlanError) as refused:
         plan(there)
+    assert (refused.value.code, refused.value.values) == ("cdi.uuids-unknown", {"names": UUIDS[1]})
 
 
 def silent() -> Cause:

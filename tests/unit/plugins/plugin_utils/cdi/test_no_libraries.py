@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 
 from tests.unit import cdi_plans, drivers, gpus
 
@@ -22,15 +23,15 @@ def test_no_spec_is_written_and_the_message_names_the_option_for_libraries_that_
     """NVIDIA/nvidia-container-toolkit/issues/930 and 473."""
     with pytest.raises(PlanError) as caught:
         cdi_plans.plan(cdi_plans.seen(NONE))
-    assert VERSION in str(caught.value)
-    assert "gpufleet_cdi_driver_root" in caught.value.next
+    assert (caught.value.code, caught.value.values["version"]) == ("cdi.no-libraries", VERSION)
 
 
 def test_one_library_is_enough_for_hosts_that_are_only_watched() -> None:
     ml = f"{gpus.LIBRARIES}/libnvidia-ml.so.{VERSION}"
     made = cdi_plans.plan(cdi_plans.seen({**NONE, ml: LIBRARIES[ml]}))
     assert cdi_plans.paths(made) == [("write", cdi_plans.OURS)]
-    assert any("libcuda" in advice for advice in made.advice)
+    (lacking,) = [text.values["missing"] for text in made.advice if isinstance(text, Message) and text.code == "cdi.libraries-missing"]
+    assert "libcuda" in lacking
 
 
 def test_a_spec_that_is_there_stays_while_the_libraries_are_gone() -> None:

@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import placement
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Policy
 
 from tests.unit import gpus
@@ -121,7 +122,8 @@ def test_the_spec_goes_where_an_engine_looks_now_and_after_its_next_start(
     assert {d for d in (*now, *(later or ())) if d in (*CDI_DIRS, OWN)} <= set(where.directories)
     assert placement.find(Policy(cdi_spec_dirs=CDI_DIRS), [made], []).usual, "this run writes the list itself"
     if place == "":
-        assert f"Restart {placement.of_engine(made).name}" in where.refused().next
+        refused = where.refused()
+        assert (refused.code, refused.values["engines"]) == ("cdi.no-common-directory-yet", placement.of_engine(made).name)
 
 
 def test_an_engine_that_is_left_alone_counts_by_what_it_reads_now() -> None:
@@ -185,7 +187,8 @@ def test_a_host_gets_its_spec_where_the_engine_looks(
     assert made["failed"] is False, made
     assert home.path(f"{place}/nvidia.yaml").exists()
     assert not home.path(f"{ETC}/nvidia.yaml").exists()
-    assert any(place in text and "empty after a boot" in text for text in made["advice"]) == (place == RUN)
+    placed = [text.values["place"] for text in made["advice"] if get_code(text) == "cdi.empty-after-boot"]
+    assert placed == ([RUN] if place == RUN else [])
     if place == OWN:  # the NVIDIA runtime, which management containers go through, would not look there by itself
         assert OWN in tomllib.loads(home.read(NVIDIA))["nvidia-container-runtime"]["modes"]["cdi"]["spec-dirs"]
     assert home.node(**options)["changed"] is False
@@ -209,7 +212,8 @@ def test_specs_of_the_device_plugin_that_no_engine_reads_are_told(
     files = {CONTAINERD: containerd(directories), **({"/usr/bin/kubelet": ""} if kubelet else {})}
     made = host(tmp_path, files).node(engines=("containerd",), engine_version="1.7.24")
     assert made["failed"] is False
-    assert any("NVIDIA's device plugin, which writes" in text and RUN in text for text in made["advice"]) == said
+    unread = [text.values["place"] for text in made["advice"] if get_code(text) == "cdi.plugin-not-read"]
+    assert unread == ([RUN] if said else [])
 
 
 NOWHERE = {
@@ -230,7 +234,7 @@ def test_a_host_on_which_no_directory_serves_is_refused(tmp_path: pathlib.Path, 
     before = home.state()
     made = home.node(**options)
     assert made["failed"], made
-    assert "no directory of CDI specs is read by all engines" in made["msg"]
+    assert "[cdi.no-common-directory]" in made["msg"]
     assert home.state() == before
     assert home.node(**options, cdi_spec_dirs=CDI_DIRS)["failed"] is False
     assert home.path(f"{ETC}/nvidia.yaml").exists()
@@ -309,7 +313,8 @@ def test_a_link_beside_the_spec_is_a_second_spec(tmp_path: pathlib.Path) -> None
     options: dict[str, Any] = {"engines": ("containerd",), "engine_version": "1.7.24"}
     assert home.node(**options)["failed"] is False
     home.path(f"{ETC}/other.yaml").symlink_to("/etc/cdi/nvidia.yaml")
-    assert "/etc/cdi/other.yaml: it defines nvidia.com/gpu=0" in home.node(**options)["msg"]
+    msg = home.node(**options)["msg"]
+    assert (msg.startswith("/etc/cdi/other.yaml: "), msg.endswith("[cdi.device-dropped]")) == (True, True)
     assert home.path(f"{ETC}/nvidia.yaml").is_file()
 
 

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
 from tests.unit.builders import obs
+from tests.unit.coded import Coded, read_coded
 from tests.unit.gpus import BUSES, UUIDS, host, nvml
 
 SHARED, MPS = "/etc/cdi/nvidia.com-gpu-shared.yaml", "/etc/cdi/nvidia.com-mps.yaml"
@@ -82,23 +83,22 @@ def test_a_client_of_mps_gets_the_way_to_the_daemon_of_its_gpu(name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("adopt", "why"),
+    ("adopt", "reason"),
     [
-        ("auto", "only files of the kinds nvidia.com/gpu, nvidia.com/imex-channel, nvidia.com/nvswitch are taken over"),
-        ("never", "gpufleet_adopt: never leaves it to its owner"),
+        ("auto", ("cdi.kept-kind", {"kinds": "nvidia.com/gpu, nvidia.com/imex-channel, nvidia.com/nvswitch"})),
+        ("never", ("cdi.kept-by-option", {})),
     ],
 )
-def test_why_a_file_of_somebody_with_the_same_devices_is_not_taken_over(adopt: str, why: str) -> None:
+def test_why_a_file_of_somebody_with_the_same_devices_is_not_taken_over(adopt: str, reason: Coded) -> None:
     """The cause is no setting that nobody has made."""
     theirs = '{"cdiVersion": "0.5.0", "kind": "nvidia.com/mps", "devices": [{"name": "0", "containerEdits": NODE}]}'.replace(
         "NODE", '{"deviceNodes": [{"path": "/dev/nvidia0"}]}'
     )
     with pytest.raises(PlanError) as refused:
         plan({UUIDS[0]: "mps"}, {"/etc/cdi/team.json": theirs}, adopt=adopt)
-    said = (
-        "/etc/cdi/team.json: it defines nvidia.com/mps=0, as /etc/cdi/nvidia.com-mps.yaml does (engines drop a device that two files of one"
-    )
-    assert str(refused.value) == f"{said} directory define; {why}). Remove the file, or keep it outside the CDI directories"
+    values = {"devices": "nvidia.com/mps=0", "mine": "/etc/cdi/nvidia.com-mps.yaml", "reason": reason}
+    assert read_coded(refused.value.message) == ("cdi.device-dropped", values)
+    assert refused.value.where == "/etc/cdi/team.json"
 
 
 def test_what_somebody_wrote_in_the_place_of_a_kind_is_theirs_and_its_losses_are_named() -> None:
@@ -109,8 +109,8 @@ def test_what_somebody_wrote_in_the_place_of_a_kind_is_theirs_and_its_losses_are
     theirs = f'{{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu-shared", "devices": [{devices}]{common}}}'
     (left,) = plan({UUIDS[0]: "time_slicing"}, {SHARED: theirs}).leftovers
     assert (left.tool, left.path, left.fate) == ("somebody else", SHARED, "adopted")
-    said = "it has the place of the kind nvidia.com/gpu-shared. The spec of this host replaces it, and the journal keeps the file"
-    assert left.why == f"{said}: 0 loses /dev/nvidia2; all loses /dev/nvidia1, /dev/nvidia2"
+    losses = "0 loses /dev/nvidia2; all loses /dev/nvidia1, /dev/nvidia2"
+    assert read_coded(left.why) == ("cdi.other-kind-less", {"kind": "nvidia.com/gpu-shared", "losses": losses})
 
 
 def test_the_watch_over_specs_does_not_wait_for_daemons() -> None:

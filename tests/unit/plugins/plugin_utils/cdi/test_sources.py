@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs
+from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import BUSES, UUIDS, cap_minor, host, instances, mig, mig_minors, node
 from tests.unit.gpus import nvml as by_nvml
 
@@ -68,7 +69,8 @@ def test_nvml_and_nvidia_smi_agree_about_one_host() -> None:
     assert (first.source, second.source) == ("nvml", "nvidia-smi")
     assert first.boards[0].devices == WHOLE
     assert words == ()
-    assert more == ("NVML could not be queried (No module named '_ctypes'); nvidia-smi listed the devices",)
+    problem = ("devices.nvml-not-queried", {"problem": "No module named '_ctypes'"})
+    assert read_all_coded(more) == [("devices.named-by-nvidia-smi", {"problem": problem})]
 
 
 def test_proc_agrees_as_far_as_it_knows() -> None:
@@ -107,21 +109,22 @@ def test_lines_of_the_table_that_are_none_are_skipped() -> None:
 # ---------------------------------------------------------------- they do not
 
 DISAGREE = [
-    ("minor", by_nvml(minors=(1, 0)), "GPU 0000:17:00.0 has minor 0 in /proc and 1 by the driver's library"),
-    ("UUID", by_nvml(uuids=(UUIDS[2], UUIDS[1])), f"GPU 0000:17:00.0 has UUID {UUIDS[0]} in /proc and {UUIDS[2]}"),
+    ("minor", by_nvml(minors=(1, 0)), "devices.minor-differs", (0, 1)),
+    ("UUID", by_nvml(uuids=(UUIDS[2], UUIDS[1])), "devices.uuid-differs", (UUIDS[0], UUIDS[2])),
 ]
 
 
-@pytest.mark.parametrize(("answers", "sentence"), [case[1:] for case in DISAGREE], ids=[case[0] for case in DISAGREE])
-def test_a_contradiction_is_refused(answers: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(PlanError, match=sentence):
+@pytest.mark.parametrize(("answers", "code", "both"), [case[1:] for case in DISAGREE], ids=[case[0] for case in DISAGREE])
+def test_a_contradiction_is_refused(answers: dict[str, Any], code: str, both: tuple[Any, Any]) -> None:
+    with pytest.raises(PlanError) as refused:
         told(look(host(2), answers=answers))
+    assert (refused.value.code, refused.value.values) == (code, {"bus": BUSES[0], "seen": both[0], "reported": both[1]})
 
 
 def test_a_gpu_that_nvml_does_not_list_is_left_out_with_a_word() -> None:
     full, words = told(look(host(2), answers=by_nvml(1)))
     assert [b.gpu.bus_id for b in full.boards] == [BUSES[0]]
-    assert words == ("nvml does not list GPU 0000:43:00.0, which the kernel module has; the CDI spec leaves it out",)
+    assert read_all_coded(words) == [("devices.gpu-not-listed", {"source": "nvml", "gpus": BUSES[1]})]
 
 
 def test_the_count_is_nvmls() -> None:
@@ -152,26 +155,41 @@ def test_an_instance_that_came_in_between_waits_for_the_next_run() -> None:
 
 # ---------------------------------------------------------------- nvidia-smi's words
 
+SMI_FAILED = "devices.nvidia-smi-failed"
 BAD_ANSWERS = [
-    ("rubbish", "hello\n", "", {}, "is not in a known form (hello)"),
-    ("an unknown field", 'Field "mig.mode.current" is not a valid field to query.\n', "", {"rc": 2}, "not a valid field to query"),
-    ("never ends", "", "", {"rc": None, "timed_out": True}, "timed out"),
-    ("not there", "", "", {"rc": 127, "stderr": "No such file"}, "No such file"),
+    # what it is, the two outputs, how it ended, the code of the trouble, a word in it
+    ("rubbish", "hello\n", "", {}, "devices.nvidia-smi-strange", "hello"),
+    (
+        "an unknown field",
+        'Field "mig.mode.current" is not a valid field to query.\n',
+        "",
+        {"rc": 2},
+        "devices.nvidia-smi-failed",
+        "not a valid field to query",
+    ),
+    ("never ends", "", "", {"rc": None, "timed_out": True}, SMI_FAILED, "timed out"),
+    ("not there", "", "", {"rc": 127, "stderr": "No such file"}, SMI_FAILED, "No such file"),
 ]
 
 
-@pytest.mark.parametrize(("rows", "listed", "said", "word"), [case[1:] for case in BAD_ANSWERS], ids=[case[0] for case in BAD_ANSWERS])
-def test_answers_that_are_none(rows: str, listed: str, said: dict[str, Any], word: str) -> None:
+@pytest.mark.parametrize(
+    ("rows", "listed", "said", "code", "word"), [case[1:] for case in BAD_ANSWERS], ids=[case[0] for case in BAD_ANSWERS]
+)
+def test_answers_that_are_none(rows: str, listed: str, said: dict[str, Any], code: str, word: str) -> None:
     full, words = told(look(host(2, uuids=UNUSED), answers=nvidia_smi(rows, listed, **said)))
     assert full.source == "procfs"
-    assert word in words[0]
+    whole, values = read_coded(words[0])
+    assert (whole, values["other"][0]) == ("devices.named-without-both", code)
+    assert any(word in str(value) for value in values["other"][1].values())
     assert [b.gpu.uuid for b in full.boards] == ["", ""]
 
 
-@pytest.mark.parametrize(("rc", "step"), [(9, "modprobe nvidia"), (15, "Xid"), (18, "Reboot")])
-def test_a_sick_driver_is_refused(rc: int, step: str) -> None:
-    with pytest.raises(PlanError, match=step):
+@pytest.mark.parametrize(("rc", "code"), [(9, "not-loaded"), (15, "gpu-lost"), (18, "mismatch")])
+def test_a_sick_driver_is_refused(rc: int, code: str) -> None:
+    with pytest.raises(PlanError) as refused:
         told(look(host(2), answers=nvidia_smi("NVIDIA-SMI has failed\n", rc=rc)))
+    values = {"status": rc, "problem": "NVIDIA-SMI has failed"}
+    assert (refused.value.code, refused.value.values) == (f"devices.nvidia-smi-{code}", values)
 
 
 def test_a_damaged_inforom_is_no_reason_not_to_listen() -> None:

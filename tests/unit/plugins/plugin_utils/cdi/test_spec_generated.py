@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from tests.draws import count_examples
 from tests.unit.builders import obs
 from tests.unit.cdi_plans import plan, seen, written
+from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import UUIDS, host, nvml
 
 
@@ -85,13 +86,13 @@ def test_a_consumer_below_0_5_0_gets_names_with_a_letter_first() -> None:
     made = plan(seen(), resource.record_of_options("collection", "0.3.0"))
     assert [d.name for d in written(made).devices] == ["gpu0", "gpu1", UUIDS[0], UUIDS[1], "all"]
     assert written(made).version == "0.3.0"
-    assert "oldest consumer accepts CDI 0.3.0" in made.advice[0]
+    assert read_coded(made.advice[0]) == ("spec.names-of-old-cdi", {"version": "0.3.0"})
 
 
 def test_optional_nodes_are_left_out_with_a_word() -> None:
     made = plan(seen({"/dev/nvidia-modeset": None}))
     assert "/dev/nvidia-modeset" not in [n.path for n in written(made).edits.device_nodes]
-    assert made.advice == ("/dev/nvidia-modeset does not exist; containers start without it",)
+    assert read_all_coded(made.advice) == [("spec.node-optional", {"path": "/dev/nvidia-modeset"})]
 
 
 gpu_lists = st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["", "GPU-x"])), unique_by=lambda g: g[0], min_size=1, max_size=12)

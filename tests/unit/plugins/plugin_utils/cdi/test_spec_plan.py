@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_generators
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import files, resource
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import outer_host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
 from tests.unit.builders import obs, sha
 from tests.unit.cdi_plans import OURS, RECORD, THEIRS, UNUSED, by_hand, file_of, paths, plan, seen, two_names, written
+from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import BUSES, UUIDS, host, node
 from tests.unit.records import instance, record
 
@@ -112,8 +113,12 @@ def test_what_the_tool_generated_under_another_name_goes(path: str) -> None:
     made = plan(seen({path: file_of()}))
     assert paths(made) == [("remove", path), ("write", OURS)]
     assert [(x.tool, x.path, x.exact, x.fate) for x in made.leftovers] == [("nvidia-ctk", path, True, "adopted")]
-    with pytest.raises(PlanError, match=f"{path}: it defines nvidia.com/gpu=0.*adopt: never.*Remove the file"):
+    with pytest.raises(PlanError) as refused:
         plan(seen({path: file_of()}), adopt="never")
+    beside = path.startswith("/etc/cdi/")
+    assert (refused.value.code, refused.value.where) == ("cdi.device-dropped" if beside else "cdi.outranked", path)
+    assert get_code(refused.value.values["reason"]) == "cdi.kept-by-option"
+    assert "nvidia.com/gpu=0" in refused.value.values["devices"]
 
 
 @pytest.mark.parametrize(("path", "tool"), [(OURS, "nvidia-ctk"), (THEIRS, "nvidia-cdi-refresh")])
@@ -121,27 +126,19 @@ def test_what_stood_in_our_place_and_what_the_unit_wrote_is_named(path: str, too
     assert [(x.tool, x.path, x.fate) for x in plan(seen({path: file_of()})).leftovers] == [(tool, path, "adopted")]
 
 
-AUTO = "Set gpufleet_adopt: auto to have it taken over, set gpufleet_cdi_owner: toolkit"
-NEVER = [
-    ("of nvidia-ctk", file_of(), "a file of another tool is in the place of this host's spec", AUTO),
-    (
-        "by hand",
-        by_hand(),
-        "with the variable A",
-        "Set gpufleet_cdi_owner: toolkit to leave the spec to its owner, or move the file out",
-    ),
-    ("cut off", file_of()[:40], "a file of another tool is in the place of this host's spec", AUTO),
-    ("empty", "", "a file of another tool is in the place of this host's spec", AUTO),
+NEVER: list[tuple[str, str, str, dict[str, str]]] = [
+    ("of nvidia-ctk", file_of(), "cdi.in-our-place", {}),
+    ("by hand", by_hand(), "cdi.in-our-place-with", {"additions": "the variable A"}),
+    ("cut off", file_of()[:40], "cdi.in-our-place", {}),
+    ("empty", "", "cdi.in-our-place", {}),
 ]
 
 
-@pytest.mark.parametrize(("text", "what", "step"), [case[1:] for case in NEVER], ids=[case[0] for case in NEVER])
-def test_adopt_never_refuses_another_file_in_our_place(text: str, what: str, step: str) -> None:
+@pytest.mark.parametrize(("text", "code", "values"), [case[1:] for case in NEVER], ids=[case[0] for case in NEVER])
+def test_adopt_never_refuses_another_file_in_our_place(text: str, code: str, values: dict[str, str]) -> None:
     with pytest.raises(PlanError) as refused:
         plan(seen({OURS: text}), adopt="never")
-    said = str(refused.value)
-    assert said.startswith(f"{OURS}: ")
-    assert (what in said, "adopt: never leaves it to its owner" in said, step in said) == (True, True, True)
+    assert (refused.value.where, refused.value.code, refused.value.values) == (OURS, code, values)
 
 
 def test_adopt_never_has_nothing_against_our_own_spec_nor_one_that_says_the_same() -> None:
@@ -157,8 +154,7 @@ def test_adopt_never_has_nothing_against_our_own_spec_nor_one_that_says_the_same
 def test_what_is_no_spec_is_replaced_with_a_word(text: str) -> None:
     made = plan(seen({OURS: text}))
     assert paths(made) == [("write", OURS)]
-    (advice,) = [a for a in made.advice if a.startswith(OURS)]
-    assert (" held no readable CDI spec: " in advice, advice.endswith("and the journal keeps the file")) == (True, True)
+    assert [values["path"] for code, values in read_all_coded(made.advice) if code == "cdi.broken-replaced"] == [OURS]
 
 
 @pytest.mark.parametrize(
@@ -193,8 +189,8 @@ def test_beneath_another_root_the_nodes_are_named_unseen() -> None:
     tree = {path: text for path, text in host(1, uuids=UNUSED).items() if not path.startswith("/dev")}
     made = plan(obs(files=tree), root="/images/node")
     assert [d.name for d in written(made).devices] == ["0", "all"]
-    assert "UUID of GPU 0 is not known" in made.advice[0]
-    assert made.advice[-1] == build.ASSUMED
+    assert read_coded(made.advice[0]) == ("spec.gpu-without-uuid", {"gpus": "0"})
+    assert get_code(made.advice[-1]) == "spec.nodes-assumed"
 
 
 TREE = {path: text for path, text in host().items() if not path.startswith("/dev")}
@@ -219,13 +215,14 @@ TREES: list[tuple[str, dict[str, Any], dict[str, Any], list[str] | None]] = [
 def test_a_tree_with_nodes_is_judged_like_a_host(dev: dict[str, Any], options: dict[str, Any], named: list[str] | None) -> None:
     there = obs(files={**TREE, **dev})
     if named is None:
-        with pytest.raises(PlanError, match="device node missing: /dev/nvidia1 .*Add the nodes to the tree"):
+        with pytest.raises(PlanError) as refused:
             plan(there, root="/images/node", **options)
+        assert (refused.value.code, refused.value.values) == ("cdi.node-missing-in-tree", {"nodes": "/dev/nvidia1"})
         return
     made = plan(there, root="/images/node", **options)
     (every,) = [d for d in written(made).devices if d.name == "all"]
     assert [n.path for n in every.edits.device_nodes] == named
-    assert (build.ASSUMED in made.advice) == (not any(path.startswith("/dev/nvidia") for path in dev))
+    assert ("spec.nodes-assumed" in map(get_code, made.advice)) == (not any(path.startswith("/dev/nvidia") for path in dev))
 
 
 def test_absent_gives_back_what_was_there() -> None:
@@ -247,29 +244,65 @@ def test_other_directories() -> None:
 # ---------------------------------------------------------------- refused
 
 LXC = {outer_host.MARK: "lxc\n"}
-REFUSED = [
-    ("mismatch", host(version="550.90.07"), "550.90.07.*550.163.01.*libnvidia-ml.*do not match.*Reboot, or reload the module"),
-    ("cut short", {f"/proc/driver/nvidia/gpus/{BUSES[0]}/information": "Model"}, f"{BUSES[0]}/information is truncated"),
-    ("not loaded", {p: None for p in host() if p.startswith(("/proc/driver", "/sys/module"))}, "not loaded.*Load the driver"),
-    ("no uvm node", {"/dev/nvidia-uvm": None}, "device node missing: /dev/nvidia-uvm .*nvidia-modprobe -c 0 -u"),
-    ("no node of a GPU", {"/dev/nvidia1": None}, "device node missing: /dev/nvidia1"),
-    ("no node in an LXC container", {"/dev/nvidia1": None, **LXC}, r"missing: /dev/nvidia1 .*container \(lxc\).*give this"),
-    ("not loaded outside of it", {**{p: None for p in host() if p.startswith(("/proc/driver", "/sys/module"))}, **LXC}, "driver there"),
-    ("a copy beside it", {"/etc/cdi/nvidia-own.yaml": by_hand()}, "own.yaml: it defines nvidia.com/gpu=0.*engines drop.*variable A"),
-    ("a file above it", {"/var/run/cdi/x.json": by_hand()}, "/var/run/cdi/x.json: it defines nvidia.com/gpu=0.*outranks.*the variable A"),
-    ("by hand in our place", {OURS: by_hand()}, f"{OURS}: it has the variable A .*written there.*Move your own settings to a spec"),
-    ("by hand where the unit writes", {THEIRS: by_hand()}, f"{THEIRS}: it has the variable A .*would hide {OURS}"),
-    ("a name of theirs", {"/etc/cdi/x.yaml": two_names()}, "x.yaml: it defines nvidia.com/gpu=0.*only it has gpu0.*type-index"),
-    ("a link", {OURS: {"content": "x", "real": "/srv/cdi.yaml"}}, f"{OURS}: this is a symbolic link to /srv/cdi.yaml"),
-    ("a link out", {OURS: {"real": "/etc/shadow", "error": {"kind": "outside", "message": "x"}}}, "this is a symbolic link to /etc/shadow"),
-    ("a folder", {OURS: {"type": "dir"}}, "not a regular file but a dir"),
-]  # fmt: skip
+UNLOADED = {path: None for path in host() if path.startswith(("/proc/driver", "/sys/module"))}
+OTHER, ABOVE, NAMED = "/etc/cdi/nvidia-own.yaml", "/var/run/cdi/x.json", "/etc/cdi/x.yaml"
+VARIABLE = {"additions": "the variable A"}
+TWICE = {"devices": "nvidia.com/gpu=0", "mine": OURS}
+REFUSED: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+    # what the host is like, its files, the code of the refusal, some of its values; `where` is its place
+    ("mismatch", host(version="550.90.07"), "cdi.driver-broken", {"evidence": "driver.versions-differ"}),
+    (
+        "cut short",
+        {f"/proc/driver/nvidia/gpus/{BUSES[0]}/information": "Model"},
+        "cdi.driver-broken",
+        {"evidence": "driver.file-cut-short"},
+    ),
+    ("not loaded", UNLOADED, "cdi.driver-not-loaded", {"evidence": "driver.not-loaded"}),
+    ("no uvm node", {"/dev/nvidia-uvm": None}, "cdi.node-missing", {"nodes": "/dev/nvidia-uvm"}),
+    ("no node of a GPU", {"/dev/nvidia1": None}, "cdi.node-missing", {"nodes": "/dev/nvidia1"}),
+    ("no node in an LXC container", {"/dev/nvidia1": None, **LXC}, "cdi.node-missing", {"nodes": "/dev/nvidia1"}),
+    ("not loaded outside of it", {**UNLOADED, **LXC}, "cdi.driver-not-loaded", {"evidence": "driver.not-loaded"}),
+    (
+        "a copy beside it",
+        {OTHER: by_hand()},
+        "cdi.device-dropped",
+        {**TWICE, "reason": "cdi.kept-additions", "where": OTHER},
+    ),
+    ("a file above it", {ABOVE: by_hand()}, "cdi.outranked", {**TWICE, "reason": "cdi.kept-additions", "where": ABOVE}),
+    ("by hand in our place", {OURS: by_hand()}, "cdi.additions-lost", {**VARIABLE, "effect": "cdi.written-there", "where": OURS}),
+    (
+        "by hand where the unit writes",
+        {THEIRS: by_hand()},
+        "cdi.additions-lost",
+        {**VARIABLE, "effect": "cdi.would-hide", "where": THEIRS},
+    ),
+    ("a name of theirs", {NAMED: two_names()}, "cdi.device-dropped", {"reason": "cdi.kept-names", "where": NAMED}),
+    ("a link", {OURS: {"content": "x", "real": "/srv/cdi.yaml"}}, "cdi.link", {"target": "/srv/cdi.yaml", "where": OURS}),
+    (
+        "a link out",
+        {OURS: {"real": "/etc/shadow", "error": {"kind": "outside", "message": "x"}}},
+        "cdi.link",
+        {"target": "/etc/shadow", "where": OURS},
+    ),
+]
 
 
-@pytest.mark.parametrize(("files", "sentence"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_refused(files: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(PlanError, match=sentence):
+@pytest.mark.parametrize(("files", "code", "values"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_refused(files: dict[str, Any], code: str, values: dict[str, Any]) -> None:
+    with pytest.raises(PlanError) as refused:
         plan(seen(files))
+    found = {name: get_code(value) or value for name, value in refused.value.values.items()}
+    assert refused.value.code == code
+    assert values.items() <= {**found, "where": refused.value.where}.items()
+    inside = outer_host.MARK in files
+    assert ("container (lxc)" in refused.value.next) == inside
+    assert ("nvidia-modprobe" in refused.value.next) == (code == "cdi.node-missing" and not inside)
+
+
+def test_a_folder_in_our_place_is_refused() -> None:
+    with pytest.raises(PlanError) as refused:
+        plan(seen({OURS: {"type": "dir"}}))
+    assert refused.value.where == OURS
 
 
 @pytest.mark.parametrize(("system", "refused"), [("nixos", True), ("ubuntu", False)])
@@ -286,8 +319,8 @@ def test_a_generator_of_the_distribution_keeps_its_file(system: str, refused: bo
 
 
 STRAYS = [
-    ("/etc/cdi/nvidia.yml", file_of(), "is not read by any engine"),
-    ("/etc/cdi/broken.yaml", "kind: nvidia.com/gpu\n", "is not a CDI spec"),
+    ("/etc/cdi/nvidia.yml", file_of(), "cdi.other-ending"),
+    ("/etc/cdi/broken.yaml", "kind: nvidia.com/gpu\n", "cdi.ignored"),
     ("/etc/cdi/other.yaml", file_of(kind="example.com/nic"), ""),
     ("/etc/cdi/mig.yaml", file_of(name="9:1"), ""),
     ("/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json", file_of(kind="k8s.device-plugin.nvidia.com/gpu"), ""),
@@ -295,15 +328,15 @@ STRAYS = [
     (
         "/etc/cdi/shadow.yaml",
         {"type": "file", "error": {"kind": "outside", "message": "is a link to /etc/shadow"}},
-        "it is not known which devices it defines",
+        "cdi.unreadable",
     ),
 ]
 
 
-@pytest.mark.parametrize(("path", "text", "word"), STRAYS, ids=[case[0] for case in STRAYS])
-def test_other_files_deserve_at_most_a_word(path: str, text: Any, word: str) -> None:
-    advice = plan(seen({path: text})).advice
-    assert [path in a and word in a for a in advice] == ([True] if word else [])
+@pytest.mark.parametrize(("path", "text", "code"), STRAYS, ids=[case[0] for case in STRAYS])
+def test_other_files_deserve_at_most_a_word(path: str, text: Any, code: str) -> None:
+    advice = read_all_coded(plan(seen({path: text})).advice)
+    assert [(of, values["path"]) for of, values in advice] == ([(code, path)] if code else [])
 
 
 # ---------------------------------------------------------------- links
@@ -323,14 +356,16 @@ def test_a_spec_of_nvidia_ctk_is_taken_over_where_it_is_no_link_itself(path: str
     if goes:
         assert paths(plan(seen(files))) == [("remove", path), ("write", OURS)]
         return
-    with pytest.raises(PlanError, match=rf"it is a link to {answer['real']}\). Remove the link {path}"):
+    with pytest.raises(PlanError) as refused:
         plan(seen(files))
+    assert read_coded(refused.value.values["reason"]) == ("cdi.kept-link", {"target": answer["real"]})
+    assert path in refused.value.next
 
 
 OLD, NEW = instance("containerd", "2.3.7"), instance("containerd", "2.4.0")
 # what is with /etc/cdi: (what the host tells of it, the engines, what is said)
 DIRECTORIES: dict[str, tuple[dict[str, Any], tuple[Instance, ...], str]] = {
-    "podman#17539, root's umask was 077": ({"mode": 0o700}, (), "its mode is 0700. Rootless engines"),
+    "podman#17539, root's umask was 077": ({"mode": 0o700}, (), "its mode is 0700"),
     "for everybody": ({"mode": 0o755}, (), ""),
     "a link, and the engines are not known": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (), "it is a link to /srv"),
     "a link that this engine does not follow": ({"mode": 0o755, "real": "/srv", "links": ["/etc/cdi"]}, (OLD,), "it is a link to /srv"),
@@ -345,7 +380,8 @@ DIRECTORIES: dict[str, tuple[dict[str, Any], tuple[Instance, ...], str]] = {
 def test_a_directory_that_engines_cannot_read_is_told(directory: dict[str, Any], engines: tuple[Instance, ...], word: str) -> None:
     decided = record(Policy(), *engines) if engines else RECORD
     found = plan(seen({"/etc/cdi": {"type": "dir", **directory}}), decided)
-    assert [f"/etc/cdi: {word}" in text for text in found.advice if "/etc/cdi:" in text] == ([True] if word else [])
+    told = [values for code, values in read_all_coded(found.advice) if code == "cdi.directory-not-listed"]
+    assert [(values["directory"], values["problem"]) for values in told] == ([("/etc/cdi", word)] if word else [])
 
 
 def test_our_spec_in_a_linked_directory_is_found_and_written_again() -> None:

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 
 from tests.unit.builders import obs
 from tests.unit.cdi_plans import OURS, SOURCE, UNUSED, plan, seen, written
+from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import UUIDS, host
 
 NO_PROBE = {"probe:nvml": {"value": {"gpus": [], "errors": [{"call": "dlopen", "code": 12, "message": "no library"}]}}}
@@ -34,7 +35,7 @@ def test_nvml_is_asked_when_a_spec_must_be_made() -> None:
     assert [(q["id"], q["source"]) for q in need.value.questions] == [("probe:nvml", SOURCE)]
     made = plan(seen(host(uuids=UNUSED)))
     assert [d.name for d in written(made).devices] == ["0", "1", UUIDS[0], UUIDS[1], "all"]
-    assert "according to nvml" in made.differences[0].why
+    assert read_coded(made.differences[0].why) == ("cdi.written", {"source": "nvml", "version": written(made).version})
 
 
 def test_nobody_is_asked_where_our_spec_is_still_right() -> None:
@@ -46,10 +47,12 @@ def test_nobody_is_asked_where_our_spec_is_still_right() -> None:
 def test_without_nvml_there_are_no_names_by_uuid() -> None:
     made = plan(seen(host(uuids=UNUSED), answers={**NO_PROBE, **NO_SMI}))
     assert [d.name for d in written(made).devices] == ["0", "1", "all"]
-    assert "according to procfs" in made.differences[0].why
-    assert "no library" in made.advice[0]
-    assert "nvidia-smi is not there" in made.advice[0]
-    assert made.advice[1] == "UUID of GPU 0, 1 is not known: no device of that name in the CDI spec"
+    assert read_coded(made.differences[0].why) == ("cdi.written", {"source": "procfs", "version": written(made).version})
+    first, second = read_all_coded(made.advice[:2])
+    problem = ("devices.nvml-silent", {"call": "dlopen", "problem": "no library"})
+    other = ("devices.nvidia-smi-failed", {"problem": "nvidia-smi is not there"})
+    assert first == ("devices.named-without-both", {"problem": problem, "other": other})
+    assert second == ("spec.gpu-without-uuid", {"gpus": "0, 1"})
     text = made.changes[0]["content"]
     assert plan(unasked({**host(uuids=UNUSED), OURS: text})).empty  # asked once, not at every run
 
@@ -57,11 +60,14 @@ def test_without_nvml_there_are_no_names_by_uuid() -> None:
 def test_nvidia_smi_is_not_asked_where_nvml_hangs() -> None:
     made = plan(seen(host(uuids=UNUSED), answers={"probe:nvml": {"error": {"kind": "timeout", "message": "no answer in 20 s"}}}))
     assert [d.name for d in written(made).devices] == ["0", "1", "all"]
-    assert "no answer in 20 s" in made.advice[0]
+    problem = ("devices.nvml-not-queried", {"problem": "no answer in 20 s"})
+    assert read_coded(made.advice[0]) == ("devices.named-from-proc", {"problem": problem})
 
 
-@pytest.mark.parametrize(("code", "step"), [(18, "Reboot"), (9, "modprobe nvidia"), (15, "Xid")])
-def test_a_driver_that_nvml_calls_sick_is_refused(code: int, step: str) -> None:
-    sick = {"probe:nvml": {"value": {"gpus": [], "errors": [{"call": "nvmlInit", "code": code, "message": "sick"}]}}}
-    with pytest.raises(PlanError, match=step):
+@pytest.mark.parametrize(("status", "code"), [(18, "mismatch"), (9, "not-loaded"), (15, "gpu-lost")])
+def test_a_driver_that_nvml_calls_sick_is_refused(status: int, code: str) -> None:
+    sick = {"probe:nvml": {"value": {"gpus": [], "errors": [{"call": "nvmlInit", "code": status, "message": "sick"}]}}}
+    with pytest.raises(PlanError) as refused:
         plan(seen(answers=sick))
+    assert (refused.value.code, refused.value.values) == (f"devices.nvml-{code}", {"problem": "sick"})
+    assert refused.value.where == "nvmlInit"

@@ -12,10 +12,12 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs
+from tests.unit.coded import read_all_coded, read_coded
 from tests.unit.gpus import BUSES, LIBRARIES, UUIDS, host, information, library, node, nvml
 
 OURS, THEIRS = "/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"
@@ -104,42 +106,95 @@ SWAPPED = {
 }
 OTHER_CARD = {GPU_1: information(BUSES[1], 1, UUIDS[2])}
 MIG = {f"{CAPS}/gpu0/mig/gi1/access": "DeviceFileMinor: 12\n", f"{CAPS}/gpu0/mig/gi1/ci0/access": "DeviceFileMinor: 13\n"}
-CASES: list[tuple[str, dict[str, Any], dict[str, str], list[str], str]] = [
-    ("a new driver", NEW_DRIVER, {}, ["driver"], "made for driver 550.163.01, but the host has 570.86.15"),
-    ("a new kernel", {}, {"kernel": "6.12.0-1-amd64"}, ["kernel"], "firmware from the folder of kernel 6.1.0-40-amd64, and 6.12.0-1-amd64"),
-    ("a GPU is gone", {GPU_1: None}, {}, ["gpus"], f"names /dev/nvidia1, {UUIDS[1]}, which is not a GPU of this host now"),
-    ("a GPU more", {GPU_2: information(BUSES[2], 2, UUIDS[2])}, {}, ["gpus"], f"does not have GPU 2 ({BUSES[2]})"),
-    ("two GPUs swapped", SWAPPED, {}, ["gpus"], "records 0 as /dev/nvidia0, but it is /dev/nvidia1 now"),
-    ("another card in the slot", OTHER_CARD, {}, ["gpus"], f"names {UUIDS[1]}, which is not a GPU of this host now"),
-    ("a MIG instance", MIG, {}, ["mig"], "lacks the MIG instances gpu0/gi1, gpu0/gi1/ci0"),
-    ("another major at boot", {"/dev/nvidia-uvm": node(510, 0)}, {}, ["nodes"], "records /dev/nvidia-uvm as 511:0, but it is 510:0 now"),
-    ("a node is gone", {"/dev/nvidia-uvm": None}, {}, ["nodes"], "names the device node /dev/nvidia-uvm, which does not exist"),
-    ("a library is gone", {f"{LIBRARIES}/libcuda.so.550.163.01": None}, {}, ["files"], "files that no longer exist"),
-    ("the hook is gone", {HOOK: None}, {}, ["files"], HOOK),
-    ("an older toolkit", {}, {"toolkit": "1.19.1-1"}, ["toolkit"], "update-application-profile, which toolkit 1.19.1-1 does not know"),
-    ("a newer toolkit", {staleness.TOOLKIT_UNPACKED: {"content": "", "mtime": 200.0}}, {}, ["toolkit"], "older than the installed toolkit"),
-    ("cut short", {THEIRS: CTK[:400]}, {}, ["content"], "is not a CDI spec"),
-    ("not readable", {THEIRS: {"content": None, "type": "dir"}}, {}, ["content"], "it is a directory"),
+CUDA = f"{LIBRARIES}/libcuda.so.550.163.01"
+CASES: list[tuple[str, dict[str, Any], dict[str, str], str, str, dict[str, Any]]] = [
+    # what has become of the host, its files and facts, the kind of the first reason, its code, some of its values
+    ("a new driver", NEW_DRIVER, {}, "driver", "other-driver", {"recorded": "550.163.01", "found": "570.86.15"}),
+    (
+        "a new kernel",
+        {},
+        {"kernel": "6.12.0-1-amd64"},
+        "kernel",
+        "other-kernel",
+        {"recorded": "6.1.0-40-amd64", "found": "6.12.0-1-amd64"},
+    ),
+    ("a GPU is gone", {GPU_1: None}, {}, "gpus", "gpu-gone", {"names": f"/dev/nvidia1, {UUIDS[1]}"}),
+    ("a GPU more", {GPU_2: information(BUSES[2], 2, UUIDS[2])}, {}, "gpus", "gpu-lacking", {"gpus": f"2 ({BUSES[2]})"}),
+    (
+        "two GPUs swapped",
+        SWAPPED,
+        {},
+        "gpus",
+        "gpu-changed",
+        {"name": "0", "recorded": "/dev/nvidia0", "found": "/dev/nvidia1"},
+    ),
+    ("another card in the slot", OTHER_CARD, {}, "gpus", "gpu-gone", {"names": UUIDS[1]}),
+    ("a MIG instance", MIG, {}, "mig", "mig-lacking", {"lacking": "gpu0/gi1, gpu0/gi1/ci0"}),
+    (
+        "another major at boot",
+        {"/dev/nvidia-uvm": node(510, 0)},
+        {},
+        "nodes",
+        "node-changed",
+        {"path": "/dev/nvidia-uvm", "recorded": "511:0", "found": "510:0"},
+    ),
+    ("a node is gone", {"/dev/nvidia-uvm": None}, {}, "nodes", "node-gone", {"path": "/dev/nvidia-uvm"}),
+    ("a library is gone", {CUDA: None}, {}, "files", "files-gone", {"files": CUDA}),
+    ("the hook is gone", {HOOK: None}, {}, "files", "files-gone", {"files": HOOK}),
+    (
+        "an older toolkit",
+        {},
+        {"toolkit": "1.19.1-1"},
+        "toolkit",
+        "hook-unknown",
+        {"hooks": "update-application-profile", "version": "1.19.1-1"},
+    ),
+    (
+        "a newer toolkit",
+        {staleness.TOOLKIT_UNPACKED: {"content": "", "mtime": 200.0}},
+        {},
+        "toolkit",
+        "older-than-toolkit",
+        {},
+    ),
+    ("cut short", {THEIRS: CTK[:400]}, {}, "content", "not-a-spec", {"path": THEIRS}),
+    (
+        "not readable",
+        {THEIRS: {"content": None, "type": "dir"}},
+        {},
+        "content",
+        "not-read",
+        {"path": THEIRS, "problem": "it is a directory"},
+    ),
 ]
 
 
-@pytest.mark.parametrize(("changes", "more", "what", "why"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_one_change_of_the_host(changes: dict[str, Any], more: dict[str, str], what: list[str], why: str) -> None:
+@pytest.mark.parametrize(("changes", "more", "what", "code", "values"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_one_change_of_the_host(changes: dict[str, Any], more: dict[str, str], what: str, code: str, values: dict[str, Any]) -> None:
     found = verdict(look(changes, **more))
     assert found.state == "stale"
-    assert sorted({r.what for r in found.reasons} - ({"files"} if what != ["files"] else set())) == what
-    assert why in found.sentence
+    assert {r.what for r in found.reasons} - ({"files"} if what != "files" else set()) == {what}
+    told, parts = read_coded(next(r.why for r in found.reasons if r.what == what))
+    assert told == f"cdi.{code}"
+    assert values.items() <= parts.items()
+
+
+@pytest.mark.parametrize(
+    ("gone", "lacking", "code"), [("nvidia-cap1", "", "gone"), ("", "gpu0/gi1", "lacking"), ("nvidia-cap1", "gpu0/gi1", "changed")]
+)
+def test_mig_instances_may_go_and_come_at_once(gone: str, lacking: str, code: str) -> None:
+    assert staleness.describe_mig(gone, lacking).code == f"cdi.mig-{code}"
 
 
 def test_a_version_above_the_oldest_consumers() -> None:
     found = verdict(look(), cap="0.4.0")
-    assert [r.what for r in found.reasons] == ["cap"]
+    assert [(r.what, get_code(r.why)) for r in found.reasons] == [("cap", "cdi.version-too-new")]
 
 
 def test_a_spec_from_before_a_node_was_there() -> None:
     early = CTK.replace("  - path: /dev/nvidia-uvm\n    major: 511\n", "")
     found = verdict(look({THEIRS: early}))
-    assert [r.why for r in found.reasons] == ["was made before /dev/nvidia-uvm existed"]
+    assert read_all_coded(r.why for r in found.reasons) == [("cdi.nodes-later", {"nodes": "/dev/nvidia-uvm"})]
 
 
 UNTOUCHED = [
@@ -182,7 +237,9 @@ def test_theirs_is_made_again_by_them() -> None:
     plan = planned(look({"/dev/nvidia-uvm": node(510, 0)}))
     assert [c["argv"] for c in plan.commands] == [["systemctl", "start", cdi_refresh.SERVICE]]
     assert [(d.path, d.before, d.after) for d in plan.differences] == [(cdi_refresh.SERVICE, "stale", "fresh")]
-    assert "records /dev/nvidia-uvm as 511:0" in plan.differences[0].why
+    code, values = read_coded(plan.differences[0].why)
+    assert (code, values["path"]) == ("cdi.refreshed", cdi_refresh.refresh(Policy(), look()).output)
+    assert values["problem"][0] == "cdi.node-changed"
     assert planned(look()) == Plan()
 
 
@@ -193,9 +250,11 @@ def test_a_driver_that_does_not_work_is_not_asked_to_make_it_again() -> None:
 def test_ours_says_why_it_is_written_again() -> None:
     first = next(c["content"] for c in planned(look({THEIRS: None}), "collection").changes if c["op"] == "write")
     plan = planned(look({THEIRS: None, OURS: first, **SWAPPED}, answers=nvml(minors=(1, 0))), "collection")
-    assert "stale: the spec records 0 as /dev/nvidia0, but it is /dev/nvidia1 now" in plan.differences[0].why
+    code, values = read_coded(plan.differences[0].why)
+    assert (code, values["problem"][0]) == ("cdi.stale-replaced", "cdi.gpu-changed")
 
 
 def test_what_a_table_says() -> None:
     said = staleness.headline([verdict(look()), verdict(look({"/dev/nvidia-uvm": node(510, 0)}))])
-    assert said == f"CDI spec {THEIRS} is stale: records /dev/nvidia-uvm as 511:0, but it is 510:0 now"
+    code, values = read_coded(said)
+    assert (code, values["path"], values["problem"][0]) == ("cdi.stale", THEIRS, "cdi.node-changed")

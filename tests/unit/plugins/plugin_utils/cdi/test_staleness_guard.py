@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ho
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource, staleness_guard
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, merge
 
 from tests.unit.builders import obs, sha
@@ -97,7 +98,7 @@ def test_a_spec_that_was_set_aside_is_stale_and_made_again() -> None:
     seen = obs(files={**host(), **away, ASIDE: first[OURS]}, answers=nvml())
     verdicts = resource.verdicts(POLICY, seen, resource.record_of_options("collection", "1.0.0"), gpu.parse(POLICY, seen))
     assert [(v.path, v.state) for v in verdicts] == [(OURS, "stale")]
-    assert "set aside by the staleness guard" in verdicts[0].sentence
+    assert get_code(verdicts[0].sentence) == "cdi.set-aside"
     assert list(written(planned({**away, ASIDE: first[OURS]}, active=True))) == [OURS]
 
 
