@@ -324,6 +324,7 @@ freshness:
           recorded: "/dev/nvidia-uvm 511:0"
           found: "/dev/nvidia-uvm 510:0"
           why: records /dev/nvidia-uvm as 511:0, but it is 510:0 now
+          code: cdi.node-changed
   contains:
     path:
       description: The file.
@@ -343,7 +344,7 @@ freshness:
       returned: always
     reasons:
       description:
-        - What is not true any more, empty for a fresh spec. Every entry has C(what), C(recorded), C(found) and C(why).
+        - What is not true any more, empty for a fresh spec. Every entry has C(what), C(recorded), C(found), C(why) and C(code).
         - C(what) is V(driver), V(kernel), V(gpus), V(mig), V(nodes), V(files), V(cap) (newer than the oldest reader accepts), V(toolkit),
           or V(content) for a file that is no CDI spec.
       type: list

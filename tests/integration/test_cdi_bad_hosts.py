@@ -25,23 +25,23 @@ NO_NVML = f"echo 'error nvmlInit 999' >>{NVML}; "
 REFUSED = {
     "NVML: the driver is not loaded": (f"echo 'error nvmlInit 9' >>{NVML}", "modprobe nvidia"),
     "NVML: a GPU is lost": (f"echo 'error nvmlDeviceGetUUID@1 15' >>{NVML}", "Reset or replace the GPU"),
-    "nvidia-smi: 9": (NO_NVML + SMI.format("exit 9"), "modprobe nvidia"),
+    "nvidia-smi: 9": (NO_NVML + SMI.format("exit 9"), "[devices.nvidia-smi-not-loaded]"),
     "the version files are cut short": (f"for f in {VERSIONS}; do : >$f; done", "contains no version"),
     "a GPU's page is cut short": (f"head -c 20 {INFORMATION} >/tmp/cut; cat /tmp/cut >{INFORMATION}", INFORMATION),
     "a directory in place of our file": ("mkdir -p /etc/cdi/nvidia.yaml", "/etc/cdi/nvidia.yaml"),
     "a link to nothing in place of our file": ("mkdir -p /etc/cdi; ln -s /nowhere /etc/cdi/nvidia.yaml", "/etc/cdi/nvidia.yaml"),
 }
 NESTED = "(echo '# nvidia.com/gpu'; yes '[' | tr -d '\\n' | head -c 90000)"
-# what it is: (how it is broken, a word of the advice)
+# what it is: (how it is broken, the code of an advice, or a part of it)
 WRITTEN = {
-    "NVML: an unknown error": (NO_NVML, "named from /proc"),
-    "nvidia-smi: 14, and no table": (NO_NVML + SMI.format("exit 14"), "nvidia-smi prints nothing"),
-    "nvidia-smi prints rubbish": (NO_NVML + SMI.format("head -c 3000 /dev/urandom"), "named from /proc"),
-    "NVML never answers": (f"echo 'delay nvmlInit 90000' >>{NVML}", "named from /proc"),
+    "NVML: an unknown error": (NO_NVML, "[devices.named-"),
+    "nvidia-smi: 14, and no table": (NO_NVML + SMI.format("exit 14"), "[devices.named-without-both]"),
+    "nvidia-smi prints rubbish": (NO_NVML + SMI.format("head -c 3000 /dev/urandom"), "[devices.named-without-both]"),
+    "NVML never answers": (f"echo 'delay nvmlInit 90000' >>{NVML}", "[devices.named-from-proc]"),
     "ldconfig hangs": ("printf '#!/bin/sh\\nsleep 600\\n' >/usr/sbin/ldconfig", ""),
     "rubbish beside our file": (
         f"mkdir -p /etc/cdi; cd /etc/cdi; ln -s loop.yaml loop.yaml; {NESTED} >deep.yaml",
-        "is not a CDI spec",
+        "[cdi.ignored]",
     ),
 }
 KEPT = f"{INFORMATION} {VERSIONS} {NVML} /usr/bin/nvidia-smi /usr/sbin/ldconfig"

@@ -69,7 +69,7 @@ def test_a_host_that_changes_between_two_runs(fleet: Fleet) -> None:
     assert aside < engine  # no container could have been started with it
 
     mended = run(fleet)
-    assert "set aside by the staleness guard" in mended.of("cdi_spec")[HOST]["freshness"][0]["reasons"][0]["why"]
+    assert mended.of("cdi_spec")[HOST]["freshness"][0]["reasons"][0]["code"] == "cdi.set-aside"
     after = run(fleet)
     assert (after.changed, verdict(after)) == ({}, [(SPEC, "fresh")])
     run(fleet, state="absent")

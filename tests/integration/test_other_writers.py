@@ -50,7 +50,8 @@ def test_where_both_would_write_only_one_does(fleet: Fleet) -> None:
     fleet.shell(HOST, "rm /dev/nvidia-uvm; mknod -m 666 /dev/nvidia-uvm c 500 0")
     stale = fleet.task("node", [HOST], arguments=["--check"]).of("node")[HOST]
     assert [(v["writer"], v["state"]) for v in stale["freshness"]] == [("toolkit", "stale")]
-    assert "records /dev/nvidia-uvm as 511:0, but it is 500:0 now" in stale["row"]["why"]
+    assert "cdi.node-changed" in [reason["code"] for verdict in stale["freshness"] for reason in verdict["reasons"]]
+    assert "500:0" in stale["row"]["why"]
     assert "systemctl start nvidia-cdi-refresh.service" in node(fleet).of("node")[HOST]["actions"]
     fresh = node(fleet)
     assert (fresh.changed, [v["state"] for v in fresh.of("node")[HOST]["freshness"]]) == ({}, ["fresh"])

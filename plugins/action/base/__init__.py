@@ -242,7 +242,7 @@ def converge(
         fleet_diffs.move_to_table(shaped)
     earlier = [*ended, *past.advice(one.seen)]
     if earlier:  # only this run reports it, and advice is seen only by those who look for it
-        shaped["warnings"] = [f"{task_vars.get('inventory_hostname') or 'this host'}: {sentence}" for sentence in earlier]
+        shaped["warnings"] = [f"{task_vars.get('inventory_hostname') or 'this host'}: {end_with_code(sentence)}" for sentence in earlier]
     advice = [end_with_code(sentence) for sentence in dict.fromkeys([*earlier, *shaped["advice"], *noted])]
     whole = {**shaped, "planned": one.planned, "advice": advice}
     return whole if Display().verbosity else without_bulk(whole)

@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, VOID_MOUNT, DeviceNode, Edits, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
@@ -349,7 +349,7 @@ def of_toolkit(spec: Spec, file: File, writer: Writer, there: Host) -> Iterator[
 
 def plain(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
     """Return the verdicts as a result carries them."""
-    return [dc.asdict(v) for v in verdicts]
+    return [{**dc.asdict(v), "reasons": [{**dc.asdict(r), "code": get_code(r.why)} for r in v.reasons]} for v in verdicts]
 
 
 def headline(verdicts: Iterable[Verdict]) -> str:

@@ -130,7 +130,7 @@ ROWS: tuple[Row, ...] = (
         "docker-gpus-by-stale-spec",
         "docker run --gpus takes the devices of the CDI spec since 29.2.0, and that spec is stale: containers fail or get wrong devices",
         (Release(DOCKER, "29.2.0"), Release(TOOLKIT, "1.16.0"), Is("stale-spec")),
-        f"Let the spec be written again: {_OWN_SPEC}, or mend nvidia-cdi-refresh on the host",
+        f"Let the spec be written again: {_OWN_SPEC}, or fix nvidia-cdi-refresh on the host",
         ("https://github.com/moby/moby/issues/51942", "https://github.com/moby/moby/pull/52704"),
     ),
     Row(
@@ -169,7 +169,7 @@ ROWS: tuple[Row, ...] = (
         "repository-key-with-expired-subkey",
         "the key that NVIDIA publishes for its repository has a subkey that expired on 2021-06-16, which strict checks of keys refuse",
         (Is("adds-nvidia-repository"),),
-        "Where a check refuses it, use a mirror that you sign: gpufleet_toolkit_repository with gpufleet_toolkit_key",
+        "If a check refuses it, use a mirror that you sign: gpufleet_toolkit_repository with gpufleet_toolkit_key",
         (f"{_TOOLKIT}/issues/650", f"{_TOOLKIT}/issues/1460"),
         stops=False,
     ),

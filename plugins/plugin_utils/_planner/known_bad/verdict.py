@@ -16,13 +16,11 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import host, rules, table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import host, messages, rules, table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import Judged, Row
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import metrics
-
-SETTING = "gpufleet_known_bad"
-PAGE = "docs/known-bad.md"
 
 
 class Stopped(PlanError):
@@ -63,20 +61,19 @@ def is_record(change: Mapping[str, Any]) -> bool:
 def refusal(judged: Judged, stops: Sequence[Row]) -> Stopped:
     what = "; ".join(f"{row.what} ({row.id}, {row.links[0]})" for row in stops)
     ways = ". ".join(dict.fromkeys(row.way for row in stops))
-    step = f"{ways}. To go on in spite of it, set {SETTING} to warn for this host"
-    return Stopped(judged, f"this host has, or would have, a combination that is known to be bad: {what}", next=step)
+    return Stopped(judged, messages.STOPS.fill(rows=what, ways=ways))
 
 
 def explained(policy: Policy, judged: Judged, error: PlanError) -> PlanError:
     """Return the error of a refused plan, with the rows of the table that explain it."""
     stops = stopping(policy, judged)
-    known = "; ".join(f"known to be bad: {row.what} ({row.id}, {row.links[0]})" for row in stops)
+    known = "; ".join(messages.EXPLAINS.fill(what=row.what, row=row.id, link=row.links[0]) for row in stops)
     why = "; ".join(filter(None, [error.why, known]))
     return Stopped(judged, error.message, where=error.where, why=why, next=error.next, line=error.line) if stops else error
 
 
-def sentence(row: Row) -> str:
-    return f"Known to be bad ({row.id}): {row.what}. {row.way}. See {row.links[0]}"
+def sentence(row: Row) -> Message:
+    return messages.TOLD.fill(row=row.id, what=row.what, way=row.way, link=row.links[0])
 
 
 def not_known(judged: Judged) -> tuple[str, ...]:
@@ -85,7 +82,7 @@ def not_known(judged: Judged) -> tuple[str, ...]:
         return ()
     lacking = " and ".join(dict.fromkeys(word for _row, words in judged.open for word in words))
     # The number of rows is left out, since it would be the only difference between hosts: `known_bad` of the result has it.
-    return (f"Rows of {PAGE} could not be judged on this host, since {lacking} is not known",)
+    return (messages.NOT_JUDGED.fill(lacking=lacking),)
 
 
 def plain(judged: Judged) -> list[dict[str, Any]]:

@@ -11,14 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, hosts, messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
-SETTING = "gpufleet_report_from"
-STEP = f"Name files report.json that this collection has written in {SETTING}"
-
-
 # `north=north/report.json` names one report. Its hosts may have the same names as hosts of another report.
+STEP = messages.NAME_FILES
 NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)=(.+)", re.DOTALL)
 
 
@@ -45,8 +42,7 @@ def said_of_several(kept: Mapping[str, Any]) -> list[str]:
     found = in_several(kept)
     if not found:
         return []
-    step = "If these are different hosts, name the reports in it, as in north=north/report.json"
-    return [f"{names.some(found)}: in several reports of {SETTING}, of which the newest counts. {step}"]
+    return [messages.HOSTS_TWICE.fill(hosts=names.some(found))]
 
 
 def merged(kept: Mapping[str, Any], at: str) -> document.Document:
@@ -68,20 +64,19 @@ def merged(kept: Mapping[str, Any], at: str) -> document.Document:
 def require(data: Any, where: str) -> Mapping[str, Any]:
     """Return the data of a report. Raise PlanError for the first fault in it, with its place."""
     if not isinstance(data, dict) or not isinstance(data.get("hosts"), dict) or not isinstance(data.get("changes"), dict):
-        raise PlanError("this is no report", where=where, why=f"{SETTING} names it", next=STEP)
+        raise PlanError(messages.NOT_A_REPORT.fill(), where=where)
     if "run" not in data and "generated" not in data:  # it has hosts and changes as well, and a schema of its own
-        why = "it says of no run; a plan that gpufleet_rollout_plan_file has written looks like this"
-        raise PlanError("this is no report", where=where, why=why, next=STEP)
+        raise PlanError(messages.A_PLAN.fill(), where=where)
     if data.get("schema") != document.SCHEMA:
-        why = f"this collection reads schema {document.SCHEMA}"
-        raise PlanError(f"this report has schema {data.get('schema')!r}", where=where, why=why, next="Make the report again")
+        what = messages.OTHER_SCHEMA.fill(found=repr(data.get("schema")), known=document.SCHEMA)
+        raise PlanError(what, where=where)
     run = data.get("run")
     sound = isinstance(run, dict) and isinstance(run.get("check"), bool) and texts(run, ("playbook",)) and texts(data, ("generated",))
     wrong = [] if sound else ["run"]
     wrong += [f"hosts.{name}" for name, host in data["hosts"].items() if not is_host(host, data["changes"])]
     wrong += [f"changes.{digest}" for digest, change in data["changes"].items() if not is_change(change)]
     if wrong:
-        raise PlanError(f"this report is damaged at {wrong[0]}", where=where, why="a value there is not what the schema says", next=STEP)
+        raise PlanError(messages.DAMAGED.fill(place=wrong[0]), where=where)
     return data
 
 

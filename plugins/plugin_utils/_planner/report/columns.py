@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, messages, outcomes
 
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
@@ -56,10 +56,7 @@ def search(column: Column, compiled: Compile | None) -> Search:
     if plain(column.path):
         return lambda value: step_by_step(value, column.path.split("."))
     if compiled is None:
-        raise PlanError(
-            f"columns: {column.path!r} is more than names with dots, but the Python library jmespath is not installed on the controller",
-            next="Install it there (pip install jmespath), or write the path as names with dots",
-        )
+        raise PlanError(messages.NO_JMESPATH.fill(path=repr(column.path)))
     return compiled(column.path)
 
 

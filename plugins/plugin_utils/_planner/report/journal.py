@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import messages, names
 
 Entry = Mapping[str, Any]
 
@@ -78,8 +79,8 @@ def advice(obs: Observation) -> tuple[str, ...]:
         *(taken_back(entry) for entry in seen.get("outcomes") or ()),
         *(unfinished(entry) for entry in seen.get("unfinished") or () if entry.get("state") != "probation"),
         *(pending(entry) for entry in seen.get("pending") or ()),
-        *(str(entry.get("why")) for entry in seen.get("damaged") or ()),
-        *(f"{path} is left over from a transaction whose journal was removed: a run without check mode removes it" for path in strays(obs)),
+        *(messages.DAMAGED.fill(problem=entry.get("why")) for entry in seen.get("damaged") or ()),
+        *(messages.STRAY.fill(path=path) for path in strays(obs)),
     )
 
 
@@ -95,13 +96,14 @@ def named(entry: Entry) -> str:
     return f"the transaction of {entry.get('time') or 'an unknown time'} ({entry.get('reason') or 'no reason given'})"
 
 
-def taken_back(entry: Entry) -> str:
+def taken_back(entry: Entry) -> Message:
     words = "".join(f"; {sentence}" for sentence in failures(entry.get("logs") or {}))
     trouble = f"; {entry['trouble']} while it was being rolled back" if entry.get("trouble") else ""
     left = f"; {', '.join(entry['foreign'])}: changed by someone else in the meantime, so left as found" if entry.get("foreign") else ""
     back = [path for path in entry.get("files") or () if path not in (entry.get("foreign") or ())]
     files = f". Restored: {', '.join(back)}" if back and not trouble else ""
-    return f"{named(entry)} was rolled back {by(entry)} because: {because(entry)}{words}{trouble}{left}{files}"
+    details = f"{because(entry)}{words}{trouble}{left}{files}"
+    return messages.TAKEN_BACK.fill(transaction=named(entry), by=by(entry), details=details)
 
 
 def by(entry: Entry) -> str:
@@ -171,22 +173,18 @@ def history(entry: Entry) -> str:
     return f"{entry.get('time') or 'unknown time'} {entry.get('reason') or 'no reason given'}: {done(entry)}: {end}"
 
 
-def unfinished(entry: Entry) -> str:
-    return f"{named(entry)} is not finished (state {entry.get('state')}): it still runs, or the next transaction rolls it back"
+def unfinished(entry: Entry) -> Message:
+    return messages.UNFINISHED.fill(transaction=named(entry), state=entry.get("state"))
 
 
-def pending(entry: Entry) -> str:
-    return (
-        f"{entry.get('unit')} runs with the configuration from before {entry.get('since')} ({entry.get('reason')}): "
-        f"its restart was left to you (systemctl restart {entry.get('unit')})"
-    )
+def pending(entry: Entry) -> Message:
+    return messages.PENDING.fill(unit=entry.get("unit"), since=entry.get("since"), reason=entry.get("reason"))
 
 
 def recovered(answer: Entry) -> tuple[str, ...]:
     """List the earlier transactions that this one had to end first."""
     return tuple(
-        f"{named(entry)} was not finished and was rolled back first, because: {entry.get('why') or 'unknown'}"
-        for entry in answer.get("recovered") or ()
+        messages.RECOVERED.fill(transaction=named(entry), problem=entry.get("why") or "unknown") for entry in answer.get("recovered") or ()
     )
 
 
@@ -194,13 +192,13 @@ def rewritten(answer: Entry) -> tuple[str, ...]:
     """Report that the journal's directory was cleared while the transaction was running. Return () if it was not."""
     if not answer.get("rewritten"):
         return ()
-    sentence = "the journal's directory was removed during this run"
-    return (f"{sentence}: the entry of this run and the copies of its files were written again; the copies of other files are lost",)
+    return (messages.REWRITTEN.fill(),)
 
 
 def ended(answer: Entry) -> tuple[str, ...]:
     """Report the containers that ended with the restart. Return () if there are none."""
     lost = (answer.get("containers") or {}).get("lost") or []
     units = ", ".join(answer.get("restarted") or ())
-    first = "first process" if len(lost) == 1 else "first processes"
-    return (f"{names.counted(len(lost), 'container')} ended while {units} restarted: {first} {', '.join(lost)}",) if lost else ()
+    row = messages.CONTAINER_ENDED if len(lost) == 1 else messages.CONTAINERS_ENDED
+    containers = names.counted(len(lost), "container")
+    return (row.fill(containers=containers, units=units, processes=", ".join(lost)),) if lost else ()

@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import messages
 
 # The roles register these. A host that failed before the task, or was not reached, has none of them.
 STEPS = ("gpufleet_node_result", "gpufleet_repository_result", "gpufleet_toolkit_result", "gpufleet_verify_result", "gpufleet_cdi_result")
@@ -29,5 +30,6 @@ def require_known(name: str, defined: Sequence[str]) -> None:
         return
     known = [n for n in RESULTS if n in defined] or list(RESULTS)
     near = difflib.get_close_matches(name, [*known, *defined], n=1, cutoff=0.6)
-    step = f"Did you mean {near[0]}?" if near else f"Register the result of node or node_info, or name one of {', '.join(known)}"
-    raise PlanError(f"results: no host of the play has a variable {name}", next=step)
+    if near:
+        raise PlanError(messages.UNKNOWN_RESULT_NEAR.fill(name=name, near=near[0]))
+    raise PlanError(messages.UNKNOWN_RESULT.fill(name=name, known=", ".join(known)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.messages import NO_SPEC_YET
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, layout, names, outcomes
 
 HEAD = ("HOST", "CDI SPEC", "WHY")
@@ -51,7 +52,6 @@ def of_host(result: outcomes.Result, check: bool) -> tuple[str, str]:
         return "stale", "; ".join(stale)
     if not verdicts:
         advice = (str(a) for a in result.get("advice") or ())
-        return "none", next(
-            (a for a in advice if a.startswith("No CDI spec")), "there is no CDI spec on this host, and none is made for it"
-        )
+        told = (a for a in advice if a.endswith(f"[{NO_SPEC_YET.code}]"))
+        return "none", next(told, "there is no CDI spec on this host, and none is made for it")
     return "fresh", "; ".join(f"{v.get('path')} {v.get('version') or ''}".strip() for v in verdicts)

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 from tests.unit import answered
 from tests.unit.builders import obs
+from tests.unit.coded import read_all_coded
 
 MODULES = [
     "node", "node_info", "containerd_runtime", "crio_runtime", "docker_runtime",
@@ -273,8 +274,9 @@ def test_a_transaction_expects_the_programs_that_were_seen() -> None:
 def test_what_was_rolled_back_while_nobody_looked_is_told_with_the_next_transaction() -> None:
     seen = obs(outcomes=[{"id": "a1", "reason": "gpufleet.nvidia.node", "by": "the timer", "why": "it hung"}])
     assert requested(Policy(), seen)["acknowledged"] == ["a1"]
-    sentence = "the transaction of an unknown time (gpufleet.nvidia.node) was rolled back by the host's timer because: it hung"
-    assert journal.advice(seen) == (sentence,)
+    transaction = "the transaction of an unknown time (gpufleet.nvidia.node)"
+    values = {"transaction": transaction, "by": "by the host's timer", "details": "it hung"}
+    assert read_all_coded(journal.advice(seen)) == [("journal.taken-back", values)]
 
 
 @pytest.mark.parametrize(
@@ -337,7 +339,8 @@ def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(mo
 
     answer = base.converge(action, {"inventory_hostname": "gpu1"}, Policy(), told, nothing, reason="test", way="auto")
     assert [(program, request.get("changes")) for program, request in sent] == [("observe", None), ("transaction", []), ("observe", None)]
-    assert "was not finished and was rolled back first, because: the executor died" in answer["advice"][0]
+    assert "the executor died" in answer["advice"][0]
+    assert answer["advice"][0].endswith("[journal.recovered]")
     assert answer["warnings"] == [f"gpu1: {answer['advice'][0]}"], "seen by those, too, who print no results"
     sent.clear()
     error = {"phase": "recover", "message": "/var/lib/gpufleet/journal/a1: its entry cannot be read", "next": "Mend it"}

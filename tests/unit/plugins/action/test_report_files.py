@@ -18,8 +18,8 @@ FILES = [
     (b"\xff", r"\[file.report-not-json\]$"),
     (b"[" * 200_000, r"\[file.report-not-json\]$"),
     (b'{"a":' * 200_000, r"\[file.report-not-json\]$"),
-    (b"[]", "this is no report"),
-    (b'{"hosts": {}, "changes": {}}', "this is no report"),
+    (b"[]", r"\[page.not-a-report\]"),
+    (b'{"hosts": {}, "changes": {}}', r"\[page.a-plan\]"),
 ]
 
 

@@ -9,6 +9,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import get_code
 
 from tests.unit.bare_trees import Tree
 
@@ -70,5 +71,5 @@ def test_a_toolkit_that_no_package_has_brought_is_said_to_be_not_known(tree: Tre
     tree.write("/var/lib/dpkg/status", "\n")
     result = tree.node(engines=("containerd",), engine_version="1.7.24")
     assert (result["failed"], result["changed"]) == (False, True)
-    (said,) = [s for s in result["advice"] if "could not be judged" in s]
+    (said,) = [s for s in result["advice"] if get_code(s) == "known-bad.not-judged"]
     assert said.endswith("since the version of the NVIDIA Container Toolkit is not known")

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import Judged, Row
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, Restart
 
+from tests.unit.coded import read_all_coded
 from tests.unit.known_bad_hosts import BASE, look, seen
 
 BY_ID: dict[str, Row] = {row.id: row for row in table.ROWS}
@@ -49,26 +50,25 @@ POLICIES: list[tuple[Any, Plan, bool, int]] = [
 def test_a_change_is_refused_and_a_host_without_one_is_not(setting: Any, plan: Plan, refused: bool, said: int) -> None:
     policy = Policy(known_bad=setting)
     if refused:
-        with pytest.raises(PlanError, match=STOPS.links[0]) as error:
+        with pytest.raises(PlanError) as error:
             verdict.with_advice(policy, BOTH, plan)
-        assert "gpufleet_known_bad" in str(error.value)
-        assert "Set gpufleet_toolkit_version to 1.18.1 or newer" in str(error.value)
-        assert SAID.id not in str(error.value)
+        rows = f"{STOPS.what} ({STOPS.id}, {STOPS.links[0]})"
+        assert (error.value.code, error.value.values) == ("known-bad.stops", {"rows": rows, "ways": STOPS.way})
         return
     assert len(verdict.with_advice(policy, BOTH, plan).advice) == said
 
 
 def test_a_row_that_is_only_said_stops_nothing() -> None:
-    assert [SAID.id in a for a in verdict.with_advice(Policy(), Judged((SAID,)), CHANGES).advice] == [True]
+    (told,) = read_all_coded(verdict.with_advice(Policy(), Judged((SAID,)), CHANGES).advice)
+    assert told == ("known-bad.told", {"row": SAID.id, "what": SAID.what, "way": SAID.way, "link": SAID.links[0]})
 
 
 def test_what_is_not_known_is_said_once_and_stops_nothing() -> None:
     unclear = Judged(
         (), ((STOPS, ("the version of the NVIDIA Container Toolkit",)), (SAID, ("the version of the NVIDIA Container Toolkit",)))
     )
-    (said,) = verdict.with_advice(Policy(), unclear, CHANGES).advice
-    assert said.startswith("Rows of docs/known-bad.md could not be judged")
-    assert said.count("the version of the NVIDIA Container Toolkit") == 1
+    told = read_all_coded(verdict.with_advice(Policy(), unclear, CHANGES).advice)
+    assert told == [("known-bad.not-judged", {"lacking": "the version of the NVIDIA Container Toolkit"})]
     assert [row["applies"] for row in verdict.plain(unclear)] == [None, None]
 
 

@@ -133,21 +133,21 @@ def test_the_same_name_of_two_reports_is_one_place() -> None:
 
 
 DAMAGED = [
-    # what is set, how it begins
-    ((), "this is no report"),
-    (("schema", 2), "this report has schema 2"),
-    (("hosts", []), "this is no report"),
-    (("run", {}), "this report is damaged at run"),
-    (("hosts", "drifted", "why", 1), "this report is damaged at hosts.drifted"),
-    (("hosts", "drifted", "outcome", "fine"), "this report is damaged at hosts.drifted"),
-    (("hosts", "drifted", "drift", [1]), "this report is damaged at hosts.drifted"),
-    (("hosts", "changed", "change", "0"), "this report is damaged at hosts.changed"),
-    (("hosts", "lost", None), "this report is damaged at hosts.lost"),
+    # what is set, the code of the refusal, its values
+    ((), "not-a-report", {}),
+    (("schema", 2), "other-schema", {"found": "2", "known": document.SCHEMA}),
+    (("hosts", []), "not-a-report", {}),
+    (("run", {}), "damaged", {"place": "run"}),
+    (("hosts", "drifted", "why", 1), "damaged", {"place": "hosts.drifted"}),
+    (("hosts", "drifted", "outcome", "fine"), "damaged", {"place": "hosts.drifted"}),
+    (("hosts", "drifted", "drift", [1]), "damaged", {"place": "hosts.drifted"}),
+    (("hosts", "changed", "change", "0"), "damaged", {"place": "hosts.changed"}),
+    (("hosts", "lost", None), "damaged", {"place": "hosts.lost"}),
 ]
 
 
-@pytest.mark.parametrize(("place", "said"), DAMAGED)
-def test_a_damaged_report_is_refused_with_the_place(place: tuple[Any, ...], said: str) -> None:
+@pytest.mark.parametrize(("place", "code", "values"), DAMAGED)
+def test_a_damaged_report_is_refused_with_the_place(place: tuple[Any, ...], code: str, values: dict[str, Any]) -> None:
     report: Any = copy.deepcopy(made(reports.fleet())) if place else []
     if place:
         *keys, last, value = place
@@ -155,13 +155,13 @@ def test_a_damaged_report_is_refused_with_the_place(place: tuple[Any, ...], said
         for key in keys:
             inner = inner[key]
         inner[last] = value
-    with pytest.raises(PlanError, match=said):
+    with pytest.raises(PlanError) as refused:
         kept.merged({"a.json": report}, AT)
+    assert (refused.value.code, refused.value.values, refused.value.where) == (f"page.{code}", values, "a.json")
 
 
 def test_the_plan_of_a_rollout_is_no_damaged_report() -> None:
     plan = {"schema": 1, "hosts": {}, "changes": {}, "totals": {}}
-    with pytest.raises(
-        PlanError, match=r"plan.json: this is no report \(it says of no run; a plan that gpufleet_rollout_plan_file has written"
-    ):
+    with pytest.raises(PlanError) as refused:
         kept.merged({"plan.json": plan}, AT)
+    assert (refused.value.code, refused.value.where) == ("page.a-plan", "plan.json")

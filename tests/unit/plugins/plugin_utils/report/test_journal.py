@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
 
 from tests.unit.builders import obs
+from tests.unit.coded import read_all_coded, read_coded
 
 DONE: dict[str, Any] = {
     "time": "2026-01-31T16:58:44Z",
@@ -48,10 +49,10 @@ def test_one_line_for_each_transaction(case: str) -> None:
 def test_what_stands_in_the_way_of_taking_back_later_is_told_early() -> None:
     damaged = [{"path": "/etc/a", "directory": "/var/lib/gpufleet/originals/a", "why": "/etc/a: the copy of the original cannot be used"}]
     seen = obs(answers={"originals": {"originals": {}, "damaged": damaged, "strays": ["/etc/.gpufleet-x"]}})
-    assert journal.advice(seen) == (
-        "/etc/a: the copy of the original cannot be used",
-        "/etc/.gpufleet-x is left over from a transaction whose journal was removed: a run without check mode removes it",
-    )
+    assert read_all_coded(journal.advice(seen)) == [
+        ("journal.damaged", {"problem": "/etc/a: the copy of the original cannot be used"}),
+        ("journal.stray", {"path": "/etc/.gpufleet-x"}),
+    ]
 
 
 def test_what_was_taken_back_is_told_with_the_units_words_and_the_files() -> None:
@@ -64,8 +65,11 @@ def test_what_was_taken_back_is_told_with_the_units_words_and_the_files() -> Non
         "third.service": "a log as an earlier release kept it",
     }
     entry = {**BACK, "by": "the executor", "why": why, "foreign": ["/etc/b"], "logs": logs}
-    assert journal.taken_back(entry) == (
-        "the transaction of 2026-01-31T16:58:44Z (gpufleet.nvidia.node) was rolled back by the host itself because: "
+    code, values = read_coded(journal.taken_back(entry))
+    assert code == "journal.taken-back"
+    assert values["transaction"] == "the transaction of 2026-01-31T16:58:44Z (gpufleet.nvidia.node)"
+    assert values["by"] == "by the host itself"
+    assert values["details"] == (
         "systemctl restart a.service: Job for a.service failed; "
         "containerd.service failed: it panicked (`journalctl --unit=containerd.service "
         "--since=@1` on the host shows what it said); /etc/b: changed by someone else in the meantime, so left as found. Restored: /etc/a"

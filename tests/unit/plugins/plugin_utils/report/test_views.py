@@ -134,7 +134,7 @@ SPECS = [
     ({"differences": [{"why": "a new GPU"}], "freshness": [STALE]}, False, "written", "a new GPU"),
     ({"differences": [{"why": "a new GPU"}], "freshness": [STALE]}, True, "would be written", "a new GPU"),
     ({"freshness": []}, False, "none", "there is no CDI spec on this host, and none is made for it"),
-    ({"advice": ["No CDI spec: no GPU"]}, False, "none", "No CDI spec: no GPU"),
+    ({"advice": ["x", "no spec yet [cdi.no-spec-yet]"]}, False, "none", "no spec yet [cdi.no-spec-yet]"),
     ({"skipped": True, "decision": {"skipped": "no GPU: none on PCI"}}, False, "none", "no GPU: none on PCI"),
     ({"skipped": True}, False, "none", "nothing on this host reads CDI specs"),
     ({"skipped": True, "decision": {"cdi_owner": "none"}}, False, "none", "nothing on this host reads CDI specs"),
