@@ -8,8 +8,8 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
 
 # whether there is a spec
-STATE_ABSENT = Sentence("cdi.state-absent", "state: absent removes the CDI specs of this collection")
-NO_GPU = Sentence("cdi.no-gpu", "there is no GPU")
+SPECS_WITHDRAWN = Sentence("cdi.state-absent", "state: absent removes the CDI specs of this collection")
+NO_GPU_LEFT = Sentence("cdi.no-gpu", "there is no GPU")
 NOT_SHARED = Sentence("cdi.not-shared", "no GPU is shared in this way")
 NOT_ASKED = Sentence("cdi.kind-not-asked", "no option asks for devices of this kind, or the host has none of them")
 MOVED = Sentence("cdi.moved", "the specs of this host are in another directory, which all its engines read")
@@ -18,12 +18,12 @@ NOTHING_READS = Sentence("cdi.nothing-reads", "nothing reads CDI specs here")
 OPTION_WITHOUT_EFFECT = Sentence("cdi.option-without-effect", "Without effect on this host, since {reason}: {options}")
 NO_SPEC_HERE = Sentence("cdi.no-spec-here", "no CDI spec can be made here", why="{evidence}", next="Nothing was changed")
 NO_SPEC_YET = Sentence("cdi.no-spec-yet", "No CDI spec: {evidence}. The first run that finds a usable GPU writes it")
-DRIVER_NOT_LOADED = Sentence(
+SPEC_DRIVER_NOT_LOADED = Sentence(
     "cdi.driver-not-loaded",
     "no CDI spec can be made: {evidence}",
     next="Load the driver (modprobe nvidia; the kernel log says why it fails), then run again",
 )
-DRIVER_BROKEN = Sentence("cdi.driver-broken", "no CDI spec can be made: {evidence}", next="Nothing was changed")
+SPEC_DRIVER_BROKEN = Sentence("cdi.driver-broken", "no CDI spec can be made: {evidence}", next="Nothing was changed")
 NO_LIBRARIES = Sentence(
     "cdi.no-libraries",
     "no CDI spec can be made: the kernel module {version} is loaded, and not one library of that release was found",
@@ -42,7 +42,7 @@ READERS_TOO_OLD = Sentence(
     why="{needs}",
     next="Leave out the option that asks for it, or update the program that reads CDI specs here",
 )
-NODE_MISSING = Sentence(
+SPEC_NODE_MISSING = Sentence(
     "cdi.node-missing",
     "device node missing: {nodes}",
     why="a container would start without a working GPU",
@@ -154,7 +154,7 @@ OTHER_ENDING = Sentence(
     "cdi.other-ending",
     "{path} is not read by any engine, since engines read {endings} only; remove or rename it",
 )
-UNREADABLE = Sentence("cdi.unreadable", "{path} could not be read ({problem}), so it is not known which devices it defines")
+SPEC_UNREADABLE = Sentence("cdi.unreadable", "{path} could not be read ({problem}), so it is not known which devices it defines")
 UNREAD = Sentence(
     "cdi.unread",
     "{path}, line {line}: {problem}; so it is not known which devices it defines, but engines may read it: "
@@ -188,7 +188,7 @@ MANAGEMENT_OF_OTHERS = Sentence(
 # how a spec differs from its host
 HEADLINE = Sentence("cdi.stale", "CDI spec {path} is stale: {problem}")
 NOT_A_SPEC = Sentence("cdi.not-a-spec", "{path} is not a CDI spec: {problem}")
-NOT_READ = Sentence("cdi.not-read", "{path} could not be read: {problem}")
+STALE_UNREAD = Sentence("cdi.not-read", "{path} could not be read: {problem}")
 SET_ASIDE = Sentence(
     "cdi.set-aside",
     "{path} was set aside by the staleness guard on the host, whose journal says why (journalctl -u gpufleet-cdi-watch)",
@@ -202,7 +202,7 @@ MIG_GONE = Sentence("cdi.mig-gone", "names {gone} of MIG instances that are gone
 MIG_LACKING = Sentence("cdi.mig-lacking", "lacks the MIG instances {lacking}")
 MIG_CHANGED = Sentence("cdi.mig-changed", "names {gone} of MIG instances that are gone and lacks the MIG instances {lacking}")
 NODES_LATER = Sentence("cdi.nodes-later", "was made before {nodes} existed")
-NODE_GONE = Sentence("cdi.node-gone", "names the device node {path}, which does not exist; containers do not start")
+STALE_NODE_GONE = Sentence("cdi.node-gone", "names the device node {path}, which does not exist; containers do not start")
 NODE_CHANGED = Sentence("cdi.node-changed", "records {path} as {recorded}, but it is {found} now")
 FILES_GONE = Sentence("cdi.files-gone", "names files that no longer exist: {files}; containers do not start")
 VERSION_TOO_NEW = Sentence("cdi.version-too-new", "has version {version}, but the oldest consumer here accepts {limit} at most")

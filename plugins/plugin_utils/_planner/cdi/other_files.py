@@ -144,7 +144,7 @@ def of_other(policy: Policy, file: File, mine: str, spec: Spec, *, outranks: boo
         advice = messages.OTHER_ENDING.fill(path=file.path, endings=" and ".join(reader.SUFFIXES))
         return Plan(advice=(advice,) if file.path.endswith(".yml") else ())
     if file.error:
-        return Plan(advice=(messages.UNREADABLE.fill(path=file.path, problem=file.error),))
+        return Plan(advice=(messages.SPEC_UNREADABLE.fill(path=file.path, problem=file.error),))
     if file.fault:
         if file.fault.get("code") in stand_ins.FORMS:
             return Plan(advice=(messages.UNREAD.fill(**unread(file)),))

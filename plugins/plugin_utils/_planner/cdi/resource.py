@@ -167,12 +167,12 @@ def without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
     if driver.platform == "vgpu":  # a spec from before lists GPUs that are there
         return Plan(advice=(advice,))
     stay = frozenset(name for name, layout in files.kinds(policy) if fabric_kinds.stays(policy, obs, layout))
-    gone = withdraw(policy, obs, messages.NO_GPU.fill(), but=stay)
+    gone = withdraw(policy, obs, messages.NO_GPU_LEFT.fill(), but=stay)
     return merge([lost.with_hardware(policy, obs, driver, gone), Plan(advice=(advice,))])
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    why = messages.STATE_ABSENT.fill()
+    why = messages.SPECS_WITHDRAWN.fill()
     plans = [withdraw(policy, obs, why)]
     theirs = files.seen(policy, obs, REFRESH_FILE)
     if files.shared_kind(policy) and posixpath.dirname(REFRESH_FILE) in files.directories(policy) and not files.is_own(theirs):
@@ -223,9 +223,9 @@ def withdraw(policy: Policy, obs: Observation, why: str, of: tuple[str, ...] = (
 
 def require_driver(driver: Driver) -> None:
     if driver.state == "not-loaded":
-        raise PlanError(messages.DRIVER_NOT_LOADED.fill(evidence=driver.evidence), next=driver.remedy)
+        raise PlanError(messages.SPEC_DRIVER_NOT_LOADED.fill(evidence=driver.evidence), next=driver.remedy)
     if driver.state == "broken":
-        raise PlanError(messages.DRIVER_BROKEN.fill(evidence=driver.evidence), next=driver.remedy)
+        raise PlanError(messages.SPEC_DRIVER_BROKEN.fill(evidence=driver.evidence), next=driver.remedy)
 
 
 def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Made:
@@ -292,7 +292,7 @@ def one_spec(
 def require_nodes(policy: Policy, obs: Observation, made: Made) -> None:
     if made.missing and policy.cdi_missing_nodes == "fail":
         inside = outer_host.kind(policy, obs)
-        row = messages.NODE_MISSING if policy.root == "/" else messages.NODE_MISSING_IN_TREE
+        row = messages.SPEC_NODE_MISSING if policy.root == "/" else messages.NODE_MISSING_IN_TREE
         step = outer_host.nodes_remedy(inside) if inside else ""
         raise PlanError(row.fill(nodes=", ".join(made.missing)), next=step)
 

@@ -137,7 +137,7 @@ def judge(file: File, writer: Writer, there: Host) -> Verdict:
         why = messages.NOT_A_SPEC.fill(path=file.path, problem=problem)
         return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", why),))
     if file.error or file.content is None:
-        why = messages.NOT_READ.fill(path=file.path, problem=file.trouble)
+        why = messages.STALE_UNREAD.fill(path=file.path, problem=file.trouble)
         return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", why),))
     try:
         spec = reader.parse(file.content)
@@ -304,7 +304,7 @@ def of_node(node: DeviceNode, live: Mapping[str, Any] | None, *, known: bool) ->
         return
     if live is None:
         if not (node.type and node.major):  # with both, CDI's library does not look (container-edits_unix.go)
-            yield Stale("nodes", path, "", messages.NODE_GONE.fill(path=path))
+            yield Stale("nodes", path, "", messages.STALE_NODE_GONE.fill(path=path))
         return
     numbers = tuple(live.get("rdev") or ())
     if node.major and numbers and numbers != (node.major, node.minor or 0):

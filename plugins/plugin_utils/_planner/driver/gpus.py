@@ -196,7 +196,7 @@ def not_loaded(buses: list[str], held: dict[str, str], disk: mismatch.Modules) -
     if mismatch.lacks_module(disk):
         evidence = messages.NOT_LOADED_NO_MODULE.fill(bus=bus, kernel=disk.kernel, kernels=", ".join(sorted(disk.kernels)))
         return Driver("not-loaded", "", (), evidence)
-    return Driver("not-loaded", "", (), messages.NOT_LOADED.fill(bus=bus))
+    return Driver("not-loaded", "", (), messages.GPU_WITHOUT_MODULE.fill(bus=bus))
 
 
 def with_module(

@@ -36,7 +36,7 @@ NO_GPU = Sentence("driver.no-gpu", "No NVIDIA GPU among the PCI devices of {path
 PASSED_THROUGH = Sentence("driver.passed-through", "it is passed through to virtual machines ({driver})")
 BOUND = Sentence("driver.bound-elsewhere", "it is bound to the {driver} driver")
 GPU_HELD = Sentence("driver.gpu-held", "GPU {bus}: {holder}")
-NOT_LOADED = Sentence("driver.not-loaded", "GPU {bus} is on PCI, but the NVIDIA kernel module is not loaded")
+GPU_WITHOUT_MODULE = Sentence("driver.not-loaded", "GPU {bus} is on PCI, but the NVIDIA kernel module is not loaded")
 NOT_LOADED_GPU_HELD = Sentence(
     "driver.not-loaded-gpu-held",
     "GPU {bus} is on PCI, but the NVIDIA kernel module is not loaded: {holder}",

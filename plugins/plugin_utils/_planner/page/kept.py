@@ -68,7 +68,7 @@ def require(data: Any, where: str) -> Mapping[str, Any]:
     if "run" not in data and "generated" not in data:  # it has hosts and changes as well, and a schema of its own
         raise PlanError(messages.A_PLAN.fill(), where=where)
     if data.get("schema") != document.SCHEMA:
-        what = messages.OTHER_SCHEMA.fill(found=repr(data.get("schema")), known=document.SCHEMA)
+        what = messages.REPORT_SCHEMA.fill(found=repr(data.get("schema")), known=document.SCHEMA)
         raise PlanError(what, where=where)
     run = data.get("run")
     sound = isinstance(run, dict) and isinstance(run.get("check"), bool) and texts(run, ("playbook",)) and texts(data, ("generated",))
@@ -76,7 +76,7 @@ def require(data: Any, where: str) -> Mapping[str, Any]:
     wrong += [f"hosts.{name}" for name, host in data["hosts"].items() if not is_host(host, data["changes"])]
     wrong += [f"changes.{digest}" for digest, change in data["changes"].items() if not is_change(change)]
     if wrong:
-        raise PlanError(messages.DAMAGED.fill(place=wrong[0]), where=where)
+        raise PlanError(messages.REPORT_DAMAGED.fill(place=wrong[0]), where=where)
     return data
 
 

@@ -15,13 +15,13 @@ A_PLAN = Sentence(
     why="it says nothing of a run; a plan that gpufleet_rollout_plan_file has written looks like this",
     next=NAME_FILES,
 )
-OTHER_SCHEMA = Sentence(
+REPORT_SCHEMA = Sentence(
     "page.other-schema",
     "this report has schema {found}",
     why="this collection reads schema {known}",
     next="Make the report again",
 )
-DAMAGED = Sentence(
+REPORT_DAMAGED = Sentence(
     "page.damaged",
     "this report is damaged at {place}",
     why="a value there does not have the schema's form",

@@ -79,7 +79,7 @@ def advice(obs: Observation) -> tuple[str, ...]:
         *(taken_back(entry) for entry in seen.get("outcomes") or ()),
         *(unfinished(entry) for entry in seen.get("unfinished") or () if entry.get("state") != "probation"),
         *(pending(entry) for entry in seen.get("pending") or ()),
-        *(messages.DAMAGED.fill(problem=entry.get("why")) for entry in seen.get("damaged") or ()),
+        *(messages.JOURNAL_DAMAGED.fill(problem=entry.get("why")) for entry in seen.get("damaged") or ()),
         *(messages.STRAY.fill(path=path) for path in strays(obs)),
     )
 
@@ -103,7 +103,7 @@ def taken_back(entry: Entry) -> Message:
     back = [path for path in entry.get("files") or () if path not in (entry.get("foreign") or ())]
     files = f". Restored: {', '.join(back)}" if back and not trouble else ""
     details = f"{because(entry)}{words}{trouble}{left}{files}"
-    return messages.TAKEN_BACK.fill(transaction=named(entry), by=by(entry), details=details)
+    return messages.TRANSACTION_TAKEN_BACK.fill(transaction=named(entry), by=by(entry), details=details)
 
 
 def by(entry: Entry) -> str:
@@ -174,7 +174,7 @@ def history(entry: Entry) -> str:
 
 
 def unfinished(entry: Entry) -> Message:
-    return messages.UNFINISHED.fill(transaction=named(entry), state=entry.get("state"))
+    return messages.TRANSACTION_UNFINISHED.fill(transaction=named(entry), state=entry.get("state"))
 
 
 def pending(entry: Entry) -> Message:

@@ -29,9 +29,9 @@ STRAY = Sentence(
     "journal.stray",
     "{path} is left over from a transaction whose journal was removed: a run without check mode removes it",
 )
-DAMAGED = Sentence("journal.damaged", "{problem}")
-TAKEN_BACK = Sentence("journal.taken-back", "{transaction} was rolled back {by} because: {details}")
-UNFINISHED = Sentence(
+JOURNAL_DAMAGED = Sentence("journal.damaged", "{problem}")
+TRANSACTION_TAKEN_BACK = Sentence("journal.taken-back", "{transaction} was rolled back {by} because: {details}")
+TRANSACTION_UNFINISHED = Sentence(
     "journal.unfinished",
     "{transaction} is not finished (state {state}): it still runs, or the next transaction rolls it back",
 )

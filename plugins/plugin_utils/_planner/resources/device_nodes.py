@@ -155,7 +155,7 @@ def differences(policy: Policy, obs: Observation) -> list[Difference]:
 
 def of_node(want: DesiredNode, file: File | None) -> list[Difference]:
     if file is None:
-        return [Difference("node", want.path, "", None, want.text, messages.NODE_MISSING.fill(driver=want.driver))]
+        return [Difference("node", want.path, "", None, want.text, messages.NODE_LACKING.fill(driver=want.driver))]
     if file.type != "char" or file.rdev is None:
         return [Difference("node", want.path, "", f"a {file.type}", want.text, messages.NOT_A_NODE.fill())]
     have = f"{file.rdev[0]}:{file.rdev[1]} {file.mode & 0o7777:04o} {file.uid}:{file.gid}"

@@ -107,7 +107,7 @@ NOT_A_FINGERPRINT = Sentence(
     why="a fingerprint has 40 hexadecimal digits; with fewer, a key of someone else could be made to match",
     next="Give all of them in gpufleet_toolkit_key_fingerprint, as gpg --show-keys prints them",
 )
-OTHER_KEY = Sentence(
+ANOTHER_KEY = Sentence(
     "repository.other-key",
     "the key of the package repository is not the expected one",
     why="its fingerprint is {found}, but {expected} is expected",
@@ -179,7 +179,7 @@ OFFER_FAILED = Sentence(
     next="Run that on the host and correct what it reports, or give the address of a repository that has them in "
     "gpufleet_toolkit_repository, which is added without that question, or set gpufleet_packages: ignore and install them by hand",
 )
-COMMAND_FAILED = Sentence("packages.command-failed", "it did not work")
+MANAGER_FAILED = Sentence("packages.command-failed", "it did not work")
 STAYS_MISSING = Sentence(
     "packages.stays-missing",
     "{packages} is not installed and stays so (gpufleet_packages: ignore), but {program} is needed",
@@ -225,7 +225,7 @@ NODES_AT_BOOT = Sentence(
 )
 NODES_WITHDRAWN = Sentence("device-nodes.withdrawn", "state: absent removes the unit that makes device nodes")
 MODULE_NOT_LOADED = Sentence("device-nodes.module-not-loaded", "/proc/devices has no {device}")
-NODE_MISSING = Sentence(
+NODE_LACKING = Sentence(
     "device-nodes.node-missing",
     "containers with a GPU need it; {driver} reports its number",
 )
@@ -362,7 +362,7 @@ MOUNTS_REFUSED = Sentence(
     "that a container got by CDI",
 )
 TOOLKIT_RESTORED = Sentence("toolkit.restored", "state: absent restores the original file")
-CHANGED_SINCE = Sentence(
+TOOLKIT_CHANGED_SINCE = Sentence(
     "toolkit.changed-since",
     "{path} was changed after this collection had written it: only the keys of this collection are removed, "
     "so the runtime's defaults apply",

@@ -173,7 +173,7 @@ def offered(obs: Observation, names: list[str]) -> bool:
         if found:
             break
     if found is None:
-        raise not_known(" ".join(question["argv"]).replace("\n", "\\n"), messages.COMMAND_FAILED.fill())
+        raise not_known(" ".join(question["argv"]).replace("\n", "\\n"), messages.MANAGER_FAILED.fill())
     return bool(obs.package(BASE) or found)
 
 

@@ -385,7 +385,7 @@ def require_expected(found: str, expected: str, where: str = "") -> None:
     if awaited and not FINGERPRINTS.fullmatch(awaited):
         raise PlanError(messages.NOT_A_FINGERPRINT.fill(given=repr(expected)))
     if awaited and found != awaited:
-        raise PlanError(messages.OTHER_KEY.fill(found=found, expected=awaited), where=where)
+        raise PlanError(messages.ANOTHER_KEY.fill(found=found, expected=awaited), where=where)
 
 
 def _file(now: File, text: str, what: str, after: str) -> Plan:

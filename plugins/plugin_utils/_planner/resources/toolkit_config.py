@@ -271,7 +271,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
         return dc.replace(back, expect_files={PATH: file.sha256})
     document = toml_file.read(file)
     gone: dict[tuple[str, ...], Any] = {k: None for k in WHY if toml.lookup(document.data, k) is not None}
-    advice = ((messages.CHANGED_SINCE if original else messages.NO_ORIGINAL).fill(path=PATH),)
+    advice = ((messages.TOOLKIT_CHANGED_SINCE if original else messages.NO_ORIGINAL).fill(path=PATH),)
     taken = plan_keys(obs, PATH, gone)
     # Else a second run would put back the bytes from before over what the others wrote.
     return dc.replace(taken, changes=tuple(transaction.forgetting(c) for c in taken.changes), advice=advice, released=(PATH,))

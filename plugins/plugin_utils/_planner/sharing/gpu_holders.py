@@ -62,7 +62,7 @@ def unknown(answer: Mapping[str, Any]) -> Message | None:
     """
     if "error" in answer:
         problem = answer["error"].get("message")
-        return messages.LOOK_FAILED.fill(problem=problem) if problem else messages.LOOK_FAILED_SILENTLY.fill()
+        return messages.HOLDERS_LOOK_FAILED.fill(problem=problem) if problem else messages.HOLDERS_LOOK_FAILED_SILENTLY.fill()
     closed, left = answer.get("closed") or 0, answer.get("partial") or {}
     said = [messages.CLOSED_PROCESSES.fill(processes=names.counted(closed, "process", "processes"))] if closed else []
     if left:

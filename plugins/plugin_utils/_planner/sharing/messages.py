@@ -198,7 +198,7 @@ SLICES_ON_DIVIDED_GPU = Sentence(
     why="with gpufleet_kubernetes_mig_strategy {strategy} they have the resource of the shared GPUs, and would be shared as well",
     next=f"Set gpufleet_kubernetes_mig_strategy to mixed. {WAYS}",
 )
-NO_KUBELET = Sentence(
+REPLICAS_WITHOUT_KUBELET = Sentence(
     "sharing.replicas-without-kubelet",
     "gpufleet_sharing has replicas",
     why="the device plugin of a Kubernetes node makes replicas, and this host has no kubelet",
@@ -217,7 +217,7 @@ SHARED_BY_SLURM = Sentence(
 )
 OPTION_EMPTY = Sentence("sharing.option-empty", "gpufleet_sharing is empty")
 OPTION_FOR_PLUGIN = Sentence("sharing.option-for-plugin", "gpufleet_sharing is for the device plugin")
-STATE_ABSENT = Sentence("sharing.state-absent", "state: absent gives the GPUs' modes back")
+SHARING_WITHDRAWN = Sentence("sharing.state-absent", "state: absent gives the GPUs' modes back")
 
 # ---------------------------------------------------------------- GPUs and their modes
 
@@ -328,8 +328,8 @@ USERS_UNKNOWN = Sentence(
 
 # ---------------------------------------------------------------- users of GPUs
 
-LOOK_FAILED = Sentence("sharing.look-failed", "the look at open files failed: {problem}")
-LOOK_FAILED_SILENTLY = Sentence(
+HOLDERS_LOOK_FAILED = Sentence("sharing.look-failed", "the look at open files failed: {problem}")
+HOLDERS_LOOK_FAILED_SILENTLY = Sentence(
     "sharing.look-failed-silently",
     "the look at open files failed: for a reason that it does not tell",
 )

@@ -35,6 +35,6 @@ def refuse(obs: Observation, kubelet: Kubelet, replicas: Replicas | None) -> Non
         if found:
             raise PlanError(messages.SHARED_BY_SLURM.fill(kind=found.group(1).lower()), where=path)
     if replicas and not kubelet.expected:
-        raise PlanError(messages.NO_KUBELET.fill())
+        raise PlanError(messages.REPLICAS_WITHOUT_KUBELET.fill())
     if kubelet.present and not replicas:
         raise PlanError(messages.KUBELET_RUNS.fill())

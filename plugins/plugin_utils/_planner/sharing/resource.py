@@ -330,7 +330,7 @@ def is_mode(row: object) -> bool:
     return bool(wanted.UUID.fullmatch(gpu)) and ((what == MODE and was in modes.COMPUTE_MODES) or (what == SLICE and was in INTERVALS))
 
 
-def plan_absent(policy: Policy, obs: Observation, why: str = messages.STATE_ABSENT.fill()) -> Plan:
+def plan_absent(policy: Policy, obs: Observation, why: str = messages.SHARING_WITHDRAWN.fill()) -> Plan:
     """Plan to remove the files and set the modes back. A driver that is gone has forgotten them."""
     if not all(obs.asked(q) for q in own_files() if q["kind"] == "file"):
         raise NeedMore(own_files())

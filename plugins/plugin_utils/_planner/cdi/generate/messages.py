@@ -43,7 +43,7 @@ LEFT_OUT = Sentence(
     "spec.left-out",
     "Left out of the CDI spec: {part} need version {needed}, {limit} is the highest here",
 )
-NO_HOOK_PROGRAM = Sentence(
+NO_CDI_HOOK = Sentence(
     "spec.no-hook-program",
     "the profile full needs {program}, which is not on this host",
     next="Install {package}, or choose another gpufleet_cdi_profile",

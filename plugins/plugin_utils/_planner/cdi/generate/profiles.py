@@ -67,7 +67,7 @@ def mount_plan(policy: Policy, obs: Observation, record: HostDecision) -> MountP
     """
     program, wanted = hook_program.program(policy, obs, record), policy.cdi_profile
     if wanted == "full" and not program:
-        raise PlanError(messages.NO_HOOK_PROGRAM.fill(program=hook_program.PROGRAM, package=packages.BASE))
+        raise PlanError(messages.NO_CDI_HOOK.fill(program=hook_program.PROGRAM, package=packages.BASE))
     profile: Profile = wanted if wanted != "auto" else "full" if program else "hookless"
     agents = policy.cdi_layout == layouts.MANAGEMENT
     return MountPlan(profile, program, policy.cdi_driver_root, str(obs.host.get("machine") or "x86_64"), agents)
