@@ -69,7 +69,7 @@ class ActionModule(ActionBase):
         evidence = checks.evidence(cases, answer)
         trouble = checks.verdict(evidence)
         shaped = {**common, "checks": evidence, "proven": not trouble, "left": answer.get("left") or []}
-        return {**shaped, "failed": True, "msg": trouble} if trouble else shaped
+        return {**shaped, "failed": True, "msg": end_with_code(trouble)} if trouble else shaped
 
     def _looked(self, policy: Policy, task_vars: dict[str, Any], way: str) -> tuple[handed_on.Proof, dra.Dra | None]:
         _obs, outcome = base.observe_and_plan(self, task_vars, policy, node.questions, planner, way)

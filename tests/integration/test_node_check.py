@@ -144,7 +144,7 @@ def of(results: dict[str, dict[str, Any]], host: str, fleet: Fleet) -> dict[str,
 # What an untouched host of that kind must complain about.
 COMPLAINTS = [
     ("check-16", "/dev/nvidia0 was requested and is not in the container"),
-    ("check-17", "enable_cdi is false: run the module node"),
+    ("check-17", "[verify.cdi-ignored]"),
     ("check-21", "unresolvable CDI devices nvidia.com/gpu=0"),
     ("check-24", 'no runtime for "nvidia" is configured'),
     ("check-crio", "failed to find runtime handler nvidia"),
@@ -251,4 +251,4 @@ def test_a_proof_costs_two_ssh_operations_per_host(
 def test_an_image_that_is_not_there_is_said_with_the_way_to_load_it(fleet: Fleet, proven: dict[str, dict[str, Any]]) -> None:
     result = fleet.play(VERIFY, hosts="check-16", gpufleet_verify_image="localhost/none:1")["check-16"]
     assert result["msg"].startswith("3 of 3 checks failed. containerd: one: ImageStatus: image localhost/none:1 is not on this host.")
-    assert "Next: load it: ctr -n k8s.io images import" in result["msg"]
+    assert "ctr -n k8s.io images import" in result["msg"]

@@ -55,6 +55,7 @@ WITH_CODES = (
     "plugin_utils/_planner/sharing/",
     "plugin_utils/_planner/take_back.py",
     "plugin_utils/_planner/unit_files/",
+    "plugin_utils/_planner/verify/",
 )
 
 FULL = Sentence("demo.full", "{title} has its CRI plugin disabled", why="`disabled_plugins` lists it", next="remove it from {place}.")

@@ -18,8 +18,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import tr
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import verify as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence, end_with_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Driver, Gpu, HostDecision, Instance
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import messages
 
 Expect = Literal["allowed", "refused", "optional"]
 Way = Literal["variable", "mounts", "privileged"]
@@ -37,8 +39,7 @@ LISTED = "/dev/nvidia*"
 # The runtime's own sign of a privileged container, with which the variable counts on strict hosts. One that is privileged in every way
 # would get every node from the engine, which proves nothing.
 PRIVILEGED = ["SYS_ADMIN"]
-WHY_ONE = "a container that requests one GPU gets exactly the device nodes of that GPU"
-WHY_MIG = "a container that requests one MIG device gets the device nodes of its GPU and of no other"
+WHY_ONE, WHY_MIG = messages.ONE_GPU.fill(), messages.MIG_DEVICE_ALONE.fill()
 
 
 @dc.dataclass(frozen=True)
@@ -57,13 +58,13 @@ def asks(gpus: tuple[Gpu, ...]) -> tuple[Ask, ...]:
 
     On a host without GPUs, return only the request for none.
     """
-    none = Ask("none", (), "", "a container that requests no GPU gets none")
+    none = Ask("none", (), "", messages.NONE_REQUESTED.fill())
     if not gpus:
         return (none,)
     first = min(gpus, key=lambda g: (not g.migs, g.index))
     # A GPU in MIG mode is given away by its MIG devices only; `0:0` is the first of GPU 0.
     one = Ask("one", (first.minor,), f"{first.index}:0" if first.migs else str(first.index), WHY_MIG if first.migs else WHY_ONE)
-    everything = Ask("all", tuple(g.minor for g in gpus), "all", "a container that requests all GPUs gets all of them")
+    everything = Ask("all", tuple(g.minor for g in gpus), "all", messages.ALL_GPUS.fill())
     return (one, none) if len(gpus) == 1 else (one, everything, none)
 
 
@@ -150,7 +151,7 @@ def _management(decision: Decision, gpus: tuple[Gpu, ...], strict: bool) -> dict
     """Return the case of a device plugin or monitoring agent: all GPUs through the handler, by RuntimeClass."""
     case: dict[str, Any] = {
         "name": "management",
-        "why": f"a management container gets all GPUs through the handler {decision.handler}",
+        "why": messages.MANAGEMENT_CONTAINER.fill(handler=decision.handler),
         "handler": decision.handler,
         "env": {ENV: "all"},
         "nodes": _nodes(tuple(g.minor for g in gpus), gpus),
@@ -160,7 +161,7 @@ def _management(decision: Decision, gpus: tuple[Gpu, ...], strict: bool) -> dict
 
 def _by_option(gpus: tuple[Gpu, ...], handler: str, way: Way) -> dict[str, Any]:
     """Return the case for Docker's other way, `docker run --runtime nvidia`."""
-    all_gpus = Ask("runtime", tuple(g.minor for g in gpus), "all", f"a container that uses the runtime {handler} gets all GPUs")
+    all_gpus = Ask("runtime", tuple(g.minor for g in gpus), "all", messages.BY_RUNTIME.fill(handler=handler))
     return _by_runtime(all_gpus, handler, gpus, way=way, record="")
 
 
@@ -174,7 +175,7 @@ def _as_plugin(host: HostDecision, decision: Decision, gpus: tuple[Gpu, ...]) ->
         return []
     one = asks(gpus)[0]
     whole = next((g.uuid for g in gpus if g.minor in one.minors and not g.migs), "")
-    why = f"a pod that a device plugin gives one GPU by {host.plugin_strategies[0]} gets it through the handler {decision.handler}"
+    why = messages.BY_PLUGIN.fill(strategy=host.plugin_strategies[0], handler=decision.handler)
     asked = Ask("plugin", one.minors, whole or one.ids, why)
     way: Way = "variable" if "envvar" in host.plugin_strategies else "mounts"
     return [_by_runtime(asked, decision.handler, gpus, way=way, record="")]
@@ -183,7 +184,7 @@ def _as_plugin(host: HostDecision, decision: Decision, gpus: tuple[Gpu, ...]) ->
 def _refused_variable(handler: str, gpus: tuple[Gpu, ...], record: str) -> dict[str, Any]:
     case: dict[str, Any] = {
         "name": "isolation",
-        "why": "strict isolation: the variable gives an unprivileged container no GPU",
+        "why": messages.ISOLATION.fill(),
         "handler": handler,
         "env": {ENV: "all"},
         "nodes": _nodes((), gpus),
@@ -289,85 +290,36 @@ PHRASES = (
 RECORD_SHOWS = r"--device=[\w,:.-]+"
 
 # (words in the error or problem, engine, "engine injection" or "", what to do). The first that matches speaks.
-ADVICE: tuple[tuple[str, str, str], ...] = (
-    (
-        r"could not select device driver \"cdi\"",
-        "",
-        "Docker has CDI switched off: run the module node, and restart Docker if the result says that a restart is due",
-    ),
-    (
-        r"(?i)unknown or invalid runtime name|unknown runtime specified",
-        "",
-        "the running Docker does not have this runtime: run the module node",
-    ),
-    (
-        r"unresolvable CDI devices",
-        "",
-        "the CDI spec lacks this device or is outside the engine's directories: run the module node, then check gpufleet_cdi_spec_dirs",
-    ),
-    (r"CDI support is explicitly disabled", "", "CDI is switched off in the engine: run the module node, which switches it on"),
+NOT_GIVEN = r"was requested and is not in the container"
+ADVICE: tuple[tuple[str, str, Sentence], ...] = (
+    (r"could not select device driver \"cdi\"", "", messages.DOCKER_WITHOUT_CDI),
+    (r"(?i)unknown or invalid runtime name|unknown runtime specified", "", messages.DOCKER_WITHOUT_RUNTIME),
+    (r"unresolvable CDI devices", "", messages.DEVICE_UNRESOLVABLE),
+    (r"CDI support is explicitly disabled", "", messages.CDI_OFF),
     (
         r"no runtime for .* is configured|failed to find runtime handler|runtime handler .* not supported",
         "",
-        (
-            "the running engine does not have this handler: run the module node, or restart the engine if its configuration "
-            "already has the handler"
-        ),
+        messages.HANDLER_UNKNOWN,
     ),
-    (
-        r"unknown service runtime\.v1",
-        "",
-        "the engine serves no CRI: look for its CRI plugin's error in the unit's journal, and for cri in disabled_plugins",
-    ),
+    (r"unknown service runtime\.v1", "", messages.NO_CRI),
     (
         r"sandbox image|pause|pinging container registry|failed to (resolve|do request|pull)",
         "",
-        "the sandbox (pause) image is not on this host and could not be pulled: load it as well, or set the engine's sandbox image",
+        messages.NO_SANDBOX_IMAGE,
     ),
-    (
-        r"nvidia-container-cli|nvidia-container-runtime-hook",
-        "",
-        "the prestart hook failed: see whether nvidia-smi works here, and the log named in /etc/nvidia-container-runtime/config.toml",
-    ),
+    (r"nvidia-container-cli|nvidia-container-runtime-hook", "", messages.HOOK_FAILED),
     (
         r"executable file not found|no such file or directory.*nvidia-container-runtime|nvidia-container-runtime.*no such file",
         "",
-        "the handler's binary is missing: install the package nvidia-container-toolkit-base",
+        messages.NO_HANDLER_PROGRAM,
     ),
-    (r"mknod: .*not found|/bin/sh", "", "the image needs a shell, sleep, rm and mknod: any busybox or distribution image has them"),
-    (
-        r"No such file or directory|Connection refused|no answer to",
-        "",
-        "the engine's socket does not answer: see systemctl status of its unit",
-    ),
-    (
-        r"was requested and is not in the container",
-        "containerd native-cdi",
-        "no injection took place; up to containerd 2.2, CDI requests are ignored silently while enable_cdi is false: run the module node",
-    ),
-    (
-        r"was requested and is not in the container",
-        "",
-        "no injection took place: compare the decision for this host with the CDI spec's device nodes, and run the module node",
-    ),
-    (
-        r"in the container, but opening it is refused",
-        "",
-        (
-            "the node is visible but access is denied: systemctl daemon-reload removes the device rule that legacy injection set, or "
-            "SELinux refuses"
-        ),
-    ),
-    (
-        r"can be opened although|and was not requested",
-        "",
-        "a container gets more than it requested: check NVIDIA_VISIBLE_DEVICES in the image, hook files in addition to CDI, and isolation",
-    ),
-    (
-        r"says nothing that matches",
-        "",
-        "the prestart hook did not call nvidia-container-cli: look at mode in /etc/nvidia-container-runtime/config.toml and the hook file",
-    ),
+    (r"mknod: .*not found|/bin/sh", "", messages.NO_SHELL),
+    (r"No such file or directory|Connection refused|no answer to", "", messages.SOCKET_SILENT),
+    (NOT_GIVEN, "containerd native-cdi", messages.CDI_IGNORED),
+    (NOT_GIVEN, "", messages.NOT_INJECTED),
+    (r"in the container, but opening it is refused", "", messages.ACCESS_DENIED),
+    (r"can be opened although|and was not requested", "", messages.MORE_THAN_REQUESTED),
+    (r"says nothing that matches", "", messages.HOOK_NOT_CALLED),
 )
 
 
@@ -375,10 +327,10 @@ def advice(engine: str, injection: str, text: str, manager: str = "") -> str:
     """Return what to do next about one error or problem; '' if nothing is known."""
     if re.search(r"image .* is not on this host", text):
         way = known.place(manager).load_image or traits.of(engine).load_image
-        return f"load it: {way}; or set gpufleet_verify_image to another one"
-    for pattern, only, sentence in ADVICE:
+        return messages.LOAD_IMAGE.fill(way=way)
+    for pattern, only, row in ADVICE:
         if only in ("", engine, f"{engine} {injection}") and re.search(pattern, text):
-            return sentence
+            return row.fill()
     return ""
 
 
@@ -387,7 +339,7 @@ def nothing_to_prove(host: HostDecision, planned: list[dict[str, Any]]) -> str:
     if planned:
         return ""
     refused = "; ".join(sentence for _key, sentence in host.refused)
-    return host.skipped or refused or "this host has no engine that can start containers for the proof"
+    return host.skipped or refused or messages.NOTHING_TO_PROVE.fill()
 
 
 def unproven(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -405,7 +357,7 @@ def evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[d
 
 def _with_advice(case: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
     next_step = "" if found["ok"] else advice(case["engine"], case["injection"], sentence(found), case["manager"])
-    return {**_asked(case), "found": {}, **found, "advice": next_step}
+    return {**_asked(case), "found": {}, **found, "advice": end_with_code(next_step)}
 
 
 def _asked(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -428,4 +380,5 @@ def verdict(checks: list[dict[str, Any]]) -> str:
         return ""
     sentences = [f"{c['name']}: {sentence(c)}" for c in failed]
     next_steps = dict.fromkeys(c["advice"] for c in failed if c.get("advice"))
-    return f"{len(failed)} of {len(checks)} checks failed. " + ". ".join([*sentences, *(f"Next: {step}" for step in next_steps)])
+    details = ". ".join([*sentences, *(f"Next: {step}" for step in next_steps)])
+    return messages.CHECKS_FAILED.fill(failed=len(failed), total=len(checks), details=details)

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.sharing import wanted
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases, messages
 
 MPS = "nvidia.com/mps"
 # The options of the module node_check that make the policy which it proves.
@@ -63,7 +63,7 @@ def of_mps(policy: Policy, record: HostDecision, driver: Driver) -> tuple[cases.
         return ()
     entries = [entry for entry in wanted.on_host(policy.sharing) if entry.limits]
     named = (gpu for gpu in driver.gpus if any(entry.names(gpu.uuid, gpu.bus_id, gpu.model, gpu.index) for entry in entries))
-    why = "a container that shares a GPU by MPS gets the device nodes of that GPU and the way to its daemon"
+    why = messages.BY_MPS.fill()
     return tuple(cases.Ask("mps", (gpu.minor,), str(gpu.index), why, MPS) for gpu in list(named)[:1])
 
 

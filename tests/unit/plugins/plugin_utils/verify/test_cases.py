@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import verify as containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message, get_code
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases as checks
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.coded import read_coded
 from tests.unit.records import instance, record
 
 IMAGE = "localhost/probe:lab"
@@ -176,7 +178,7 @@ def test_an_engine_that_serves_no_cri_has_no_cases() -> None:
     host = record(COMPATIBLE, CONTAINERD_21, driver=driver(0))
     without = dc.replace(CONTAINERD_21, cri=False)
     assert checks.cases(host, (without,), driver(0), image=IMAGE) == []
-    assert checks.nothing_to_prove(host, []) == "this host has no engine that can start containers for the proof"
+    assert get_code(checks.nothing_to_prove(host, [])) == "verify.nothing-to-prove"
 
 
 @pytest.mark.parametrize("engine", [CONTAINERD_21, CRIO], ids=["legacy", "oci-hook"])
@@ -225,30 +227,38 @@ def test_every_case_says_of_every_gpu_what_is_expected(minors: list[int], policy
             assert case["name"].endswith(("none", "isolation")) or nodes(case, "allowed")
 
 
-# What engines really said, and the words that the advice must hold.
+# What engines really said, and the code of the advice.
 ADVICE = [
-    ("containerd", "native-cdi", "ImageStatus: image x is not on this host", "ctr -n k8s.io images import"),
-    ("crio", "native-cdi", "ImageStatus: image x is not on this host", "skopeo copy"),
-    ("containerd", "native-cdi", 'RunPodSandbox: no runtime for "nvidia" is configured', "does not have this handler"),
-    ("crio", "native-cdi", "RunPodSandbox: failed to find runtime handler nvidia from runtime list map[]", "does not have this handler"),
-    ("containerd", "native-cdi", "CreateContainer: unresolvable CDI devices nvidia.com/gpu=0", "the CDI spec lacks"),
-    ("containerd", "native-cdi", "RunPodSandbox: unknown service runtime.v1.RuntimeService", "serves no CRI"),
-    ("crio", "native-cdi", "RunPodSandbox: unable to try pulling possible OCI artifact: pinging container registry", "(pause) image"),
-    ("containerd", "native-cdi", "RunPodSandbox: /run/containerd/containerd.sock: Connection refused", "systemctl status"),
-    ("containerd", "native-cdi", "/dev/nvidia0 was requested and is not in the container", "enable_cdi is false"),
-    ("crio", "native-cdi", "/dev/nvidia0 was requested and is not in the container", "no injection took place"),
-    ("containerd", "native-cdi", "/dev/nvidia1 can be opened although it was not requested (ENXIO)", "more than it requested"),
-    ("crio", "oci-hook", "/var/log/cli.jsonl says nothing that matches --device=0", "did not call nvidia-container-cli"),
+    ("containerd", "native-cdi", "ImageStatus: image x is not on this host", "load-image"),
+    ("crio", "native-cdi", "ImageStatus: image x is not on this host", "load-image"),
+    ("containerd", "native-cdi", 'RunPodSandbox: no runtime for "nvidia" is configured', "handler-unknown"),
+    ("crio", "native-cdi", "RunPodSandbox: failed to find runtime handler nvidia from runtime list map[]", "handler-unknown"),
+    ("containerd", "native-cdi", "CreateContainer: unresolvable CDI devices nvidia.com/gpu=0", "device-unresolvable"),
+    ("containerd", "native-cdi", "RunPodSandbox: unknown service runtime.v1.RuntimeService", "no-cri"),
+    ("crio", "native-cdi", "RunPodSandbox: unable to try pulling possible OCI artifact: pinging container registry", "no-sandbox-image"),
+    ("containerd", "native-cdi", "RunPodSandbox: /run/containerd/containerd.sock: Connection refused", "socket-silent"),
+    ("containerd", "native-cdi", "/dev/nvidia0 was requested and is not in the container", "cdi-ignored"),
+    ("crio", "native-cdi", "/dev/nvidia0 was requested and is not in the container", "not-injected"),
+    ("containerd", "native-cdi", "/dev/nvidia1 can be opened although it was not requested (ENXIO)", "more-than-requested"),
+    ("crio", "oci-hook", "/var/log/cli.jsonl says nothing that matches --device=0", "hook-not-called"),
     ("crio", "native-cdi", "RunPodSandbox: something new", ""),
-    ("containerd", "nvidia-runtime", "/dev/nvidia0 was requested and is not in the container", "compare the decision for this host"),
+    ("containerd", "nvidia-runtime", "/dev/nvidia0 was requested and is not in the container", "not-injected"),
 ]
 
 
-@pytest.mark.parametrize(("engine", "injection", "text", "words"), ADVICE)
-def test_a_failure_says_what_to_do(engine: str, injection: str, text: str, words: str) -> None:
-    advice = checks.advice(engine, injection, text)
-    assert words in advice
-    assert bool(words) == bool(advice)
+@pytest.mark.parametrize(("engine", "injection", "text", "code"), ADVICE)
+def test_a_failure_says_what_to_do(engine: str, injection: str, text: str, code: str) -> None:
+    assert get_code(checks.advice(engine, injection, text)) == (f"verify.{code}" if code else "")
+
+
+IMAGES = [("containerd", "ctr -n k8s.io images import"), ("crio", "skopeo copy")]
+
+
+@pytest.mark.parametrize(("engine", "way"), IMAGES)
+def test_an_image_is_loaded_by_the_engines_own_way(engine: str, way: str) -> None:
+    advice = checks.advice(engine, "native-cdi", "ImageStatus: image x is not on this host")
+    assert isinstance(advice, Message)
+    assert way in advice.values["way"]
 
 
 def test_evidence_joins_what_was_planned_with_what_was_found() -> None:
@@ -259,10 +269,11 @@ def test_evidence_joins_what_was_planned_with_what_was_found() -> None:
     one, none = checks.evidence(planned, answer)
     assert (one["injection"], one["env"], one["found"]) == ("nvidia-runtime", {"NVIDIA_VISIBLE_DEVICES": "0"}, {"/dev/nvidia0": "absent"})
     assert none["error"] == {"step": "run", "message": "the node returned no result"}
-    message = checks.verdict([one, none])
-    assert message.startswith(
-        f"2 of 2 checks failed. containerd: one: {problem}. containerd: none: run: the node returned no result. Next: "
-    )
+    assert one["advice"].endswith("[verify.not-injected]")
+    code, values = read_coded(checks.verdict([one, none]))
+    assert (code, values["failed"], values["total"]) == ("verify.checks-failed", 2, 2)
+    told = f"containerd: one: {problem}. containerd: none: run: the node returned no result. Next: "
+    assert values["details"].startswith(told)
 
 
 def test_a_proven_host_has_no_complaint() -> None:
