@@ -243,7 +243,7 @@ def fit(spec: Spec, options: Options) -> tuple[Spec, tuple[str, ...]]:
 def notes(seen: Hardware, options: Options) -> tuple[str, ...]:
     needless = options.assume_nodes or not layouts.LAYOUTS[options.layout].driver
     lacking = () if needless else tuple(path for path in layouts.OPTIONAL if path not in seen.nodes)
-    found = [messages.NODE_OPTIONAL.fill(path=path) for path in lacking]
+    found: list[str] = [messages.NODE_OPTIONAL.fill(path=path) for path in lacking]
     found += closed_nodes.advice(seen, options.layout, names.allowed(options.names, options.cap), group_ids=options.group_ids)
     wanted = names.allowed(options.names, options.cap)
     if names.INDEX in options.names and names.INDEX not in wanted and options.layout not in layouts.FABRIC:
