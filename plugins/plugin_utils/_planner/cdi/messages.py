@@ -91,7 +91,7 @@ LINK = Sentence(
     why="engines would read another file than the one that is written",
     next="Remove the link, then run again",
 )
-WATCHED = Sentence("cdi.watched", "the host may change between two runs, and containers must not start with a stale spec")
+SPECS_WATCHED = Sentence("cdi.watched", "the host may change between two runs, and containers must not start with a stale spec")
 NOT_WATCHED = Sentence("cdi.not-watched", "gpufleet_cdi_refresh: converge")
 REFRESH_WRITES_NOW = Sentence("cdi.refresh-writes-now", "nvidia-cdi-refresh writes the spec now")
 WRITES_NOW = Sentence("cdi.collection-writes-now", "this collection writes the spec now")
@@ -170,7 +170,7 @@ REMOVE_LINK = Sentence("cdi.remove-link", "remove the link {path}, and run again
 KEPT_NAMES = Sentence("cdi.kept-names", "only it has {names}")
 HIDDEN = Sentence("cdi.hidden", "{path} defines {device} as well; {mine} hides it")
 DEVICE_DROPPED = Sentence("cdi.device-dropped", DOUBLED, why="engines drop a device that two files of one directory define; {reason}")
-OUTRANKED = Sentence("cdi.outranked", DOUBLED, why="it outranks {mine} and hides it; {reason}")
+DEVICE_OUTRANKED = Sentence("cdi.outranked", DOUBLED, why="it outranks {mine} and hides it; {reason}")
 MANAGEMENT = "containers that watch GPUs may ask for {names}, which no spec of this run defines"
 MANAGEMENT_STEP = Sentence(
     "cdi.management-step",
@@ -193,8 +193,8 @@ SET_ASIDE = Sentence(
     "cdi.set-aside",
     "{path} was set aside by the staleness guard on the host, whose journal says why (journalctl -u gpufleet-cdi-watch)",
 )
-OTHER_DRIVER = Sentence("cdi.other-driver", "made for driver {recorded}, but the host has {found}")
-OTHER_KERNEL = Sentence("cdi.other-kernel", "takes firmware from the folder of kernel {recorded}, and {found} runs")
+STALE_DRIVER = Sentence("cdi.other-driver", "made for driver {recorded}, but the host has {found}")
+STALE_KERNEL = Sentence("cdi.other-kernel", "takes firmware from the folder of kernel {recorded}, and {found} runs")
 GPU_GONE = Sentence("cdi.gpu-gone", "names {names}, which is not a GPU of this host now")
 GPU_LACKING = Sentence("cdi.gpu-lacking", "does not have GPU {gpus}")
 GPU_CHANGED = Sentence("cdi.gpu-changed", "records {name} as {recorded}, but it is {found} now")

@@ -177,7 +177,7 @@ def judged(policy: Policy, file: File, other: Spec, mine: str, spec: Spec, *, ou
     same_directory = posixpath.dirname(file.path) == posixpath.dirname(mine)
     if not same_directory and not outranks:
         return Plan(advice=(messages.HIDDEN.fill(path=file.path, device=doubles[0], mine=mine),), leftovers=(left,))
-    row = messages.DEVICE_DROPPED if same_directory else messages.OUTRANKED
+    row = messages.DEVICE_DROPPED if same_directory else messages.DEVICE_OUTRANKED
     raise PlanError(row.fill(devices=", ".join(doubles), mine=mine, reason=why), where=file.path, next=step)
 
 

@@ -188,7 +188,7 @@ def of_driver(spec: Spec, there: Host) -> Iterator[Stale]:
     strange = [v for v in recorded_drivers(spec) if live and v not in live]
     if strange:
         recorded, found = ", ".join(strange), ", ".join(sorted(live))
-        yield Stale("driver", recorded, found, messages.OTHER_DRIVER.fill(recorded=recorded, found=found))
+        yield Stale("driver", recorded, found, messages.STALE_DRIVER.fill(recorded=recorded, found=found))
 
 
 def of_kernel(spec: Spec, there: Host) -> Iterator[Stale]:
@@ -196,7 +196,7 @@ def of_kernel(spec: Spec, there: Host) -> Iterator[Stale]:
     kernels = {found.group(1) for path in paths(spec) if (found := FIRMWARE.search(path))}
     strange = sorted(kernels - {there.kernel}) if there.kernel else []
     if strange:
-        why = messages.OTHER_KERNEL.fill(recorded=", ".join(strange), found=there.kernel)
+        why = messages.STALE_KERNEL.fill(recorded=", ".join(strange), found=there.kernel)
         yield Stale("kernel", ", ".join(strange), there.kernel, why)
 
 

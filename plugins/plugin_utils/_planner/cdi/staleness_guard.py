@@ -42,7 +42,7 @@ WATCHES = ((NAME, UNITS), (REFRESH_NAME, REFRESH_UNITS))
 ASIDE = f"{JOURNAL_DIR}/aside"
 RUNNING = f"/run/gpufleet-{NAME}.lock"
 AT_BOOT = 60  # seconds that engines wait for it: a GPU that hangs blocks every reader of its files
-WHY = messages.WATCHED.fill()
+WHY = messages.SPECS_WATCHED.fill()
 # New capability nodes come with MIG instances, a new list of modules with a driver. %v is the running kernel.
 CHANGES = "PathChanged=/dev/nvidia-caps\nPathChanged=/lib/modules/%v/modules.dep\n"
 INFORMATION = (r"^Bus Location:\s*(\S+)", r"^Device Minor:\s*(\d+)", r"^GPU UUID:\s*(GPU-[0-9a-f]{8}\S*)")

@@ -301,7 +301,7 @@ ADVICE: tuple[tuple[str, str, Sentence], ...] = (
         "",
         messages.HANDLER_UNKNOWN,
     ),
-    (r"unknown service runtime\.v1", "", messages.NO_CRI),
+    (r"unknown service runtime\.v1", "", messages.ENGINE_WITHOUT_CRI),
     (
         r"sandbox image|pause|pinging container registry|failed to (resolve|do request|pull)",
         "",

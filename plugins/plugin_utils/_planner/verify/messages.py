@@ -48,7 +48,7 @@ HANDLER_UNKNOWN = Sentence(
     "the running engine does not have this handler: run the module node, or restart the engine "
     "if its configuration already has the handler",
 )
-NO_CRI = Sentence(
+ENGINE_WITHOUT_CRI = Sentence(
     "verify.no-cri",
     "the engine serves no CRI: look for its CRI plugin's error in the unit's journal, and for cri in disabled_plugins",
 )

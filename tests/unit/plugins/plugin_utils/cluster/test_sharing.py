@@ -129,10 +129,7 @@ def test_what_the_plugin_cannot_do_is_refused_with_the_way_round(case: str) -> N
 def test_modes_of_a_host_are_refused_with_the_way_round() -> None:
     with pytest.raises(PlanError) as refused:
         rendered({BUS: {"time_slicing": {"interval": "short"}}}, 0)
-    assert str(refused.value) == (
-        f"{NAME} has no replicas (on a node the device plugin hands GPUs out). Give its GPUs time_slicing or mps with replicas, "
-        "or leave the host out: without sharing a pod has a GPU for itself"
-    )
+    assert (refused.value.code, refused.value.values) == ("cluster.no-replicas", {"of_host": " for gpu1"})
 
 
 def test_mps_is_refused_where_the_operator_sets_mig_to_mixed_for_all_nodes() -> None:
