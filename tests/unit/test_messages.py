@@ -39,6 +39,7 @@ WITH_CODES = (
     "plugin_utils/_planner/engines/named_file.py",
     "plugin_utils/_planner/engines/podman/",
     "plugin_utils/_planner/formats/",
+    "plugin_utils/_planner/images/",
     "plugin_utils/_planner/known_bad/",
     "plugin_utils/_planner/kubernetes/",
     "plugin_utils/_planner/low",

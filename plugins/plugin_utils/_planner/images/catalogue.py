@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, dotted, requires
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, dotted, messages, requires
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.document import Document, Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import Compute, Image, Requires, Target
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
 
 SCHEMA = 1
 MOST_TAGS = 200  # that one pattern may match
@@ -33,43 +34,40 @@ REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,254}")
 TAGS = re.compile(r"[\w.*?-]{1,128}", re.ASCII)
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 MARCH = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}", re.ASCII)
-QUOTES = "Write it in quotes: 12.10 and 12.1 are the same number, and two versions"
-FLOATS = "a number and no text"
-ONE_OF_THEM = "Leave one of them out"
-SET_CUDA = "Set requires.cuda to the CUDA of the image"
 
 
 def parsed(document: Document, targets: cpu.Targets) -> tuple[Image, ...]:
     """Return the images of a catalogue. Raise PlanError with file and line for the first error."""
     top = _table(document, (), document.data, TOP)
     if top.get("schema") != SCHEMA:
-        raise document.wrong(("schema",), f"this release reads schema {SCHEMA}", f"Write schema: {SCHEMA}")
+        raise document.wrong(("schema",), messages.OTHER_CATALOGUE_SCHEMA, known=SCHEMA)
     images = top.get("images")
     if not isinstance(images, list) or not images:
-        raise document.wrong(("images",), "this is no list of images", "List at least one image")
+        raise document.wrong(("images",), messages.NOT_IMAGES)
     found = tuple(_image(document, ("images", number), value) for number, value in enumerate(images))
     for number, image in enumerate(found):
         if image.name in {other.name for other in found[:number]}:
-            raise document.wrong(("images", number), f"the name {image.name} stands twice", "Give each image a name of its own")
+            raise document.wrong(("images", number), messages.NAME_TWICE, name=image.name)
         march = image.requires.cpu_march
         if targets and march and march not in targets:
             near = difflib.get_close_matches(march, targets, n=1)
-            meant = f" (did you mean {near[0]}?)" if near else ""
             path = ("images", number, "requires", "cpu_march")
-            raise document.wrong(path, f"archspec knows no {march}{meant}", "Write a name that archspec has, as skylake_avx512")
+            if near:
+                raise document.wrong(path, messages.UNKNOWN_MARCH_NEAR, name=march, near=near[0])
+            raise document.wrong(path, messages.UNKNOWN_MARCH, name=march)
     return found
 
 
 def _image(document: Document, path: Path, value: Any) -> Image:
     table = _table(document, path, value, ENTRY)
-    image = _matching(document, path, table, "image", REFERENCE, "Name the image with its registry, as registry.example.org/team/name:tag")
+    image = _matching(document, path, table, "image", REFERENCE, messages.REFERENCE_FORM)
     reference, _at, written = image.partition("@")
-    digest = _matching(document, path, table, "digest", DIGEST, "Write sha256: and 64 hexadecimal digits") or written
+    digest = _matching(document, path, table, "digest", DIGEST, messages.DIGEST_FORM) or written
     if not image:
-        raise document.wrong(path, "it has no image", "Name the image, as registry.example.org/team/name:tag")
-    name = _matching(document, path, table, "name", NAME, "Write letters, digits, dots and dashes, 63 at most")
+        raise document.wrong(path, messages.ENTRY_WITHOUT_IMAGE)
+    name = _matching(document, path, table, "name", NAME, messages.NAME_FORM)
     if not name:
-        raise document.wrong(path, "it has no name", "Give it a name, by which it is shown and ordered")
+        raise document.wrong(path, messages.ENTRY_WITHOUT_NAME)
     found = Image(
         name,
         reference,
@@ -80,7 +78,7 @@ def _image(document: Document, path: Path, value: Any) -> Image:
         _environment(document, (*path, "environment"), table.get("environment", {})),
         _bool(document, path, table, "heed_require") is not False,
         _text(document, path, table, "inspected"),
-        _matching(document, path, table, "tags", TAGS, "Write a pattern of tags, as 1.4-cuda12.*"),
+        _matching(document, path, table, "tags", TAGS, messages.TAGS_FORM),
     )
     _require_possible(document, path, found)
     return found
@@ -94,7 +92,7 @@ def _requires(document: Document, path: Path, value: Any) -> Requires:
         _compute(document, (*path, "compute_capability"), table.get("compute_capability")),
         _architectures(document, path, table),
         _choice(document, path, table, "cpu_level", cpu.LEVELS),
-        _matching(document, path, table, "cpu_march", MARCH, "Write a name that archspec has, as skylake_avx512"),
+        _matching(document, path, table, "cpu_march", MARCH, messages.MARCH_FORM),
         _memory(document, path, table),
         _bool(document, path, table, "mig"),
         _version(document, path, table, "glibc"),
@@ -106,16 +104,16 @@ def _driver(document: Document, path: Path, table: Mapping[str, Any]) -> tuple[r
     text = _text(document, path, table, "driver")
     found = requires.bounds(text) if text else ()
     if found is None:
-        raise document.wrong((*path, "driver"), f"{text!r} is no range of versions", "Write conditions with commas, as '>=525.60.13, <580'")
+        raise document.wrong((*path, "driver"), messages.DRIVER_RANGE, value=repr(text))
     if requires.impossible(found):
-        raise document.wrong((*path, "driver"), f"no version is {text}", "Correct one of the conditions")
+        raise document.wrong((*path, "driver"), messages.DRIVER_IMPOSSIBLE, value=text)
     return found
 
 
 def _exact(document: Document, path: Path, table: Mapping[str, Any]) -> str:
     text = _text(document, path, table, "exact_driver")
     if text and dotted.parse(text) is None:
-        raise document.wrong((*path, "exact_driver"), f"{text!r} is no version", "Write the driver's version, as 396.44")
+        raise document.wrong((*path, "exact_driver"), messages.EXACT_DRIVER, value=repr(text))
     return text
 
 
@@ -123,7 +121,7 @@ def _version(document: Document, path: Path, table: Mapping[str, Any], key: str)
     text = _text(document, path, table, key)
     found = dotted.parse(text)
     if text and found is None:
-        raise document.wrong((*path, key), f"{text!r} is no version", "Write numbers with dots, as '12.4'")
+        raise document.wrong((*path, key), messages.NOT_A_VERSION, value=repr(text))
     return found
 
 
@@ -133,7 +131,7 @@ def _compute(document: Document, path: Path, value: Any) -> Compute | None:
     table = _table(document, path, value, COMPUTE)
     found = Compute(*(_targets(document, (*path, key), table.get(key, [])) for key in COMPUTE))
     if not found.real and not found.ptx:
-        raise document.wrong(path, "it names no GPU", "List compute capabilities below real (machine code) or ptx")
+        raise document.wrong(path, messages.NO_COMPUTE)
     return found
 
 
@@ -142,8 +140,7 @@ def _targets(document: Document, path: Path, value: Any) -> tuple[Target, ...]:
     for number, item in enumerate(_list(document, path, value)):
         target = requires.target(item) if isinstance(item, str) else None
         if target is None:
-            step = "Write it in quotes, as '8.0', '9.0a' (that GPU alone) or '10.0f' (its family)"
-            raise document.wrong((*path, number), f"{item!r} is no compute capability", step)
+            raise document.wrong((*path, number), messages.NOT_COMPUTE, value=repr(item))
         found.append(target)
     return tuple(found)
 
@@ -153,7 +150,7 @@ def _architectures(document: Document, path: Path, table: Mapping[str, Any]) -> 
     found = []
     for item in [value] if isinstance(value, str) else _list(document, (*path, "cpu_arch"), value):
         if item not in cpu.ARCHITECTURES:
-            raise document.wrong((*path, "cpu_arch"), f"{item!r} is no architecture", f"Write {' or '.join(cpu.ARCHITECTURES)}")
+            raise document.wrong((*path, "cpu_arch"), messages.NOT_ARCHITECTURE, value=repr(item), known=" or ".join(cpu.ARCHITECTURES))
         found.append(cpu.ARCHITECTURES[item])
     return tuple(dict.fromkeys(found))
 
@@ -162,34 +159,34 @@ def _memory(document: Document, path: Path, table: Mapping[str, Any]) -> int:
     text = _text(document, path, table, "memory")
     found = requires.mebibytes(text) if text else 0
     if found is None or (text and found <= 0):
-        raise document.wrong((*path, "memory"), f"{text!r} is no size", "Write a size with its unit, as 40GiB or 80GB")
+        raise document.wrong((*path, "memory"), messages.NOT_A_SIZE, value=repr(text))
     return found
 
 
 def _compat(document: Document, path: Path, table: Mapping[str, Any]) -> tuple[int, ...]:
     value = _list(document, (*path, "forward_compat"), table.get("forward_compat", []))
     if any(not isinstance(item, int) or isinstance(item, bool) or not 1 <= item <= 9999 for item in value):
-        raise document.wrong((*path, "forward_compat"), f"{value!r} are no driver branches", "List their numbers, as [470, 525, 535]")
+        raise document.wrong((*path, "forward_compat"), messages.NOT_BRANCHES, value=repr(value))
     return tuple(sorted(set(value)))
 
 
 def _environment(document: Document, path: Path, value: Any) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, Mapping):
-        raise document.wrong(path, "this is no dictionary", "Write variables and their values, as NVIDIA_REQUIRE_CUDA: cuda>=12.4")
+        raise document.wrong(path, messages.NOT_VARIABLES)
     for name, text in value.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            raise document.wrong((*path, str(name)), f"{text!r} is {FLOATS}", QUOTES)
+            raise document.wrong((*path, str(name)), messages.FIELD_NOT_TEXT, value=repr(text))
     return tuple(sorted(value.items()))
 
 
 def _weight(document: Document, path: Path, table: Mapping[str, Any]) -> int:
     value = table.get("weight", 0)
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 10**6:
-        raise document.wrong((*path, "weight"), f"{value!r} is no weight", "Write a whole number; the greater one is preferred")
+        raise document.wrong((*path, "weight"), messages.NOT_A_WEIGHT, value=repr(value))
     return value
 
 
-Fault = tuple[tuple[str, ...], str, str]  # where below the image, what is wrong, what to do
+Fault = tuple[tuple[str, ...], Sentence, dict[str, str]]  # where below the image, what is wrong, its values
 
 
 def _require_possible(document: Document, path: Path, image: Image) -> None:
@@ -197,37 +194,39 @@ def _require_possible(document: Document, path: Path, image: Image) -> None:
 
     It is a mistake in the catalogue, and would look like a fault of the hosts.
     """
-    for below, what, step in (*_cpu_faults(image.requires), *_driver_faults(image), *_cuda_faults(image), *_name_faults(image)):
-        raise document.wrong((*path, *below), what, step)
+    for below, row, values in (*_cpu_faults(image.requires), *_driver_faults(image), *_cuda_faults(image), *_name_faults(image)):
+        raise document.wrong((*path, *below), row, **values)
 
 
 def _cpu_faults(wanted: Requires) -> Iterator[Fault]:
     if wanted.cpu_level and wanted.cpu_arch and cpu.LEVEL_ARCHITECTURE not in wanted.cpu_arch:
-        what = f"{wanted.cpu_level} is a level of {cpu.LEVEL_ARCHITECTURE}, and cpu_arch is {', '.join(wanted.cpu_arch)}"
-        yield ("requires", "cpu_level"), what, ONE_OF_THEM
+        values = {
+            "level": wanted.cpu_level,
+            "architecture": cpu.LEVEL_ARCHITECTURE,
+            "wanted": ", ".join(wanted.cpu_arch),
+        }
+        yield ("requires", "cpu_level"), messages.LEVEL_OF_OTHER_CPU, values
 
 
 def _driver_faults(image: Image) -> Iterator[Fault]:
     exact = dotted.parse(image.requires.exact_driver)
     if exact and not requires.within(exact, image.requires.driver):
-        yield ("requires", "exact_driver"), f"{image.requires.exact_driver} is not within requires.driver", ONE_OF_THEM
+        yield ("requires", "exact_driver"), messages.EXACT_OUTSIDE, {"value": image.requires.exact_driver}
     if exact and image.compat:
-        yield ("forward_compat",), "an image with requires.exact_driver uses its own driver only", ONE_OF_THEM
+        yield ("forward_compat",), messages.OWN_DRIVER_ONLY, {}
 
 
 def _cuda_faults(image: Image) -> Iterator[Fault]:
     wanted = image.requires
     if image.compat and not wanted.cuda:
-        yield ("forward_compat",), "which CUDA its libcuda is for is not said", SET_CUDA
+        yield ("forward_compat",), messages.COMPAT_WITHOUT_CUDA, {}
     if wanted.compute and wanted.compute.ptx and not wanted.cuda:
-        what = "only a driver that brings the CUDA of the PTX compiles it, and that is not said"
-        yield ("requires", "compute_capability", "ptx"), what, SET_CUDA
+        yield ("requires", "compute_capability", "ptx"), messages.PTX_WITHOUT_CUDA, {}
 
 
 def _name_faults(image: Image) -> Iterator[Fault]:
     if image.tags and (image.digest or image.inspected or ":" in image.reference.rpartition("/")[2]):
-        what = "the image has a tag, a digest or a file of its own as well"
-        yield ("tags",), what, "Name the image without them, or leave tags out"
+        yield ("tags",), messages.TAGS_AND_MORE, {}
 
 
 # ---------------------------------------------------------------- values
@@ -235,33 +234,35 @@ def _name_faults(image: Image) -> Iterator[Fault]:
 
 def _table(document: Document, path: Path, value: Any, known: tuple[str, ...]) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise document.wrong(path, "this is no dictionary", f"Its fields are {', '.join(known)}")
+        raise document.wrong(path, messages.FIELD_NOT_DICTIONARY, known=", ".join(known))
     for key in value:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
-            meant = f" (did you mean {near[0]}?)" if near else ""
-            raise document.wrong((*path, str(key)), f"there is no field {key}{meant}", f"Fields are {', '.join(known)}")
+            values = {"name": str(key), "known": ", ".join(known)}
+            if near:
+                raise document.wrong((*path, str(key)), messages.UNKNOWN_FIELD_NEAR, near=near[0], **values)
+            raise document.wrong((*path, str(key)), messages.UNKNOWN_FIELD, **values)
     return value
 
 
 def _list(document: Document, path: Path, value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise document.wrong(path, "this is no list", "Write it as a list, in brackets")
+        raise document.wrong(path, messages.FIELD_NOT_LIST)
     return value
 
 
 def _text(document: Document, path: Path, table: Mapping[str, Any], key: str) -> str:
     value = table.get(key, "")
     if not isinstance(value, str):
-        raise document.wrong((*path, key), f"{value!r} is {FLOATS}", QUOTES)
+        raise document.wrong((*path, key), messages.FIELD_NOT_TEXT, value=repr(value))
     return value
 
 
-def _matching(document: Document, path: Path, table: Mapping[str, Any], key: str, pattern: re.Pattern[str], step: str) -> str:
+def _matching(document: Document, path: Path, table: Mapping[str, Any], key: str, pattern: re.Pattern[str], row: Sentence) -> str:
     text = _text(document, path, table, key)
     for part, form in _parts(key, text, pattern):
         if not form(part):
-            raise document.wrong((*path, key), f"{text!r} is not allowed there", step)
+            raise document.wrong((*path, key), row, value=repr(text))
     return text
 
 
@@ -276,14 +277,14 @@ def _parts(key: str, text: str, pattern: re.Pattern[str]) -> list[tuple[str, Cal
 def _choice(document: Document, path: Path, table: Mapping[str, Any], key: str, known: Iterable[str]) -> str:
     text = _text(document, path, table, key)
     if text and text not in known:
-        raise document.wrong((*path, key), f"there is no level {text!r}", f"Write one of {', '.join(known)}")
+        raise document.wrong((*path, key), messages.UNKNOWN_LEVEL, value=repr(text), known=", ".join(known))
     return text
 
 
 def _bool(document: Document, path: Path, table: Mapping[str, Any], key: str) -> bool | None:
     value = table.get(key)
     if value is not None and not isinstance(value, bool):
-        raise document.wrong((*path, key), f"{value!r} is neither true nor false", "Write true or false")
+        raise document.wrong((*path, key), messages.FIELD_NOT_BOOLEAN, value=repr(value))
     return value
 
 
@@ -294,16 +295,17 @@ def expanded(image: Image, tags: Iterable[str]) -> tuple[Image, ...]:
     """
     found = [tag for tag in sorted(set(tags)) if fnmatch.fnmatchcase(tag, image.tags)]
     if not found:
-        raise PlanError(f"no tag is {image.tags}", where=image.reference, next="Correct tags in the catalogue")
+        raise PlanError(messages.NO_TAG.fill(pattern=image.tags), where=image.reference)
     if len(found) > MOST_TAGS:
-        raise PlanError(f"{len(found)} tags are {image.tags}", where=image.reference, next=f"Write a pattern for {MOST_TAGS} at most")
+        many = messages.TOO_MANY_TAGS.fill(number=len(found), pattern=image.tags, most=MOST_TAGS)
+        raise PlanError(many, where=image.reference)
     return tuple(dc.replace(image, name=_named(image, tag), reference=f"{image.reference}:{tag}", tags="") for tag in found)
 
 
 def _named(image: Image, tag: str) -> str:
     name = f"{image.name}-{tag}"
     if not NAME.fullmatch(name):
-        raise PlanError(f"{name} is too long for a name", where=image.reference, next="Give the entry a shorter name")
+        raise PlanError(messages.NAME_TOO_LONG.fill(name=name), where=image.reference)
     return name
 
 
@@ -315,5 +317,5 @@ def require_names(images: Iterable[Image]) -> None:
     seen: set[str] = set()
     for image in images:
         if image.name in seen:
-            raise PlanError(f"the name {image.name} stands for two images", where=image.reference, next="Give an entry another name")
+            raise PlanError(messages.NAME_OF_TWO.fill(name=image.name), where=image.reference)
         seen.add(image.name)

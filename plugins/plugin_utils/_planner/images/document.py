@@ -11,6 +11,8 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import yaml_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
 
 Path = yaml_text.Path
 
@@ -23,11 +25,14 @@ class Document:
     where: str = ""
     lines: Mapping[Path, int] = dc.field(default_factory=dict)
 
-    def wrong(self, path: Path, what: str, step: str) -> PlanError:
-        """Build an error about one of the values, with its line, or that of the nearest value around it."""
+    def wrong(self, path: Path, row: Sentence, **values: object) -> PlanError:
+        """Build an error about one of the values, with its line, or that of the nearest value around it.
+
+        row: a sentence with the field `field`, the place of the value.
+        """
         line = next((self.lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self.lines), None)
-        named = shown(path)
-        return PlanError(f"{named}: {what}" if named else what, where=self.where or "catalogue", next=step, line=line)
+        what = row.fill(field=shown(path) or "the catalogue", **values)
+        return PlanError(what, where=self.where or "catalogue", line=line)
 
 
 def read(text: str, where: str) -> Document:
@@ -38,14 +43,11 @@ def read(text: str, where: str) -> Document:
     try:
         data, lines = yaml_text.read_lines(text)
     except yaml_text.TooLarge as error:
-        step = "Make the file smaller, and write out what aliases and merge keys repeat"
-        raise PlanError("this file is more than is read", where=where, why=error.problem, next=step, line=error.line) from None
+        raise PlanError(messages.FILE_TOO_LARGE.fill(problem=error.problem), where=where, line=error.line) from None
     except yaml_text.Twice as error:
-        what = f"{shown(error.path)} stands twice"
-        raise PlanError(what, where=where, next="Leave one of them out", line=error.line) from None
+        raise PlanError(messages.FIELD_TWICE.fill(field=shown(error.path)), where=where, line=error.line) from None
     except yaml_text.YamlError as error:
-        step = "Correct the file; it is YAML"
-        raise PlanError("this file is no YAML", where=where, why=error.problem, next=step, line=error.line) from None
+        raise PlanError(messages.NOT_YAML.fill(problem=error.problem), where=where, line=error.line) from None
     return Document(data, where, lines)
 
 

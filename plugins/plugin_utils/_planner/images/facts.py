@@ -13,7 +13,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import chips, cpu, cuda, dotted, nvidia_require, requires
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import (
+    chips,
+    cpu,
+    cuda,
+    dotted,
+    messages,
+    nvidia_require,
+    requires,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 
 LEGACY = ("legacy", "oci-hook")  # the ways in which nvidia-container-cli starts a container, and judges NVIDIA_REQUIRE_* before
 
@@ -114,7 +123,7 @@ def _gpu(value: Any, number: int) -> Gpu:
     table = _table(value, where, OF_GPU)
     model, device = _text(table, "model", where), _text(table, "device", where)
     if device and not is_device(device):
-        raise refused(where, f"device is {device!r}, which is no PCI device id", "Write it as 0x20b2, in quotes")
+        raise refused(where, messages.FACT_NOT_DEVICE.fill(value=repr(device)))
     capability = _version(table, "compute_capability", where) or (chips.compute_capability(int(device, 16)) if device else None)
     name = next((found for key in ("name", "uuid", "bus_id") if (found := _text(table, key, where))), str(number))
     brand = _text(table, "brand", where)
@@ -135,7 +144,7 @@ def _cpu(value: Any, targets: cpu.Targets) -> cpu.Cpu:
     table = _table(value, where, OF_CPU)
     architecture, level = _text(table, "arch", where), _text(table, "level", where)
     if level and level not in cpu.LEVELS:
-        raise refused(where, f"level is {level!r}", f"Write one of {', '.join(cpu.LEVELS)}")
+        raise refused(where, messages.FACT_NOT_LEVEL.fill(value=repr(level), known=", ".join(cpu.LEVELS)))
     flags = frozenset(map(str, _list(table, "flags", where))) if "flags" in table else None
     names = frozenset(map(str, _list(table, "march", where))) if "march" in table else None
     return cpu.of(architecture, _text(table, "vendor", where), flags, level, names, targets)
@@ -151,7 +160,7 @@ def _memory(table: Mapping[str, Any], where: str) -> int:
     value = table["memory"]
     found = value if isinstance(value, int) and not isinstance(value, bool) else requires.mebibytes(str(value))
     if found is None or found < 0:
-        raise refused(where, f"memory is {value!r}", "Write MiB as a number, or a size such as 40GiB")
+        raise refused(where, messages.FACT_NOT_SIZE.fill(value=repr(value)))
     return found
 
 
@@ -163,17 +172,17 @@ def is_device(text: str) -> bool:
 
 def _table(value: Any, where: str, known: frozenset[str]) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise refused(where, "this is no dictionary", "Give it as the page on choosing images shows it")
+        raise refused(where, messages.FACTS_NOT_DICTIONARY.fill())
     unknown = sorted(str(key) for key in value if key not in known)
     if unknown:
-        raise refused(where, f"there is no field {unknown[0]}", f"Fields are {', '.join(sorted(known))}")
+        raise refused(where, messages.UNKNOWN_FACT.fill(name=unknown[0], known=", ".join(sorted(known))))
     return value
 
 
 def _list(table: Mapping[str, Any], key: str, where: str) -> list[Any]:
     value = table.get(key, [])
     if not isinstance(value, list):
-        raise refused(where, f"{key} is no list", "Write it as a list")
+        raise refused(where, messages.FACT_NOT_LIST.fill(name=key))
     return value
 
 
@@ -182,9 +191,7 @@ def _text(table: Mapping[str, Any], key: str, where: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise refused(
-            where, f"{key} is {value!r}, which is no text", "Write it in quotes: 12.10 and 12.1 are the same number, and two versions"
-        )
+        raise refused(where, messages.FACT_NOT_TEXT.fill(name=key, value=repr(value)))
     return value
 
 
@@ -192,16 +199,16 @@ def _version(table: Mapping[str, Any], key: str, where: str) -> dotted.Numbers |
     text = _text(table, key, where)
     found = dotted.parse(text)
     if text and found is None:
-        raise refused(where, f"{key} is {text!r}, which is no version", "Write numbers with dots, as 550.54.14")
+        raise refused(where, messages.FACT_NOT_VERSION.fill(name=key, value=repr(text)))
     return found
 
 
 def _bool(table: Mapping[str, Any], key: str, where: str) -> bool | None:
     value = table.get(key)
     if value is not None and not isinstance(value, bool):
-        raise refused(where, f"{key} is {value!r}", "Write true or false")
+        raise refused(where, messages.FACT_NOT_BOOLEAN.fill(name=key, value=repr(value)))
     return value
 
 
-def refused(where: str, what: str, step: str) -> PlanError:
-    return PlanError(what, where=where, next=step)
+def refused(where: str, what: Message) -> PlanError:
+    return PlanError(what, where=where)

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, fleet_hosts, layout, names, outcomes
 
 SCHEMA = 1
@@ -195,9 +196,7 @@ def require_own_nodes(nodes: Mapping[str, str]) -> None:
     for host, node in nodes.items():
         other = found.setdefault(node, host)
         if other != host:
-            step = "Set gpufleet_kubernetes_node to the node's own name for each, or gpufleet_cluster where they are of two clusters"
-            why = "a file of labels has one set for a node"
-            raise PlanError(f"{other} and {host} would both be the node {node}", why=why, next=step)
+            raise PlanError(messages.NODE_OF_TWO.fill(first=other, second=host, node=node))
 
 
 def affinity(results: outcomes.Results) -> str:

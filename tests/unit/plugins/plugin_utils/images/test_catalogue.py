@@ -63,68 +63,69 @@ def test_a_catalogue_is_read_and_fits_its_schema() -> None:
 ONE = "schema: 1\nimages:\n  - name: a\n    image: example.org/a:1\n"
 NEEDS = ONE + "    requires:\n      {}\n"
 BAD = [
-    # the file, the line that is named, a part of the sentence
-    ("", 0, "this is no dictionary"),
-    ("{", 1, "this file is no YAML"),
-    ("a: &a [*a]\nb: 2001-99-99\n", 1, "this file is no YAML"),
-    ("a: !!timestamp x\n", 1, "this file is no YAML"),
-    ("a: !!bool x\n", 1, "this file is no YAML"),
-    ("- a\n", 1, "this is no dictionary"),
-    ("schema: 2\nimages: []\n", 1, "this release reads schema 1"),
-    ("schema: 1\nimages: []\n", 2, "this is no list of images"),
-    ("schema: 1\nimages: {a: b}\n", 2, "this is no list of images"),
-    ("schema: 1\nimagse: []\n", 2, "there is no field imagse (did you mean images?)"),
-    ("schema: 1\nimages:\n  - image: example.org/a:1\n", 3, "it has no name"),
-    ("schema: 1\nimages:\n  - name: a\n", 3, "it has no image"),
-    ("schema: 1\nimages:\n  - just a text\n", 3, "this is no dictionary"),
-    (ONE + "  - name: a\n    image: example.org/b:1\n", 5, "the name a stands twice"),
-    (ONE + "    image: example.org/b:1\n", 5, "images[0].image stands twice"),
-    (ONE + "    digest: sha256:abc\n", 5, "'sha256:abc' is not allowed there"),
-    (ONE.replace("example.org/a:1", "example.org/a@sha256:abc"), 4, "is not allowed there"),
-    (ONE.replace("example.org/a:1", '"example.org/a b; rm"'), 4, "is not allowed there"),
-    (ONE.replace("name: a", "name: a/b"), 3, "is not allowed there"),
-    (ONE + "    weight: heavy\n", 5, "'heavy' is no weight"),
-    (ONE + "    weight: true\n", 5, "True is no weight"),
-    (ONE + "    requires: [cuda]\n", 5, "this is no dictionary"),
-    (ONE + "    forward_compat: ['535']\n", 5, "are no driver branches"),
-    (ONE + "    environment: {CUDA_VERSION: 12.4}\n", 5, "12.4 is a number and no text"),
-    (ONE + "    tags: '1.*'\n", 5, "the image has a tag, a digest or a file of its own as well"),
-    (ONE + "    tags: '1 *'\n", 5, "'1 *' is not allowed there"),
-    (ONE + "    heed_require: sometimes\n", 5, "neither true nor false"),
-    (ONE + "    forward_compat: [535]\n", 5, "which CUDA its libcuda is for is not said"),
-    (NEEDS.format("cuda: 12.10"), 6, "12.1 is a number and no text. Write it in quotes"),
-    (NEEDS.format('cuda: "twelve"'), 6, "'twelve' is no version"),
-    (NEEDS.format('cuda_version: "12.4"'), 6, "there is no field cuda_version"),
-    (NEEDS.format("driver: 535"), 6, "535 is a number and no text"),
-    (NEEDS.format('driver: "~>535"'), 6, "'~>535' is no range of versions"),
-    (NEEDS.format('driver: ">=580, <525"'), 6, "no version is >=580, <525"),
-    (NEEDS.format('driver: ">535, <=535"'), 6, "no version is >535, <=535"),
-    (NEEDS.format('driver: "=535, =550"'), 6, "no version is =535, =550"),
-    (NEEDS.format('driver: ">=535, <=535, !=535"'), 6, "no version is"),
-    (NEEDS.format("compute_capability: {}"), 6, "it names no GPU"),
-    (NEEDS.format("compute_capability: {real: [8.0]}"), 6, "8.0 is no compute capability"),
-    (NEEDS.format('compute_capability: {real: ["80"]}'), 6, "'80' is no compute capability"),
-    (NEEDS.format('compute_capability: {real: ["9.0x"]}'), 6, "'9.0x' is no compute capability"),
-    (NEEDS.format('compute_capability: {ptx: ["9.0"]}'), 6, "only a driver that brings the CUDA of the PTX compiles it"),
-    (NEEDS.format('compute_capability: {sass: ["9.0"]}'), 6, "there is no field sass"),
-    (NEEDS.format("cpu_arch: sparc"), 6, "'sparc' is no architecture"),
-    (NEEDS.format("cpu_level: x86-64-v9"), 6, "there is no level 'x86-64-v9'"),
-    (NEEDS.format("cpu_level: x86-64-v3\n      cpu_arch: arm64"), 6, "x86-64-v3 is a level of x86_64, and cpu_arch is aarch64"),
-    (NEEDS.format("cpu_march: skylake512"), 6, "archspec knows no skylake512 (did you mean skylake_avx512?)"),
-    (NEEDS.format("memory: 40"), 6, "40 is a number and no text"),
-    (NEEDS.format("memory: 40G"), 6, "'40G' is no size"),
-    (NEEDS.format("memory: 0GiB"), 6, "'0GiB' is no size"),
-    (NEEDS.format("mig: 1g.5gb"), 6, "neither true nor false"),
-    (NEEDS.format('exact_driver: "396.44"\n      driver: ">=400"'), 6, "396.44 is not within requires.driver"),
-    (NEEDS.format('exact_driver: "396.44"') + "    forward_compat: [390]\n", 7, "uses its own driver only"),
+    # the file, the line that is named, the code below image, the place of the value
+    ("", 0, "not-a-dictionary", "the catalogue"),
+    ("{", 1, "not-yaml", ""),
+    ("a: &a [*a]\nb: 2001-99-99\n", 1, "not-yaml", ""),
+    ("a: !!timestamp x\n", 1, "not-yaml", ""),
+    ("a: !!bool x\n", 1, "not-yaml", ""),
+    ("- a\n", 1, "not-a-dictionary", "the catalogue"),
+    ("schema: 2\nimages: []\n", 1, "other-schema", "schema"),
+    ("schema: 1\nimages: []\n", 2, "no-list-of-images", "images"),
+    ("schema: 1\nimages: {a: b}\n", 2, "no-list-of-images", "images"),
+    ("schema: 1\nimagse: []\n", 2, "unknown-field-near", "imagse"),
+    ("schema: 1\nimages:\n  - image: example.org/a:1\n", 3, "no-name", "images[0]"),
+    ("schema: 1\nimages:\n  - name: a\n", 3, "no-image", "images[0]"),
+    ("schema: 1\nimages:\n  - just a text\n", 3, "not-a-dictionary", "images[0]"),
+    (ONE + "  - name: a\n    image: example.org/b:1\n", 5, "name-twice", "images[1]"),
+    (ONE + "    image: example.org/b:1\n", 5, "field-twice", "images[0].image"),
+    (ONE + "    digest: sha256:abc\n", 5, "digest-form", "images[0].digest"),
+    (ONE.replace("example.org/a:1", "example.org/a@sha256:abc"), 4, "reference-form", "images[0].image"),
+    (ONE.replace("example.org/a:1", '"example.org/a b; rm"'), 4, "reference-form", "images[0].image"),
+    (ONE.replace("name: a", "name: a/b"), 3, "name-form", "images[0].name"),
+    (ONE + "    weight: heavy\n", 5, "not-a-weight", "images[0].weight"),
+    (ONE + "    weight: true\n", 5, "not-a-weight", "images[0].weight"),
+    (ONE + "    requires: [cuda]\n", 5, "not-a-dictionary", "images[0].requires"),
+    (ONE + "    forward_compat: ['535']\n", 5, "not-driver-branches", "images[0].forward_compat"),
+    (ONE + "    environment: {CUDA_VERSION: 12.4}\n", 5, "not-a-text", "images[0].environment.CUDA_VERSION"),
+    (ONE + "    tags: '1.*'\n", 5, "tags-and-more", "images[0].tags"),
+    (ONE + "    tags: '1 *'\n", 5, "tags-form", "images[0].tags"),
+    (ONE + "    heed_require: sometimes\n", 5, "not-boolean", "images[0].heed_require"),
+    (ONE + "    forward_compat: [535]\n", 5, "compat-without-cuda", "images[0].forward_compat"),
+    (NEEDS.format("cuda: 12.10"), 6, "not-a-text", "images[0].requires.cuda"),
+    (NEEDS.format('cuda: "twelve"'), 6, "not-a-version", "images[0].requires.cuda"),
+    (NEEDS.format('cuda_version: "12.4"'), 6, "unknown-field", "images[0].requires.cuda_version"),
+    (NEEDS.format("driver: 535"), 6, "not-a-text", "images[0].requires.driver"),
+    (NEEDS.format('driver: "~>535"'), 6, "driver-range", "images[0].requires.driver"),
+    (NEEDS.format('driver: ">=580, <525"'), 6, "driver-impossible", "images[0].requires.driver"),
+    (NEEDS.format('driver: ">535, <=535"'), 6, "driver-impossible", "images[0].requires.driver"),
+    (NEEDS.format('driver: "=535, =550"'), 6, "driver-impossible", "images[0].requires.driver"),
+    (NEEDS.format('driver: ">=535, <=535, !=535"'), 6, "driver-impossible", "images[0].requires.driver"),
+    (NEEDS.format("compute_capability: {}"), 6, "no-compute-capability", "images[0].requires.compute_capability"),
+    (NEEDS.format("compute_capability: {real: [8.0]}"), 6, "not-compute-capability", "images[0].requires.compute_capability.real[0]"),
+    (NEEDS.format('compute_capability: {real: ["80"]}'), 6, "not-compute-capability", "images[0].requires.compute_capability.real[0]"),
+    (NEEDS.format('compute_capability: {real: ["9.0x"]}'), 6, "not-compute-capability", "images[0].requires.compute_capability.real[0]"),
+    (NEEDS.format('compute_capability: {ptx: ["9.0"]}'), 6, "ptx-without-cuda", "images[0].requires.compute_capability.ptx"),
+    (NEEDS.format('compute_capability: {sass: ["9.0"]}'), 6, "unknown-field", "images[0].requires.compute_capability.sass"),
+    (NEEDS.format("cpu_arch: sparc"), 6, "not-an-architecture", "images[0].requires.cpu_arch"),
+    (NEEDS.format("cpu_level: x86-64-v9"), 6, "unknown-level", "images[0].requires.cpu_level"),
+    (NEEDS.format("cpu_level: x86-64-v3\n      cpu_arch: arm64"), 6, "level-of-other-cpu", "images[0].requires.cpu_level"),
+    (NEEDS.format("cpu_march: skylake512"), 6, "unknown-march-near", "images[0].requires.cpu_march"),
+    (NEEDS.format("memory: 40"), 6, "not-a-text", "images[0].requires.memory"),
+    (NEEDS.format("memory: 40G"), 6, "not-a-size", "images[0].requires.memory"),
+    (NEEDS.format("memory: 0GiB"), 6, "not-a-size", "images[0].requires.memory"),
+    (NEEDS.format("mig: 1g.5gb"), 6, "not-boolean", "images[0].requires.mig"),
+    (NEEDS.format('exact_driver: "396.44"\n      driver: ">=400"'), 6, "exact-driver-outside", "images[0].requires.exact_driver"),
+    (NEEDS.format('exact_driver: "396.44"') + "    forward_compat: [390]\n", 7, "own-driver-only", "images[0].forward_compat"),
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "said"), BAD)
-def test_what_is_wrong_is_said_with_its_line(text: str, line: int, said: str) -> None:
+@pytest.mark.parametrize(("text", "line", "code", "field"), BAD)
+def test_what_is_wrong_is_said_with_its_line(text: str, line: int, code: str, field: str) -> None:
     with pytest.raises(PlanError) as refused:
         catalogue.parsed(read(text, "catalogue.yml"), TARGETS)
-    assert said in str(refused.value)
+    assert refused.value.code == f"image.{code}"
+    assert refused.value.values.get("field", "") == field
     assert refused.value.where == "catalogue.yml"
     assert (refused.value.line or 0) == line, refused.value
     assert refused.value.next
@@ -141,8 +142,10 @@ def test_a_file_whose_values_are_without_end_is_refused() -> None:
 
 
 def test_a_value_of_a_variable_has_no_line() -> None:
-    with pytest.raises(PlanError, match=r"^catalogue: images\[0\]\.requires\.cuda: 12\.4 is a number"):
+    with pytest.raises(PlanError, match=r"\[image.not-a-text\]$") as refused:
         catalogue.parsed(Document({"schema": 1, "images": [{"name": "a", "image": "a", "requires": {"cuda": 12.4}}]}), {})
+    assert (refused.value.where, refused.value.line) == ("catalogue", None)
+    assert refused.value.values == {"field": "images[0].requires.cuda", "value": "12.4"}
 
 
 FIELDS = st.sampled_from([*catalogue.TOP, *catalogue.ENTRY, *catalogue.REQUIRES, *catalogue.COMPUTE, "x"])
@@ -165,25 +168,27 @@ def refusal(data: Any) -> PlanError | None:
 
 
 BAD_FACTS = [
-    ([], "facts: this is no dictionary"),
-    ({"gpu": []}, "facts: there is no field gpu"),
-    ({"driver": 550.54}, "facts: driver is 550.54, which is no text"),
-    ({"driver": "new"}, "facts: driver is 'new', which is no version"),
-    ({"gpus": {}}, "facts: gpus is no list"),
-    ({"gpus": "all"}, "facts: gpus is no list"),
-    ({"gpus": ["A100"]}, "facts.gpus[0]: this is no dictionary"),
-    ({"gpus": [{"device": "0x20b2x"}]}, "facts.gpus[0]: device is '0x20b2x', which is no PCI device id"),
-    ({"gpus": [{"memory": "80"}]}, "facts.gpus[0]: memory is '80'"),
-    ({"gpus": [{"mig": "yes"}]}, "facts.gpus[0]: mig is 'yes'"),
-    ({"cpu": {"level": "v3"}}, "facts.cpu: level is 'v3'"),
-    ({"cpu": {"flags": "avx2"}}, "facts.cpu: flags is no list"),
-    ({"engines": [{"name": "x"}]}, "facts.engines[0]: there is no field name"),
+    # the facts, the code below image-facts, its place, its name
+    ([], "not-a-dictionary", "facts", ""),
+    ({"gpu": []}, "unknown-field", "facts", "gpu"),
+    ({"driver": 550.54}, "not-a-text", "facts", "driver"),
+    ({"driver": "new"}, "not-a-version", "facts", "driver"),
+    ({"gpus": {}}, "not-a-list", "facts", "gpus"),
+    ({"gpus": "all"}, "not-a-list", "facts", "gpus"),
+    ({"gpus": ["A100"]}, "not-a-dictionary", "facts.gpus[0]", ""),
+    ({"gpus": [{"device": "0x20b2x"}]}, "not-a-device", "facts.gpus[0]", ""),
+    ({"gpus": [{"memory": "80"}]}, "not-a-size", "facts.gpus[0]", ""),
+    ({"gpus": [{"mig": "yes"}]}, "not-boolean", "facts.gpus[0]", "mig"),
+    ({"cpu": {"level": "v3"}}, "unknown-level", "facts.cpu", ""),
+    ({"cpu": {"flags": "avx2"}}, "not-a-list", "facts.cpu", "flags"),
+    ({"engines": [{"name": "x"}]}, "unknown-field", "facts.engines[0]", "name"),
 ]
 
 
-@pytest.mark.parametrize(("given_", "said"), BAD_FACTS)
-def test_facts_that_are_none_are_refused(given_: Any, said: str) -> None:
+@pytest.mark.parametrize(("given_", "code", "where", "name"), BAD_FACTS)
+def test_facts_that_are_none_are_refused(given_: Any, code: str, where: str, name: str) -> None:
     with pytest.raises(PlanError) as refused:
         facts.parsed(given_, {})
-    assert said in str(refused.value)
+    assert (refused.value.code, refused.value.where) == (f"image-facts.{code}", where)
+    assert refused.value.values.get("name", "") == name
     assert refused.value.next

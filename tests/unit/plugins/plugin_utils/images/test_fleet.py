@@ -141,8 +141,9 @@ def test_a_host_that_is_no_node_has_no_document() -> None:
 def test_two_hosts_are_no_one_node() -> None:
     """A host without a choice has no labels, and so no node."""
     nodes = {"volta1": "worker-1", "ampere1": "worker-2", "kepler1": "worker-1"}
-    with pytest.raises(PlanError, match="kepler1 and volta1 would both be the node worker-1") as refused:
+    with pytest.raises(PlanError, match=r"\[image.node-of-two-hosts\]$") as refused:
         fleet.labels(RESULTS, nodes)
+    assert refused.value.values == {"first": "kepler1", "second": "volta1", "node": "worker-1"}
     assert "gpufleet_kubernetes_node" in (refused.value.next or "")
     assert "worker-1" in fleet.labels({**RESULTS, "kepler1": LOST}, nodes)
 
