@@ -151,14 +151,14 @@ def test_people_read_what_was_written_and_what_was_not(tmp_path: Path) -> None:
 def test_a_wrong_word_is_refused_before_a_file_is_written(tmp_path: Path) -> None:
     settings = {"gpufleet_kubernetes_dir": "clusters"}
     for wrong, said in (
-        ({"gpufleet_kubernetes_profile": "helm"}, "value of gpufleet_kubernetes_profile must be one of: chart, operator, got: helm"),
+        ({"gpufleet_kubernetes_profile": "helm"}, "[options.choice]"),
         ({"gpufleet_kubernetes_values": {"deviceListStrategy": "cdi-cri"}}, "sets deviceListStrategy to"),
-        ({"gpufleet_kubernetes_mig_strategy": "auto"}, "Write none or single or mixed (for gpu1, old1). Nothing was done"),
+        ({"gpufleet_kubernetes_mig_strategy": "auto"}, "for gpu1, old1. Write none or single or mixed [cluster.choice]. Nothing was done"),
         ({"gpufleet_kubernetes_taints": ["nvidia.com/gpu"]}, "gpufleet_kubernetes_taints has"),
-        ({"gpufleet_kubernetes_namespace": "gpu.Plugin"}, "gpufleet_kubernetes_namespace is 'gpu.Plugin' (no object of the API can have"),
+        ({"gpufleet_kubernetes_namespace": "gpu.Plugin"}, "[cluster.label-name]"),
         (
             {"gpufleet_kubernetes_config_map": "Gpu_Plugin"},
-            "Write small letters, digits, '-' and dots, at most 253 (for gpu1, old1). Nothing",
+            "'-' and dots, at most 253 [cluster.object-name]. Nothing",
         ),
         ({"gpufleet_fleet_policy": "uniform"}, "different decisions in the cluster north"),
     ):

@@ -174,8 +174,8 @@ def test_a_limit_of_hosts_is_the_whole_rollout(tmp_path: Path) -> None:
 WRONG = [
     ({"gpufleet_rollout_waves": "1,10,x"}, "gpufleet_rollout_waves is 'x'"),
     ({"gpufleet_rollout_max_failed": "120%"}, "gpufleet_rollout_max_failed is '120%' (it is more than 100%)"),
-    ({"gpufleet_rollout_window": "20:00-21:00 Europe/Berlln"}, "Europe/Berlln is no time zone that this controller knows"),
-    ({"gpufleet_rollout_canary": 1}, "no variable gpufleet_rollout_canary (did you mean gpufleet_rollout_canaries?)"),
+    ({"gpufleet_rollout_window": "20:00-21:00 Europe/Berlln"}, "[rollout.window-zone]"),
+    ({"gpufleet_rollout_canary": 1}, "Did you mean gpufleet_rollout_canaries?"),
 ]
 
 

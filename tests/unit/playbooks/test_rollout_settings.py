@@ -44,7 +44,7 @@ def test_a_file_of_tasks_with_a_misspelt_keyword_ends_the_run_before_a_host_is_l
     extra = {"gpufleet_rollout_tasks": {"change": "driver.yml"}}
     status, words = play(tmp_path, fleet(tmp_path), "rollout", "--limit", "gpu1", **extra)
     assert status == 2, words
-    assert "driver.yml: this is no file of tasks that Ansible takes" in " ".join(words.split())
+    assert "[rollout-file.not-tasks]" in " ".join(words.split())
     assert "node : " not in words, "nothing was looked at"
 
 

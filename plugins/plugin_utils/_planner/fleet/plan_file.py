@@ -98,7 +98,7 @@ def moved(approved: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]])
 
     A host that has nothing to do needs no approval.
     """
-    found = {}
+    found: dict[str, str] = {}
     for host, result in results.items():
         digest = change.digest(result, host)
         known = approved["hosts"].get(host)
