@@ -167,7 +167,7 @@ def plan_from(
             asked |= wants
             seen = look(action, task_vars, wanted, need.questions, way, seen)
         except PlanError as error:
-            # Raised anew: ansible-core 2.19 prints the causes of an error behind it, and they have the same words.
+            # Raised again: ansible-core 2.19 prints the causes of an error behind it, and they have the same words.
             raise PlanError(error.message, where=error.where, line=error.line) from None
     raise PlanError(messages.TOO_MANY_LOOKS.fill(number=LOOKS, kinds=repeated))
 

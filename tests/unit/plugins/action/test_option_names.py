@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A message calls an option by the name that the user has written: its own in a user's task, its variable in a role or playbook of ours."""
+"""A message calls an option by the name that the user has written: in a role or playbook of this collection, its variable."""
 
 from __future__ import annotations
 
