@@ -127,6 +127,6 @@ def test_an_answer_is_no_template(controller: Controller, tmp_path: Path) -> Non
     job = controller.job("rollout", controller.template("gpufleet rollout"), {"gpufleet_rollout_domain": answer}, fleet(tmp_path).script())
     assert job.status == "failed"
     assert "gpufleet_rollout_domain has" in " ".join(job.words.split())
-    assert "it is no key path" in job.words
+    assert "[rollout.key-path]" in job.words
     assert not trap.exists()
     assert changed(tmp_path) == []

@@ -101,7 +101,7 @@ def test_plan_and_report_leave_a_controller_that_keeps_nothing(tmp_path: Path) -
 
 WRONG = [
     ({"gpufleet_report_publish": "somewhere"}, "gpufleet_report_publish is 'somewhere'"),
-    ({"gpufleet_report_dir": "hosts.json"}, "gpufleet_report_dir names no directory"),
+    ({"gpufleet_report_dir": "hosts.json"}, "[file.not-a-directory]"),
 ]
 
 

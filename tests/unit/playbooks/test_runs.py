@@ -131,7 +131,7 @@ def test_an_archive_that_cannot_be_read_is_named_before_a_host_is_looked_at(tmp_
     missing = {"gpufleet_bundle_file": str(tmp_path / "bundel.tar")}
     status, words = play(tmp_path, as_directory(tmp_path, missing), "site")
     assert status == 2, words
-    assert "bundel.tar: this archive of packages cannot be used (No such file or directory). Name a file of this controller in" in words
+    assert "[bundle.unreadable]" in words
     assert "(for gpu[1-6])" in words
     assert "node : " not in words
     _status, words = play(tmp_path, tmp_path / "inventory", "bundle", **missing, gpufleet_toolkit_repository="file:///nowhere")
@@ -205,7 +205,7 @@ def test_a_slice_of_a_job_may_have_no_host(tmp_path: Path) -> None:
 def test_a_start_in_the_middle_is_refused_since_it_skips_the_checks(tmp_path: Path) -> None:
     status, words = play(tmp_path, as_yaml(tmp_path, {}), "site", "--start-at-task", "Converge")
     assert status != 0, words
-    assert "leave --start-at-task out" in words.replace("\n", " ")
+    assert "[variables.start-at-task]" in words.replace("\n", " ")
     assert "TASK" not in words
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import variables_check
 
 from tests.unit.plugins import bad_corpus
 
@@ -50,6 +51,21 @@ def test_each_is_refused_in_one_sentence_with_its_code(part: str, name: str, tmp
 
 def test_no_refusal_is_without_a_code() -> None:
     assert [f"{part}: {name}" for part, name in CASES if part in CODED and not bad_corpus.cases(part)[name].get("code")] == []
+
+
+OF_NODE = {name: case for name, case in bad_corpus.cases("options").items() if case["module"] == "node"}
+
+
+def test_a_run_and_a_task_give_a_bad_value_the_same_code() -> None:
+    """The check of a run's variables sees some of them before any host is looked at, and the task sees all."""
+    found = {}
+    for name, case in OF_NODE.items():
+        variables = {f"gpufleet_{option}": value for option, value in case["options"].items()}
+        several = variables_check.wrong_of_host(variables)
+        if several:
+            found[name] = (several[0].code, case.get("code", ""))
+    assert len(found) > 20
+    assert {name: codes for name, codes in found.items() if codes[0] != codes[1]} == {}
 
 
 def test_each_is_different_in_kind() -> None:
