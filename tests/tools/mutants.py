@@ -125,7 +125,7 @@ def note_executed() -> Executed:
     """Run the planner's tests without a mutant and return what each executes. SystemExit if many of them fail."""
     _status, output = run_judge({"note": True, "files": [str(TESTS.relative_to(ROOT))]}, None)
     words, mark, notes = output.partition(NOTED)
-    noted = json.loads(notes) if mark else {"failed": [], "seconds": {}}
+    noted = json.loads(notes.splitlines()[0]) if mark else {"failed": [], "seconds": {}}
     if len(noted["failed"]) > FEW * len(noted["seconds"]) or not noted["seconds"]:
         raise SystemExit(f"mutants.py: the planner's tests fail without a mutant:\n{words[-3000:]}")
     print(f"{len(noted['seconds'])} tests, of which {len(noted['failed'])} judge nothing: {', '.join(noted['failed'][:5])}", flush=True)

@@ -108,6 +108,7 @@ PODS = [
 def test_which_pods_a_drain_waits_for(found: dict[str, Any], wait: bool, evict: bool) -> None:
     assert bool(k8s.running([found], "wait")) == wait
     assert bool(k8s.running([found], "evict")) == evict
+    assert [k8s.waiting([found], method) for method in ("wait", "evict")] == ["1 pod with GPUs (team/p)" * wait, "1 pod (team/p)" * evict]
 
 
 def api(code: int, message: str) -> str:

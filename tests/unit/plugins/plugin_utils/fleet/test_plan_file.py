@@ -56,6 +56,13 @@ def test_a_host_that_plans_something_else_than_what_was_approved_is_left_out(now
     assert plan_file.moved(document(a=looked(CHANGE), z=looked()), {"a": now}) == ({"a": why} if why else {})
 
 
+def test_of_many_changes_that_were_not_approved_three_are_named() -> None:
+    new = [{**CHANGE, "key": key} for key in "abcde"]
+    found = plan_file.moved(document(a=looked(CHANGE)), {"a": looked(CHANGE, *new)})["a"]
+    assert [key for key in "abcde" if f"config.toml {key} is new" in found] == ["a", "b", "c"]
+    assert "2 more" in found
+
+
 def test_a_host_that_nobody_has_approved_is_left_out_if_it_has_something_to_do() -> None:
     approved = document(a=looked(CHANGE), done=looked())
     found = plan_file.moved(approved, {"new": looked(CHANGE), "idle": looked(), "done": looked(CHANGE)})
