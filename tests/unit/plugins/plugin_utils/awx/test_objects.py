@@ -29,7 +29,10 @@ def questions(wanted: Wanted = WANTED) -> list[dict[str, Any]]:
 def test_the_options_are_those_of_the_module() -> None:
     """But for those that say how to reach AWX and what to write."""
     beside = {"file", "collection", "host", "username", "password", "token", "validate_certs"}
-    assert {field.name for field in dc.fields(Wanted)} == set(arguments.spec("awx")) - beside
+    spec = arguments.spec("awx")
+    assert {field.name for field in dc.fields(Wanted)} == set(spec) - beside
+    numbers = {field.name: field.default for field in dc.fields(Wanted) if isinstance(field.default, int)}
+    assert {name: spec[name].get("default") for name in numbers} == numbers
 
 
 def test_surveys_ask_only_for_settings_of_a_run() -> None:
@@ -110,6 +113,12 @@ def test_what_changes_hosts_is_one_job_at_a_time() -> None:
     changing = [templates["gpufleet rollout"], templates["gpufleet rollback"]]
     assert [(options["job_slice_count"], options["allow_simultaneous"]) for options in changing] == [(1, False)] * 2
     assert templates["gpufleet plan"]["job_slice_count"] == 8
+
+
+def test_each_job_asks_for_hosts_and_for_check_mode_when_it_is_launched() -> None:
+    asked = ("survey_enabled", "ask_limit_on_launch", "ask_job_type_on_launch")
+    templates = [item.options for item in objects.of(WANTED) if item.kind == "job_template"]
+    assert [[options[name] for name in asked] for options in templates] == [[True] * len(asked)] * len(objects.JOBS)
 
 
 def test_what_an_object_needs_is_made_before_it() -> None:
