@@ -382,3 +382,19 @@ def test_a_file_in_a_linked_directory_goes_and_comes_back(tmp_path: pathlib.Path
 )
 def test_two_values_that_are_not_sent_are_not_shown_as_one(before: Any, after: Any, shown: Any) -> None:
     assert crio_plan.shown_pair(before, after) == shown
+
+
+# a drop-in without a handler -> the table that nothing explains
+EMPTY_TABLES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "nothing": ({}, rules.RUNTIMES),
+    "the table of CRI-O": ({"crio": {}}, rules.RUNTIMES),
+    "its runtime": ({"crio": {"runtime": {}}}, rules.RUNTIMES),
+    "its handlers": ({"crio": {"runtime": {"runtimes": {}}}}, rules.RUNTIMES),
+    "another table": ({"crio": {"image": {}}}, ("crio", "image")),
+}
+
+
+@pytest.mark.parametrize("case", EMPTY_TABLES)
+def test_an_empty_table_on_the_way_to_handlers_explains_itself(case: str) -> None:
+    data, unexplained = EMPTY_TABLES[case]
+    assert rules.judge(data, [], []).unexplained == (unexplained,)
