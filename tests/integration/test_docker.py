@@ -98,6 +98,7 @@ BY_TOOLS = {
 }
 
 
+@pytest.mark.nightly("the judge of Docker reads the same files, and unit tests take over the same runtimes")
 @pytest.mark.parametrize("tool", list(BY_TOOLS))
 def test_the_runtime_of_nvidias_own_tools_is_used_where_it_stands_and_given_back(fleet: Fleet, tool: str) -> None:
     text = BY_TOOLS[tool].format('"live-restore": true, ')

@@ -21,6 +21,7 @@ from tests.tools.onlab import repository
 
 pytestmark = pytest.mark.lab
 
+BY_NIGHT = pytest.mark.nightly("the decision is a table of unit tests; by day other pods show that the plugin and the engines obey it")
 OURS, THEIRS = "nvidia.cdi.k8s.io/", "cdi.k8s.io/"
 MOUNTS = "unresolvable CDI devices nvidia.com/gpu=/var/run/nvidia-container-devices"
 
@@ -115,8 +116,10 @@ def test_a_gpu_is_shared_by_as_many_pods_as_the_policy_of_its_node_says(kube: Ku
     name, sentence = kube.pods.kept("native", device_plugin.RESOURCE, 2)
     kube.pods.end(name)
     assert ONE_FOR_A_CONTAINER in sentence
+    kube.apply(nodes=["native"])  # the tests that follow have each GPU once
 
 
+@BY_NIGHT
 def test_a_shared_gpu_has_a_name_of_its_own_where_that_is_wanted(kube: Kube) -> None:
     """The example of two GPUs under the plugin's other name, and what a node has without the policy again."""
     policy = {"time_slicing": {"replicas": 2, "rename_by_default": True}}
@@ -171,6 +174,7 @@ def test_where_the_plugin_asks_by_cdi_management_containers_get_all_gpus_and_oth
     kube.alone("native")
 
 
+@BY_NIGHT
 def test_a_spec_that_the_plugin_has_left_behind_counts_no_more(kube: Kube) -> None:
     """It never removes its spec. Two starts that far apart are made by the spec's time: the plugin has served for ten minutes before."""
 
@@ -191,6 +195,7 @@ def test_a_spec_that_the_plugin_has_left_behind_counts_no_more(kube: Kube) -> No
 CLASS = {"native": "nvidia", "fallback": "", "crio": "nvidia"}  # what pods have to name where nvidia is not the default handler
 
 
+@BY_NIGHT
 def test_a_declared_strategy_is_served_or_refused_by_name(kube: Kube) -> None:
     refused = kube.fleet.play("site", ["fallback"], variables={**repository(), "gpufleet_device_plugin_strategy": ["cdi-cri"]})
     assert "[kubernetes.strategy-unanswered-with-kubelet]" in " ".join(refused.words.split())
@@ -208,6 +213,7 @@ def test_a_declared_strategy_is_served_or_refused_by_name(kube: Kube) -> None:
 OPERATOR = {"DEVICE_LIST_STRATEGY": "cdi-annotations,cdi-cri", "CDI_ANNOTATION_PREFIX": THEIRS, "PASS_DEVICE_SPECS": "true"}
 
 
+@BY_NIGHT
 def test_what_the_gpu_operator_sets_for_all_nodes_serves_each_that_is_made_to_fit(kube: Kube) -> None:
     """The old engine's runtime answers the engines' prefix, too. Elsewhere the field and the annotation name the same device."""
     kube.site(gpufleet_device_plugin_strategy=["cdi-annotations", "cdi-cri"], gpufleet_device_plugin_prefix=THEIRS)
