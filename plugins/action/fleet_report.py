@@ -86,13 +86,18 @@ def delivered(report: document.Document, place: Path, target: Sequence[str], mor
     reason.
     """
     data = json.dumps(report, indent=1, ensure_ascii=False, default=str) + "\n"
-    files = [outside.write(place, JSON, data), outside.write(place, HTML, html.page(report))]
+    files = [outside.write(place, JSON, data), outside.write(place, HTML, html.render_page(read_template(), report))]
     found = {"changed": False, "files": [str(file) for file in files], "published": False}
     if not target:
         return found
     known = [Path(name).expanduser().absolute() for name in more if name]
     why = outside.publish(target, [*files, *(file for file in known if file.is_file())])
     return {**found, "published": not why, **({"warnings": [f"{outside.PUBLISH} failed: {why}"]} if why else {})}
+
+
+def read_template() -> str:
+    """Return the template of the page, which is part of this collection."""
+    return Path(html.__file__).with_name(html.TEMPLATE).read_text(encoding="utf-8")
 
 
 def where(files: Sequence[str], hosts: int) -> str:

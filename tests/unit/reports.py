@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.action import fleet_report
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import html
+
 CONFIG = "/etc/containerd/config.toml"
 SPEC = "/var/run/cdi/nvidia.yaml"
 WHY = "containerd 1.7.24 resolves CDI devices itself; its switch is off and is turned on"
@@ -89,3 +92,8 @@ def many(number: int = 1000) -> dict[str, dict[str, Any]]:
         )
         found[f"gpu{n:04d}"] = kinds[kind]
     return found
+
+
+def build_page(report: dict[str, Any]) -> str:
+    """Return the page of a report, as the action writes it."""
+    return html.render_page(fleet_report.read_template(), report)

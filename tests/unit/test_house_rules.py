@@ -77,8 +77,9 @@ IMPURE_CALLS = {
     "utcnow",
     "today",
 }
-# tomlkit reads TOML where Python is 3.10; PyYAML comes with ansible-core and reads CDI specs that others wrote.
-THIRD_PARTY = {"tomlkit", "yaml"}
+# tomlkit reads TOML where Python is 3.10. PyYAML and Jinja come with ansible-core: one reads CDI specs that others wrote,
+# the other fills the template of the page, whose text it is given.
+THIRD_PARTY = {"jinja2", "tomlkit", "yaml"}
 # What both sides must judge by one rule: pure functions of the node side that the planner may use as well.
 SHARED = {
     f"projection.{name}"
@@ -357,7 +358,7 @@ PROSE = [
     path
     for room in ("plugins", "roles", "playbooks", "docs", "tests", "molecule", "examples", ".github")
     for path in (ROOT / room).rglob("*")
-    if path.suffix in {".py", ".md", ".yml", ".yaml", ".go"}
+    if path.suffix in {".py", ".md", ".yml", ".yaml", ".go", ".j2"}
     # What others wrote or a program printed, what ansible-test leaves behind, and this file, which names the words.
     if not path.is_relative_to(ROOT / "tests/fixtures")
     and not path.is_relative_to(ROOT / "tests/output")

@@ -1,19 +1,20 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page: whatever hosts say is text in it, and its policy names just what it has of its own."""
+"""The page: whatever a report says is text in it, and its policy names just what it has of its own."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, html, sections
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,7 +41,7 @@ class Seen(HTMLParser):
 
 
 def page(results: dict[str, dict[str, Any]], **about: Any) -> str:
-    return html.page(document.of(results, document.About("site", "2026-02-01T09:15:00Z", **about)))
+    return reports.build_page(document.of(results, document.About("site", "2026-02-01T09:15:00Z", **about)))
 
 
 def test_text_of_hosts_is_text_and_never_markup() -> None:
@@ -54,6 +55,52 @@ def test_text_of_hosts_is_text_and_never_markup() -> None:
         assert not any("\u202e" in word for word in found.words)
         shown = text.replace("\u202e", "\\u202e")
         assert any(shown in word for word in found.words), "it is shown as it was written"
+
+
+def find_fields(value: Any, field: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    """Return the fields of a report that have text.
+
+    `*` stands for each key that names a host or a change, and for each item.
+    """
+    if isinstance(value, dict):
+        named = field in {("hosts",), ("changes",)}
+        inner = {one for key, item in value.items() for one in find_fields(item, (*field, "*" if named else key))}
+        return inner | ({(*field, "<key>")} if named else set())
+    if isinstance(value, list):
+        return {one for item in value for one in find_fields(item, (*field, "*"))}
+    return {field} if isinstance(value, str) else set()
+
+
+def replace_field(value: Any, field: tuple[str, ...], text: str) -> Any:
+    """Return a copy of a report with this text in one of its fields, wherever the report has it."""
+    if not field:
+        return f"{value}{text}" if isinstance(value, str) else value
+    first, *rest = field
+    if first == "<key>":
+        return {f"{key}{text}": item for key, item in value.items()}
+    if isinstance(value, list):
+        return [replace_field(item, tuple(rest), text) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: replace_field(item, tuple(rest), text) if first in (key, "*") else item for key, item in value.items()}
+
+
+ABOUT = document.About("site", "2026-02-01T09:15:00Z", status="done", change_ref="CHG-7")
+REPORT = json.loads(json.dumps(document.of(reports.fleet(), ABOUT)))
+OF_A_SET = {("hosts", "*", "outcome")}  # one of few words, which a report that is read has been checked for
+# A page has the beginning of a change's name, and words for each known status.
+NOT_SHOWN = {("hosts", "*", "change"), ("changes", "<key>"), ("run", "status")}
+FIELDS = sorted(find_fields(REPORT) - OF_A_SET)
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=".".join)
+def test_a_hostile_text_in_any_field_of_a_report_is_text(field: tuple[str, ...]) -> None:
+    plain = Seen(reports.build_page(replace_field(REPORT, field, "x")))
+    for text in HOSTILE:
+        found = Seen(reports.build_page(replace_field(REPORT, field, text)))
+        assert found.elements == plain.elements
+        shown = text.replace("\u202e", "\\u202e")
+        assert any(shown in word for word in found.words) is (field not in NOT_SHOWN)
 
 
 @given(st.text(max_size=30))
@@ -70,7 +117,7 @@ def test_the_policy_allows_its_own_style_and_script_and_nothing_else() -> None:
     for name in ("style", "script"):
         (own,) = re.findall(f"<{name}>(.*?)</{name}>", text, re.DOTALL)
         digest = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
-        assert f"{name}-src 'sha256-{digest}';" in policy
+        assert f"{name}-src 'sha256-{digest}'" in policy
     assert not re.search(r"https?://|url\(|@import", text)
 
 
@@ -107,11 +154,12 @@ TITLES = [
 
 @pytest.mark.parametrize(("first", "second", "title", "units"), TITLES)
 def test_each_change_says_whether_it_was_made(first: str, second: str, title: str, units: list[str]) -> None:
-    hosts = {"gpu1": {"outcome": first}, "gpu2": {"outcome": second}}
-    changes = {name: {"hosts": [name], "differences": [], "restarts": ["containerd.service"]} for name in hosts}
-    words = Seen(str(sections.changes({"hosts": hosts, "changes": changes}))).words
+    host = document.of({"gpu": reports.changed()}, document.About("site", ""))["hosts"]["gpu"]
+    hosts = {name: {**host, "outcome": outcome, "change": name} for name, outcome in (("gpu1", first), ("gpu2", second))}
+    changes = {name: {"differences": [], "restarts": ["crio.service"]} for name in hosts}
+    words = Seen(reports.build_page(document.whole(hosts, changes, document.About("site", "")))).words
     assert title in words
-    assert [word for word in words if word.startswith("restart")] == units
+    assert [word for word in words if word in ("restart ", "restarted ")] == units
 
 
 # Engines of the hosts of a fleet; those that stand out in the table of versions.
@@ -126,4 +174,4 @@ SKEWS = [
 @pytest.mark.parametrize(("engines", "odd"), SKEWS)
 def test_a_version_stands_out_where_most_hosts_have_another(engines: list[str], odd: set[str]) -> None:
     shown = page({f"gpu{n}": reports.looked(engine) for n, engine in enumerate(engines)})
-    assert set(re.findall(r'<td class="(?:t )?odd" data-label="Engine">([^<]*)', shown)) == odd
+    assert set(re.findall(r'data-label="Engine"><span class="odd">([^<]*)', shown)) == odd

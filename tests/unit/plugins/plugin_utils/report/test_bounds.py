@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, left_out
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, html
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
     bounds,
     columns,
@@ -25,6 +25,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 )
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.unit import reports
 
 MANY = 1000
 HUGE = 10 << 20
@@ -105,7 +107,7 @@ def laid_out(results: Mapping[str, dict[str, Any]]) -> dict[str, list[str]]:
     report = document.of(
         {host: escape.result(result) for host, result in known.items()}, document.About("plan", "2026-01-01T00:00:00Z"), {}
     )
-    return {**views, "page": html.page(report).splitlines(), "report": [json.dumps(report, default=str)]}
+    return {**views, "page": reports.build_page(report).splitlines(), "report": [json.dumps(report, default=str)]}
 
 
 @pytest.mark.parametrize("lie", LIES)
