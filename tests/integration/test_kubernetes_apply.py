@@ -105,10 +105,10 @@ def test_a_cluster_that_cannot_be_reached_is_one_sentence(kube: Kube) -> None:
     run = kube.apply(nodes=[NODE], gpufleet_kubernetes_kubeconfig=str(elsewhere))
     assert run.status != 0
     ((_host, result),) = run.of("kubernetes_objects").items()
-    assert result["msg"] == (
-        f"cluster lab (kubeconfig {elsewhere}): cannot read the ConfigMap (the Kubernetes API does not answer). "
-        "Check gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context, and the way to the API"
-    )
+    assert result["msg"].startswith(f"cluster lab (kubeconfig {elsewhere}): ")
+    assert result["msg"].endswith("[kubernetes-api.no-answer]")
+    assert "ConfigMap" in result["msg"]
+    assert "\n" not in result["msg"]
     assert "Traceback" not in run.words
     assert state(kube) == before
 
