@@ -204,7 +204,7 @@ REPLICAS_WITHOUT_KUBELET = Sentence(
     why="the device plugin of a Kubernetes node makes replicas, and this host has no kubelet",
     next="Leave out replicas, or this host",
 )
-KUBELET_RUNS = Sentence(
+KUBELET_OWNS_SHARING = Sentence(
     "sharing.kubelet-runs",
     "gpufleet_sharing is set, and a kubelet runs on this host",
     why="the device plugin hands out a node's GPUs, and shares them by its own configuration",

@@ -37,4 +37,4 @@ def refuse(obs: Observation, kubelet: Kubelet, replicas: Replicas | None) -> Non
     if replicas and not kubelet.expected:
         raise PlanError(messages.REPLICAS_WITHOUT_KUBELET.fill())
     if kubelet.present and not replicas:
-        raise PlanError(messages.KUBELET_RUNS.fill())
+        raise PlanError(messages.KUBELET_OWNS_SHARING.fill())
