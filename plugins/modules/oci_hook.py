@@ -136,7 +136,7 @@ error:
   returned: failure, if a message with a code explains it
   type: dict
   sample:
-    code: journal.not-regular
+    code: restore.not-regular
     what: this is not a regular file but a dir
     where: /etc/example
     line: null

@@ -119,7 +119,7 @@ def no_gpu(policy: Policy, driver: Driver) -> str:
         raise PlanError(decision_messages.NO_GPU_FAILS.fill(evidence=driver.evidence))
     if driver.platform in platforms.OWN_MODES:  # a GPU is there already, and the modes of this collection do not serve it
         return driver.evidence
-    return "" if policy.no_gpu == "prepare" else decision_messages.NO_GPU.fill(evidence=driver.evidence)
+    return "" if policy.no_gpu == "prepare" else decision_messages.SKIPPED_WITHOUT_GPU.fill(evidence=driver.evidence)
 
 
 def reads_specs(instances: Iterable[Instance], decisions: list[Decision], policy: Policy) -> bool:
@@ -280,7 +280,7 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
     declared = [s for s in policy.device_plugin_strategy if s.startswith("cdi-")]
     if (kubelet.expected or instance.used_by_kubelet) and instance.default_handler == handler and not declared:
         runs = kubelet.present or instance.used_by_kubelet
-        return True, (decision_messages.KUBELET_RUNS if runs else decision_messages.KUBELET_INSTALLED).fill()
+        return True, (decision_messages.KUBELET_RUNS_HERE if runs else decision_messages.KUBELET_INSTALLED_HERE).fill()
     return False, decision_messages.ENGINE_INJECTS.fill()
 
 

@@ -15,7 +15,7 @@ NO_GPU_FAILS = Sentence(
     why="{evidence}",
     next="Set gpufleet_no_gpu to skip or prepare, or take the host out of the group",
 )
-NO_GPU = Sentence("decision.no-gpu", "no GPU: {evidence}")
+SKIPPED_WITHOUT_GPU = Sentence("decision.no-gpu", "no GPU: {evidence}")
 CDI_ONLY = Sentence(
     "decision.cdi-only",
     "{option} cannot work with {engine}",
@@ -119,13 +119,13 @@ RUNTIME_STARTS_ALL = Sentence(
     "decision.runtime-starts-all",
     "workloads get GPUs from the NVIDIA runtime, so it has to start every container",
 )
-KUBELET_RUNS = Sentence(
+KUBELET_RUNS_HERE = Sentence(
     "decision.kubelet-runs",
     "a kubelet runs here and the handler is the default now; it stays the default until "
     "gpufleet_device_plugin_strategy states that the device plugin uses CDI; otherwise running "
     "workloads would lose their GPUs at their next restart",
 )
-KUBELET_INSTALLED = Sentence(
+KUBELET_INSTALLED_HERE = Sentence(
     "decision.kubelet-installed",
     "a kubelet is installed here and the handler is the default now; it stays the default until "
     "gpufleet_device_plugin_strategy states that the device plugin uses CDI; otherwise running "

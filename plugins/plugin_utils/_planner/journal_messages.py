@@ -8,104 +8,104 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
 
 OWN_FILE_UNREADABLE = Sentence(
-    "journal.file-unreadable",
+    "restore.file-unreadable",
     "this file could not be read",
     why="{reason}",
     next="Make it readable for root, or remove it",
 )
 NOT_REGULAR = Sentence(
-    "journal.not-regular",
+    "restore.not-regular",
     "this is not a regular file but a {type}",
     next="Remove it, then run again",
 )
 REPLACED_SINCE = Sentence(
-    "journal.replaced-since",
+    "restore.replaced-since",
     "{path} has been replaced and contains nothing of this collection any more; it is left alone",
 )
 CHANGED_PUT_BACK = Sentence(
-    "journal.changed-put-back",
+    "restore.changed-put-back",
     "{path} was changed after this collection had written it, but the whole file belongs to this "
     "collection: the file from before it is put back all the same, and the newest entry of the "
     "host's journal keeps its content",
 )
 CHANGED_REMOVED = Sentence(
-    "journal.changed-removed",
+    "restore.changed-removed",
     "{path} was changed after this collection had written it, but the whole file belongs to this "
     "collection: it is removed all the same, and the newest entry of the host's journal keeps its "
     "content",
 )
-KEY_BY_KEY = Sentence("journal.key-by-key", "removed key by key")
-BACK_BEFORE = Sentence("journal.back-before", "state: absent restores what was there before")
+KEY_BY_KEY = Sentence("restore.key-by-key", "removed key by key")
+BACK_BEFORE = Sentence("restore.back-before", "state: absent restores what was there before")
 BACK_KEPT = Sentence(
-    "journal.back-kept",
+    "restore.back-kept",
     "state: absent restores what the journal kept, whether or not the engine still exists",
 )
-PART_UNKNOWN = Sentence("journal.part-unknown", "it is not known which part of it this collection wrote")
-STATE_UNKNOWN = Sentence("journal.state-unknown", "not known: {reason}")
-COPY_DAMAGED = Sentence("journal.copy-damaged", "{reasons}", next="Nothing was changed")
+PART_UNKNOWN = Sentence("restore.part-unknown", "it is not known which part of it this collection wrote")
+STATE_UNKNOWN = Sentence("restore.state-unknown", "not known: {reason}")
+COPY_DAMAGED = Sentence("restore.copy-damaged", "{reasons}", next="Nothing was changed")
 NOT_ALL_BACK = Sentence(
-    "journal.not-all-back",
+    "restore.not-all-back",
     "not everything can be restored, so nothing was changed: {files}",
     next="Then run again",
 )
 BYTES_KEPT = Sentence(
-    "journal.bytes-kept",
+    "restore.bytes-kept",
     "{reason}",
     next="Bring it into the intended state by hand (its bytes from before are in {directory}/content), then remove {directory}",
 )
 NO_BYTES = Sentence(
-    "journal.no-bytes",
+    "restore.no-bytes",
     "{reason}",
     next="Bring it into the intended state by hand (there was no such file), then remove {directory}",
 )
 ORIGINAL_CHANGED = Sentence(
-    "journal.changed-since",
+    "restore.changed-since",
     "{path}: it was changed after this collection had written it, and {obstacle}",
 )
 REMOVED_SINCE = Sentence(
-    "journal.removed-since",
+    "restore.removed-since",
     "{path} was removed after this collection had written it; it stays removed",
 )
 LOST = Sentence(
-    "journal.lost",
+    "restore.lost",
     "The journal of this host, which kept the original files, is gone. Files of other tools that "
     "were taken over cannot be restored, if there were any",
     next="Where you need one, have its tool write it again ({command})",
 )
 LOST_WITH_FILES = Sentence(
-    "journal.lost-with-files",
+    "restore.lost-with-files",
     "The journal of this host, which kept the original files, is gone. Files of other tools that "
     "were taken over cannot be restored: {files}",
     next="Where you need one, have its tool write it again ({command})",
 )
 ENGINE_UNKNOWN = Sentence(
-    "journal.engine-unknown",
+    "restore.engine-unknown",
     "{path} was restored, but it is not known whether {engine} runs ({reason})",
     next="Restart it if it does",
 )
 NOT_RESTARTED = Sentence(
-    "journal.not-restarted",
+    "restore.not-restarted",
     "{path} was restored, but {units} could not be inspected and was not restarted ({reason})",
     next="Restart it at a convenient time",
 )
 MARKED_WITHOUT_COPY = Sentence(
-    "journal.marked-without-copy",
+    "restore.marked-without-copy",
     "{path}: this collection wrote this file, and {reason}",
     next="Take it out of the configuration that names it, then remove it",
 )
 SUSPECTED = Sentence(
-    "journal.suspected",
+    "restore.suspected",
     "{reason}",
     next="Correct that first: without a journal it is not known which part of the file this collection wrote",
 )
 OTHER_HANDLER = Sentence(
-    "journal.other-handler",
+    "restore.other-handler",
     "the handler {handler} with the program {program} did not exist before the first change of this "
     "collection, and is not one of those named in gpufleet_handlers",
     next="Name it in gpufleet_handlers to have it removed, or remove it by hand if this collection did not write it",
 )
 LOWERING_WITHOUT_CAUSE = Sentence(
-    "journal.lowering-without-cause",
+    "restore.lowering-without-cause",
     "this plan would take something away without a cause: {things}",
     why="a plan may take something away only by a cause that it names",
     next="Nothing was changed. Report this message as a bug of the collection",
