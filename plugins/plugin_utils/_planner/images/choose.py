@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, dotted, facts, fit, nvidia_require
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, dotted, facts, fit, messages, nvidia_require
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import BEST, Image
 
 Across = Literal["all", "each"]  # one image that runs on all GPUs of a host, or one for each of them
@@ -60,7 +60,7 @@ def second(best: fit.Fit, other: fit.Fit, targets: cpu.Targets) -> str:
     """Explain why an image that fits is not chosen."""
     pairs = zip(ranks(best, targets), ranks(other, targets), strict=True)
     why = next((name for (name, first), (_name, value) in pairs if first != value), "it is the same")
-    return f"it fits, and {best.image.name} is preferred: {why}"
+    return messages.FITS_LESS.fill(best=best.image.name, criterion=why)
 
 
 # ---------------------------------------------------------------- results
@@ -113,12 +113,6 @@ def pinned(image: Image) -> str:
     return f"{head}{slash}{last.partition(':')[0]}@{image.digest}"
 
 
-NODES_ALONE = (
-    "Hand in device nodes only: the image brings its own driver, and files of the host's must not be put over it. "
-    "cdi_spec with cdi_class: gpu-nodes and cdi_profile: devices makes a CDI kind for that, nvidia.com/gpu-nodes"
-)
-
-
 def set_for(found: fit.Fit, engine: facts.Engine) -> dict[str, Any]:
     """Return what a container of this image needs with this engine.
 
@@ -126,15 +120,15 @@ def set_for(found: fit.Fit, engine: facts.Engine) -> dict[str, Any]:
     """
     legacy = engine.injection in facts.LEGACY
     environment: dict[str, str] = {}
-    notes = []
+    notes = list[str]()
     if found.overridden and (legacy or not engine.injection):
         environment[nvidia_require.DISABLE] = "true"
     if found.image.requires.exact_driver:
         environment["NVIDIA_VISIBLE_DEVICES"] = "void"
-        notes.append(NODES_ALONE)
+        notes.append(messages.NODES_ALONE.fill())
     if found.way == "forward":
-        how = "the NVIDIA runtime does that by itself" if legacy else f"the CDI spec has to have the hook {COMPAT_HOOK}"
-        notes.append(f"The image's own libcuda takes the place of the host's: {how}")
+        by_hook = messages.OWN_LIBCUDA_BY_HOOK.fill(hook=COMPAT_HOOK)
+        notes.append(messages.OWN_LIBCUDA_BY_RUNTIME.fill() if legacy else by_hook)
     devices = "device-nodes" if found.image.requires.exact_driver else "driver"
     shown: Mapping[str, Any] = {"environment": environment, "inject": devices, "notes": notes}
     return {"engine": engine.name, "injection": engine.injection, **shown}
@@ -148,6 +142,8 @@ def problem(found: Sequence[Choice]) -> str:
     empty = next((choice for choice in found if not choice.chosen), None)
     if empty is None:
         return ""
-    whose = f"{empty.gpus[0]}: " if len(found) > 1 else ""
     nearest = empty.rejected[0]
-    return f"{whose}no image of the catalogue fits. The nearest is {nearest.image.name}: {'; '.join(nearest.reasons)}"
+    name, reasons = nearest.image.name, "; ".join(nearest.reasons)
+    if len(found) > 1:
+        return messages.NO_IMAGE_FITS_GPU.fill(gpu=str(empty.gpus[0]), name=name, reasons=reasons)
+    return messages.NO_IMAGE_FITS.fill(name=name, reasons=reasons)

@@ -8,10 +8,8 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Callable, Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, cuda, dotted, facts, nvidia_require
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import cpu, cuda, dotted, facts, messages, nvidia_require
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.requires import BEST, Code, Image, runs, within
-
-NO_DRIVER = "no driver is known on this host"
 
 
 @dc.dataclass(frozen=True)
@@ -53,7 +51,9 @@ def _architecture(image: Image, host: facts.Host) -> list[str]:
     wanted = image.requires.cpu_arch
     if not wanted or host.cpu.architecture in wanted:
         return []
-    return [f"it is for {' or '.join(wanted)}, and this host is {host.cpu.architecture or 'of an architecture that is not known'}"]
+    if not host.cpu.architecture:
+        return [messages.FOR_UNKNOWN_CPU.fill(wanted=" or ".join(wanted))]
+    return [messages.FOR_OTHER_CPU.fill(wanted=" or ".join(wanted), found=host.cpu.architecture)]
 
 
 def _level(image: Image, host: facts.Host) -> list[str]:
@@ -61,9 +61,12 @@ def _level(image: Image, host: facts.Host) -> list[str]:
     if not wanted or (have and list(cpu.LEVELS).index(have) >= list(cpu.LEVELS).index(wanted)):
         return []
     if host.cpu.flags is None and not have:
-        return [f"it needs a CPU of {wanted}, and the level of this CPU is not known"]
+        return [messages.LEVEL_UNKNOWN.fill(wanted=wanted)]
     lacks = cpu.lacking(wanted, host.cpu.flags)
-    return [f"it needs a CPU of {wanted}, and this one is {have or 'of none'}" + (f": it lacks {', '.join(lacks)}" if lacks else "")]
+    found = have or "of none"
+    if not lacks:
+        return [messages.LEVEL_TOO_LOW.fill(wanted=wanted, found=found)]
+    return [messages.LEVEL_LACKS.fill(wanted=wanted, found=found, flags=", ".join(lacks))]
 
 
 def _march(image: Image, host: facts.Host) -> list[str]:
@@ -71,18 +74,17 @@ def _march(image: Image, host: facts.Host) -> list[str]:
     if not wanted or (names is not None and wanted in names):
         return []
     if names is None:
-        return [
-            f"it is compiled for {wanted}, and what this CPU can stand in for is not known: archspec is not installed on the controller"
-        ]
-    return [f"it is compiled for {wanted}, which this CPU cannot stand in for: it would end with an illegal instruction"]
+        return [messages.MARCH_UNKNOWN.fill(wanted=wanted)]
+    return [messages.MARCH_OTHER.fill(wanted=wanted)]
 
 
 def _glibc(image: Image, host: facts.Host) -> list[str]:
     wanted = image.requires.glibc
     if wanted is None or (host.glibc is not None and host.glibc >= wanted):
         return []
-    have = f"this host has {dotted.written(host.glibc)}" if host.glibc else "that of this host is not known"
-    return [f"it needs glibc {dotted.written(wanted)} on the host, and {have}"]
+    if not host.glibc:
+        return [messages.GLIBC_UNKNOWN.fill(wanted=dotted.written(wanted))]
+    return [messages.GLIBC_OLDER.fill(wanted=dotted.written(wanted), found=dotted.written(host.glibc))]
 
 
 def _driver(image: Image, host: facts.Host) -> list[str]:
@@ -90,7 +92,9 @@ def _driver(image: Image, host: facts.Host) -> list[str]:
     if not wanted or (host.release is not None and within(host.release, wanted)):
         return []
     shown = ", ".join(f"{bound.operator}{bound.text}" for bound in wanted)
-    return [f"it needs a driver {shown}, and {f'this host has {host.driver}' if host.driver else NO_DRIVER}"]
+    if not host.driver:
+        return [messages.NEEDS_DRIVER.fill(wanted=shown)]
+    return [messages.NEEDS_OTHER_DRIVER.fill(wanted=shown, found=host.driver)]
 
 
 def _exact(image: Image, host: facts.Host) -> list[str]:
@@ -101,8 +105,9 @@ def _exact(image: Image, host: facts.Host) -> list[str]:
     wanted = image.requires.exact_driver
     if not wanted or host.driver == wanted:
         return []
-    have = f"the kernel module of this host is {host.driver}" if host.driver else NO_DRIVER
-    return [f"it brings the user-space driver {wanted}, which only a kernel module of just this version serves, and {have}"]
+    if not host.driver:
+        return [messages.BRINGS_DRIVER.fill(wanted=wanted)]
+    return [messages.BRINGS_OTHER_DRIVER.fill(wanted=wanted, found=host.driver)]
 
 
 Check = Callable[[Image, facts.Host], list[str]]
@@ -115,11 +120,16 @@ CHECKS: tuple[Check, ...] = (_architecture, _level, _march, _glibc, _driver, _ex
 def _gpu(image: Image, gpu: facts.Gpu) -> list[str]:
     wanted, found = image.requires, list[str]()
     if wanted.memory and (gpu.memory is None or gpu.memory < wanted.memory):
-        have = "that of this one is not known" if gpu.memory is None else f"this one has {gpu.memory} MiB"
-        found.append(f"{gpu}: it needs {wanted.memory} MiB of memory on a GPU, and {have}")
+        if gpu.memory is None:
+            found.append(messages.MEMORY_NOT_KNOWN.fill(gpu=str(gpu), wanted=wanted.memory))
+        else:
+            found.append(messages.MEMORY_LESS.fill(gpu=str(gpu), wanted=wanted.memory, found=gpu.memory))
     if wanted.mig is not None and gpu.mig is not wanted.mig:
-        have = "whether this one has them is not known" if gpu.mig is None else f"this one has {'some' if gpu.mig else 'none'}"
-        found.append(f"{gpu}: it needs a GPU {'with' if wanted.mig else 'without'} MIG devices, and {have}")
+        needed = "with" if wanted.mig else "without"
+        if gpu.mig is None:
+            found.append(messages.WITH_MIG_UNKNOWN.fill(gpu=str(gpu), wanted=needed))
+        else:
+            found.append(messages.WITH_MIG_OTHER.fill(gpu=str(gpu), wanted=needed, found="some" if gpu.mig else "none"))
     return found
 
 
@@ -136,24 +146,24 @@ def _no_cuda(image: Image, host: facts.Host) -> str:
     wanted = image.requires.cuda or ()
     shown = dotted.written(wanted)
     if host.release is None:
-        return f"it needs CUDA {shown}, and {NO_DRIVER}"
+        return messages.CUDA_WITHOUT_DRIVER.fill(wanted=shown)
     first = cuda.FLOORS.get(wanted[0]) or cuda.first_driver(wanted)
-    brings = (
-        f"driver {host.driver} brings CUDA {dotted.written(host.cuda)}" if host.cuda else f"driver {host.driver} is older than the table"
-    )
-    compat = f"; its own libcuda is for drivers {', '.join(map(str, image.compat))}" if image.compat else ""
-    return f"it needs CUDA {shown}, and {brings}" + (f": drivers from {first} on run it" if first else "") + compat
+    brings = messages.BRINGS_CUDA if host.cuda else messages.BEFORE_TABLE
+    driver = brings.format(driver=host.driver, cuda=dotted.written(host.cuda or ()))
+    more = messages.FROM_DRIVER.format(first=first) if first else ""
+    more += messages.OWN_LIBCUDA.format(branches=", ".join(map(str, image.compat))) if image.compat else ""
+    return messages.CUDA_OLDER.fill(wanted=shown, driver=driver, more=more)
 
 
 def _code(image: Image, gpus: Sequence[facts.Gpu], way: str) -> tuple[Code, tuple[str, ...]]:
     """Return the code that runs on the GPU that the image suits worst, and what is wrong with each GPU."""
-    wrong = [reason for gpu in gpus for reason in _forward(gpu)] if way == "forward" else []
+    wrong: list[str] = [reason for gpu in gpus for reason in _forward(gpu)] if way == "forward" else []
     compute = image.requires.compute
     if compute is None:
         needed = image.requires.memory or image.requires.mig is not None or image.requires.cuda
-        return "unstated", (*wrong, *(() if gpus or not needed else ("it needs a GPU, and none is known on this host",)))
+        return "unstated", (*wrong, *(() if gpus or not needed else (messages.NEEDS_GPU.fill(),)))
     if not gpus:
-        return "unstated", ("it needs a GPU, and none is known on this host",)
+        return "unstated", (messages.NEEDS_GPU.fill(),)
     jit = way in ("native", "forward")
     found: list[Code] = []
     for gpu in gpus:
@@ -166,14 +176,14 @@ def _code(image: Image, gpus: Sequence[facts.Gpu], way: str) -> tuple[Code, tupl
 def _forward(gpu: facts.Gpu) -> list[str]:
     if gpu.forward:
         return []
-    why = "whether this one is certified for that is not known" if gpu.forward is None else "this one is not"
-    return [f"{gpu}: its CUDA is newer than the driver's, and a libcuda of its own is for GPUs of data centres: {why}"]
+    row = messages.FORWARD_UNKNOWN if gpu.forward is None else messages.FORWARD_OTHER
+    return [row.fill(gpu=str(gpu))]
 
 
 def _no_code(image: Image, gpu: facts.Gpu, jit: bool) -> str:
     compute = image.requires.compute
     if gpu.capability is None:
-        return f"{gpu}: it has {compute}, and the compute capability of this GPU is not known"
+        return messages.CODE_UNKNOWN.fill(gpu=str(gpu), code=str(compute))
     late = compute and compute.ptx and not jit and runs(compute, gpu.capability, jit=True)
-    why = ": its PTX needs a driver that brings its CUDA" if late else ""
-    return f"{gpu}: it has {compute}, and this GPU is {dotted.written(gpu.capability)}{why}"
+    row = messages.CODE_LATE if late else messages.CODE_OTHER
+    return row.fill(gpu=str(gpu), code=str(compute), found=dotted.written(gpu.capability))

@@ -148,3 +148,77 @@ FACT_NOT_SIZE = Sentence(
     "memory is {value}",
     next="Write MiB as a number, or a size such as 40GiB",
 )
+
+# reasons against an image on a host, and what has to be set for it
+FOR_OTHER_CPU = Sentence("image-fit.other-architecture", "it is for {wanted}, and this host is {found}")
+FOR_UNKNOWN_CPU = Sentence("image-fit.architecture-unknown", "it is for {wanted}, and the architecture of this host is not known")
+LEVEL_UNKNOWN = Sentence("image-fit.level-unknown", "it needs a CPU of {wanted}, and the level of this CPU is not known")
+LEVEL_TOO_LOW = Sentence("image-fit.level-too-low", "it needs a CPU of {wanted}, and this one is {found}")
+LEVEL_LACKS = Sentence("image-fit.level-lacks", "it needs a CPU of {wanted}, and this one is {found}: it lacks {flags}")
+MARCH_UNKNOWN = Sentence(
+    "image-fit.march-unknown",
+    "it is compiled for {wanted}, and what this CPU can stand in for is not known: archspec is not installed on the controller",
+)
+MARCH_OTHER = Sentence(
+    "image-fit.other-march",
+    "it is compiled for {wanted}, which this CPU cannot stand in for: it would end with an illegal instruction",
+)
+GLIBC_UNKNOWN = Sentence("image-fit.glibc-unknown", "it needs glibc {wanted} on the host, and that of this host is not known")
+GLIBC_OLDER = Sentence("image-fit.glibc-older", "it needs glibc {wanted} on the host, and this host has {found}")
+NEEDS_DRIVER = Sentence("image-fit.no-driver", "it needs a driver {wanted}, and no driver is known on this host")
+NEEDS_OTHER_DRIVER = Sentence("image-fit.other-driver", "it needs a driver {wanted}, and this host has {found}")
+BRINGS_DRIVER = Sentence(
+    "image-fit.brings-a-driver",
+    "it brings the user-space driver {wanted}, which only a kernel module of just this version serves, and no driver is known on this host",
+)
+BRINGS_OTHER_DRIVER = Sentence(
+    "image-fit.brings-other-driver",
+    "it brings the user-space driver {wanted}, which only a kernel module of just this version serves, "
+    "and the kernel module of this host is {found}",
+)
+MEMORY_NOT_KNOWN = Sentence(
+    "image-fit.memory-unknown", "{gpu}: it needs {wanted} MiB of memory on a GPU, and that of this one is not known"
+)
+MEMORY_LESS = Sentence("image-fit.less-memory", "{gpu}: it needs {wanted} MiB of memory on a GPU, and this one has {found} MiB")
+WITH_MIG_UNKNOWN = Sentence(
+    "image-fit.mig-unknown", "{gpu}: it needs a GPU {wanted} MIG devices, and whether this one has them is not known"
+)
+WITH_MIG_OTHER = Sentence("image-fit.other-mig", "{gpu}: it needs a GPU {wanted} MIG devices, and this one has {found}")
+CUDA_WITHOUT_DRIVER = Sentence("image-fit.cuda-without-driver", "it needs CUDA {wanted}, and no driver is known on this host")
+CUDA_OLDER = Sentence("image-fit.cuda-older", "it needs CUDA {wanted}, and {driver}{more}")
+BRINGS_CUDA = "driver {driver} brings CUDA {cuda}"
+BEFORE_TABLE = "driver {driver} is older than the table"
+FROM_DRIVER = ": drivers from {first} on run it"
+OWN_LIBCUDA = "; its own libcuda is for drivers {branches}"
+NEEDS_GPU = Sentence("image-fit.no-gpu", "it needs a GPU, and none is known on this host")
+FORWARD_UNKNOWN = Sentence(
+    "image-fit.forward-unknown",
+    "{gpu}: its CUDA is newer than the driver's, and a libcuda of its own is for GPUs of data centres: "
+    "whether this one is certified for that is not known",
+)
+FORWARD_OTHER = Sentence(
+    "image-fit.no-forward",
+    "{gpu}: its CUDA is newer than the driver's, and a libcuda of its own is for GPUs of data centres: this one is not",
+)
+CODE_UNKNOWN = Sentence("image-fit.code-unknown", "{gpu}: it has {code}, and the compute capability of this GPU is not known")
+CODE_OTHER = Sentence("image-fit.other-code", "{gpu}: it has {code}, and this GPU is {found}")
+CODE_LATE = Sentence(
+    "image-fit.ptx-too-new",
+    "{gpu}: it has {code}, and this GPU is {found}: its PTX needs a driver that brings its CUDA",
+)
+FITS_LESS = Sentence("image-fit.second", "it fits, and {best} is preferred: {criterion}")
+NODES_ALONE = Sentence(
+    "image-fit.nodes-alone",
+    "Hand in device nodes only: the image brings its own driver, and files of the host's must not be put over it. "
+    "cdi_spec with cdi_class: gpu-nodes and cdi_profile: devices makes a CDI kind for that, nvidia.com/gpu-nodes",
+)
+OWN_LIBCUDA_BY_RUNTIME = Sentence(
+    "image-fit.own-libcuda-by-runtime",
+    "The image's own libcuda takes the place of the host's: the NVIDIA runtime does that by itself",
+)
+OWN_LIBCUDA_BY_HOOK = Sentence(
+    "image-fit.own-libcuda-by-hook",
+    "The image's own libcuda takes the place of the host's: the CDI spec has to have the hook {hook}",
+)
+NO_IMAGE_FITS = Sentence("image-fit.none", "no image of the catalogue fits. The nearest is {name}: {reasons}")
+NO_IMAGE_FITS_GPU = Sentence("image-fit.none-for-a-gpu", "{gpu}: no image of the catalogue fits. The nearest is {name}: {reasons}")

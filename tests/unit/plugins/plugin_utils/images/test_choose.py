@@ -14,6 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.coded import Coded, get_codes, read_all_coded, read_coded
+
 GENERIC = frozenset({"sse2"})
 HASWELL = GENERIC | {"avx2", "bmi2"}
 BROADWELL = HASWELL | {"rdseed", "adx"}
@@ -80,9 +82,9 @@ def test_a_node_of_a_cluster_that_grew_gets(driver: str, gpu: dict[str, Any], fl
 
 def test_skylake_code_on_a_broadwell_is_an_illegal_instruction() -> None:
     reasons = {r["name"]: r["reasons"] for r in outcome(SOURCE, host("396.44", K80))["choices"][0]["rejected"]}
-    wanted = "it is compiled for skylake_avx512, which this CPU cannot stand in for: it would end with an illegal instruction"
-    assert reasons["skylake512-cuda9.2"] == [wanted]
-    assert reasons["broadwell-cuda9.0"] == ["it fits, and broadwell-cuda9.2 is preferred: its CUDA is older"]
+    assert read_all_coded(reasons["skylake512-cuda9.2"]) == [("image-fit.other-march", {"wanted": "skylake_avx512"})]
+    preferred = ("image-fit.second", {"best": "broadwell-cuda9.2", "criterion": "its CUDA is older"})
+    assert read_all_coded(reasons["broadwell-cuda9.0"]) == [preferred]
 
 
 EXACT = images(
@@ -95,60 +97,117 @@ EXACT = images(
 def test_an_image_with_its_own_driver_wants_the_kernel_module_of_just_that_version(kernel: str, other: str) -> None:
     (found,) = outcome(EXACT, host(kernel, K80, engines=[{"engine": "e", "injection": "legacy"}]))["choices"]
     assert found["chosen"]["name"] == f"with-{kernel}"
-    assert f"the kernel module of this host is {kernel}" in found["rejected"][0]["reasons"][0]
+    assert read_coded(found["rejected"][0]["reasons"][0]) == ("image-fit.brings-other-driver", {"wanted": other, "found": kernel})
     (engine,) = found["engines"]
     assert (engine["inject"], engine["environment"]) == ("device-nodes", {"NVIDIA_VISIBLE_DEVICES": "void"})
 
 
 NEEDS = [
-    # what an image needs, a host, a part of the reason why it does not get it ('' where it does)
-    ({"cuda": "12.4"}, host("550.54.14", A100), ""),
-    ({"cuda": "12.4"}, host("525.60.13", A100), ""),
-    ({"cuda": "12.4"}, host("520.61.05", A100), "driver 520.61.05 brings CUDA 11.8: drivers from 525.60.13 on run it"),
-    ({"cuda": "12.4"}, host("", A100), "no driver is known"),
-    ({"cuda": "12.4"}, host("550.54.14"), "none is known on this host"),
-    ({"cuda": "9.2"}, host("390.30", K80), "drivers from 396.26 on run it"),
-    ({"driver": ">=525, <580"}, host("535.104.05"), ""),
-    ({"driver": ">=525, <580"}, host("580.65.06"), "it needs a driver >=525, <580, and this host has 580.65.06"),
-    ({"driver": "535"}, host(""), "no driver is known"),
-    ({"compute_capability": {"real": ["8.0"]}}, host("550.54.14", A100), ""),
-    ({"compute_capability": {"real": ["8.0"]}}, host("550.54.14", RTX), ""),
-    ({"compute_capability": {"real": ["8.9"]}}, host("550.54.14", A100), "it has machine code for 8.9, and this GPU is 8.0"),
-    ({"compute_capability": {"real": ["9.0a"]}}, host("550.54.14", H100), ""),
-    ({"compute_capability": {"real": ["8.0"]}}, host("550.54.14", {"name": "x"}), "compute capability of this GPU is not known"),
-    ({"compute_capability": {"ptx": ["8.0"]}, "cuda": "12.4"}, host("550.54.14", H100), ""),
-    ({"compute_capability": {"ptx": ["8.0"]}, "cuda": "12.4"}, host("535.54.03", H100), "its PTX needs a driver that brings its CUDA"),
-    ({"compute_capability": {"ptx": ["9.0"]}, "cuda": "12.4"}, host("550.54.14", A100), "it has PTX for 9.0, and this GPU is 8.0"),
-    ({"memory": "70GB"}, host("550.54.14", A100), ""),
-    ({"memory": "80000MB"}, host("550.54.14", A100), ""),
-    ({"memory": "76293MiB"}, host("550.54.14", A100), ""),
-    ({"memory": "76294MiB"}, host("550.54.14", A100), "it needs 76294 MiB of memory on a GPU, and this one has 76293 MiB"),
-    ({"memory": "80GiB"}, host("550.54.14", {**A100, "memory": 81920}), ""),
-    ({"memory": "90GB"}, host("550.54.14", A100), "it needs 85830 MiB of memory on a GPU, and this one has 76293 MiB"),
-    ({"memory": "16GB"}, host("550.54.14", RTX), "that of this one is not known"),
-    ({"mig": True}, host("550.54.14", {**A100, "mig": True}), ""),
-    ({"mig": True}, host("550.54.14", A100), "with MIG devices, and this one has none"),
-    ({"mig": False}, host("550.54.14", {**A100, "mig": True}), "without MIG devices, and this one has some"),
-    ({"mig": False}, host("390.30", K80), "is not known"),
-    ({"cpu_arch": "amd64"}, host("550.54.14"), ""),
-    ({"cpu_arch": ["arm64"]}, host("550.54.14"), "it is for aarch64, and this host is x86_64"),
-    ({"cpu_level": "x86-64-v3"}, host("550.54.14", cpu={"level": "x86-64-v4"}), ""),
-    ({"cpu_level": "x86-64-v3"}, host("550.54.14", cpu={"level": "x86-64-v2"}), "it needs a CPU of x86-64-v3, and this one is x86-64-v2"),
-    ({"cpu_level": "x86-64-v2"}, host("550.54.14"), "it lacks cmov"),
-    ({"cpu_level": "x86-64-v2"}, host("550.54.14", cpu={}), "the level of this CPU is not known"),
-    ({"cpu_march": "haswell"}, host("550.54.14", cpu={"arch": "x86_64"}), "archspec is not installed"),
-    ({"cpu_march": "haswell"}, host("550.54.14", cpu={"march": ["haswell"]}), ""),
-    ({"glibc": "2.34"}, host("550.54.14", glibc="2.36"), ""),
-    ({"glibc": "2.34"}, host("550.54.14", glibc="2.28"), "it needs glibc 2.34 on the host, and this host has 2.28"),
-    ({"glibc": "2.34"}, host("550.54.14"), "that of this host is not known"),
+    # what an image needs, a host, the code below image-fit and the values of the reason why it does not get it (None where it does)
+    ({"cuda": "12.4"}, host("550.54.14", A100), None),
+    ({"cuda": "12.4"}, host("525.60.13", A100), None),
+    (
+        {"cuda": "12.4"},
+        host("520.61.05", A100),
+        ("cuda-older", {"wanted": "12.4", "driver": "driver 520.61.05 brings CUDA 11.8", "more": ": drivers from 525.60.13 on run it"}),
+    ),
+    ({"cuda": "12.4"}, host("", A100), ("cuda-without-driver", {"wanted": "12.4"})),
+    ({"cuda": "12.4"}, host("550.54.14"), ("no-gpu", {})),
+    (
+        {"cuda": "9.2"},
+        host("390.30", K80),
+        ("cuda-older", {"wanted": "9.2", "driver": "driver 390.30 brings CUDA 9.1", "more": ": drivers from 396.26 on run it"}),
+    ),
+    ({"driver": ">=525, <580"}, host("535.104.05"), None),
+    ({"driver": ">=525, <580"}, host("580.65.06"), ("other-driver", {"wanted": ">=525, <580", "found": "580.65.06"})),
+    ({"driver": "535"}, host(""), ("no-driver", {"wanted": ">=535"})),
+    ({"compute_capability": {"real": ["8.0"]}}, host("550.54.14", A100), None),
+    ({"compute_capability": {"real": ["8.0"]}}, host("550.54.14", RTX), None),
+    (
+        {"compute_capability": {"real": ["8.9"]}},
+        host("550.54.14", A100),
+        ("other-code", {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "code": "machine code for 8.9", "found": "8.0"}),
+    ),
+    ({"compute_capability": {"real": ["9.0a"]}}, host("550.54.14", H100), None),
+    (
+        {"compute_capability": {"real": ["8.0"]}},
+        host("550.54.14", {"name": "x"}),
+        ("code-unknown", {"gpu": "GPU x", "code": "machine code for 8.0"}),
+    ),
+    ({"compute_capability": {"ptx": ["8.0"]}, "cuda": "12.4"}, host("550.54.14", H100), None),
+    (
+        {"compute_capability": {"ptx": ["8.0"]}, "cuda": "12.4"},
+        host("535.54.03", H100),
+        ("ptx-too-new", {"gpu": "GPU h100 (NVIDIA H100 80GB HBM3)", "code": "PTX for 8.0", "found": "9.0"}),
+    ),
+    (
+        {"compute_capability": {"ptx": ["9.0"]}, "cuda": "12.4"},
+        host("550.54.14", A100),
+        ("other-code", {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "code": "PTX for 9.0", "found": "8.0"}),
+    ),
+    ({"memory": "70GB"}, host("550.54.14", A100), None),
+    ({"memory": "80000MB"}, host("550.54.14", A100), None),
+    ({"memory": "76293MiB"}, host("550.54.14", A100), None),
+    (
+        {"memory": "76294MiB"},
+        host("550.54.14", A100),
+        ("less-memory", {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "wanted": 76294, "found": 76293}),
+    ),
+    ({"memory": "80GiB"}, host("550.54.14", {**A100, "memory": 81920}), None),
+    (
+        {"memory": "90GB"},
+        host("550.54.14", A100),
+        ("less-memory", {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "wanted": 85830, "found": 76293}),
+    ),
+    ({"memory": "16GB"}, host("550.54.14", RTX), ("memory-unknown", {"gpu": "GPU rtx (NVIDIA GeForce RTX 4090)", "wanted": 15258})),
+    ({"mig": True}, host("550.54.14", {**A100, "mig": True}), None),
+    ({"mig": True}, host("550.54.14", A100), ("other-mig", {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "wanted": "with", "found": "none"})),
+    (
+        {"mig": False},
+        host("550.54.14", {**A100, "mig": True}),
+        ("other-mig", {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "wanted": "without", "found": "some"}),
+    ),
+    ({"mig": False}, host("390.30", K80), ("mig-unknown", {"gpu": "GPU k80 (Tesla K80)", "wanted": "without"})),
+    ({"cpu_arch": "amd64"}, host("550.54.14"), None),
+    ({"cpu_arch": ["arm64"]}, host("550.54.14"), ("other-architecture", {"wanted": "aarch64", "found": "x86_64"})),
+    ({"cpu_level": "x86-64-v3"}, host("550.54.14", cpu={"level": "x86-64-v4"}), None),
+    (
+        {"cpu_level": "x86-64-v3"},
+        host("550.54.14", cpu={"level": "x86-64-v2"}),
+        ("level-too-low", {"wanted": "x86-64-v3", "found": "x86-64-v2"}),
+    ),
+    (
+        {"cpu_level": "x86-64-v2"},
+        host("550.54.14"),
+        (
+            "level-lacks",
+            {
+                "wanted": "x86-64-v2",
+                "found": "of none",
+                "flags": "cmov, cx16, cx8, fpu, fxsr, lahf_lm, mmx, pni, popcnt, sse, sse4_1, sse4_2, ssse3",
+            },
+        ),
+    ),
+    ({"cpu_level": "x86-64-v2"}, host("550.54.14", cpu={}), ("level-unknown", {"wanted": "x86-64-v2"})),
+    ({"cpu_march": "haswell"}, host("550.54.14", cpu={"arch": "x86_64"}), ("march-unknown", {"wanted": "haswell"})),
+    ({"cpu_march": "haswell"}, host("550.54.14", cpu={"march": ["haswell"]}), None),
+    ({"glibc": "2.34"}, host("550.54.14", glibc="2.36"), None),
+    ({"glibc": "2.34"}, host("550.54.14", glibc="2.28"), ("glibc-older", {"wanted": "2.34", "found": "2.28"})),
+    ({"glibc": "2.34"}, host("550.54.14"), ("glibc-unknown", {"wanted": "2.34"})),
 ]
 
 
 @pytest.mark.parametrize(("needs", "of", "why"), NEEDS)
-def test_what_an_image_needs(needs: dict[str, Any], of: facts.Host, why: str) -> None:
+def test_what_an_image_needs(needs: dict[str, Any], of: facts.Host, why: Coded | None) -> None:
     found = outcome(images({"name": "app", "requires": needs}), of)
-    assert found["fits"] is not bool(why), found
-    assert why in found["problem"]
+    assert found["fits"] is (why is None), found
+    if why is None:
+        assert found["problem"] == ""
+        return
+    code, values = why
+    (reason,) = found["choices"][0]["nearest"]["reasons"]
+    assert read_coded(reason) == (f"image-fit.{code}", values)
+    assert read_coded(found["problem"]) == ("image-fit.none", {"name": "app", "reasons": str(reason)})
 
 
 RANKS = [
@@ -183,26 +242,26 @@ def test_same_major_code_comes_between_native_code_and_ptx() -> None:
 def test_weight_then_name_decide_between_equals() -> None:
     found = outcome(images({"name": "b"}, {"name": "a"}, {"name": "c", "weight": 1}), host("550.54.14", A100))["choices"][0]
     assert [found["chosen"]["name"], *(r["name"] for r in found["rejected"])] == ["c", "a", "b"]
-    assert [r["reasons"][0].partition(": ")[2] for r in found["rejected"]] == ["its weight is less", "its weight is less"]
+    assert [r["reasons"][0].values["criterion"] for r in found["rejected"]] == ["its weight is less", "its weight is less"]
 
 
 COMPAT = {"name": "forward", "requires": {"cuda": "12.4", "compute_capability": {"ptx": ["8.0"]}}, "forward_compat": [470, 535]}
 FORWARD = [
-    # driver, GPU, injection, whether it fits, a part of the note or of the reason
-    ("470.256.02", A100, "native-cdi", True, "the CDI spec has to have the hook enable-cuda-compat"),
-    ("470.256.02", A100, "legacy", True, "the NVIDIA runtime does that by itself"),
-    ("535.104.05", A100, "native-cdi", True, "enable-cuda-compat"),
-    ("470.256.02", RTX, "native-cdi", False, "a libcuda of its own is for GPUs of data centres: this one is not"),
-    ("450.80.02", A100, "native-cdi", False, "its own libcuda is for drivers 470, 535"),
+    # driver, GPU, injection, whether it fits, the code of the note or of the reason
+    ("470.256.02", A100, "native-cdi", True, "image-fit.own-libcuda-by-hook"),
+    ("470.256.02", A100, "legacy", True, "image-fit.own-libcuda-by-runtime"),
+    ("535.104.05", A100, "native-cdi", True, "image-fit.own-libcuda-by-hook"),
+    ("470.256.02", RTX, "native-cdi", False, "image-fit.no-forward"),
+    ("450.80.02", A100, "native-cdi", False, "image-fit.cuda-older"),
 ]
 
 
-@pytest.mark.parametrize(("driver", "gpu", "injection", "fits", "said"), FORWARD)
-def test_forward_compatibility(driver: str, gpu: dict[str, Any], injection: str, fits: bool, said: str) -> None:
+@pytest.mark.parametrize(("driver", "gpu", "injection", "fits", "code"), FORWARD)
+def test_forward_compatibility(driver: str, gpu: dict[str, Any], injection: str, fits: bool, code: str) -> None:
     found = outcome(images(COMPAT), host(driver, gpu, engines=[{"engine": "e", "injection": injection}]))
     assert found["fits"] is fits, found
-    notes = "".join(found["choices"][0]["engines"][0]["notes"]) if fits else found["problem"]
-    assert said in notes
+    (choice,) = found["choices"]
+    assert get_codes(choice["engines"][0]["notes"] if fits else choice["nearest"]["reasons"]) == [code]
 
 
 def test_a_newer_cuda_with_its_own_libcuda_is_not_preferred() -> None:
@@ -239,7 +298,8 @@ def test_a_host_with_different_gpus_gets_one_image_for_all_or_one_for_each() -> 
     of = host("550.54.14", A100, H100)
     (both,) = outcome(MIXED, of)["choices"]
     assert (both["chosen"]["name"], both["gpus"]) == ("for-all", ["a100", "h100"])
-    assert "GPU a100 (NVIDIA A100-SXM4-80GB): it has machine code for 9.0, and this GPU is 8.0" in both["rejected"][0]["reasons"]
+    values = {"gpu": "GPU a100 (NVIDIA A100-SXM4-80GB)", "code": "machine code for 9.0", "found": "8.0"}
+    assert ("image-fit.other-code", values) in read_all_coded(both["rejected"][0]["reasons"])
     each = outcome(MIXED, of, "each")["choices"]
     assert [(c["gpus"], c["chosen"]["name"]) for c in each] == [(["a100"], "for-all"), (["h100"], "h")]
 
