@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.messages import NO_SPEC_YET
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, layout, names, outcomes
 
+NO_SPEC_YET = "cdi.no-spec-yet"  # the code of the advice on a host without a usable GPU
 HEAD = ("HOST", "CDI SPEC", "WHY")
 NOT_YET = "nothing to refresh: gpufleet.nvidia.site writes the first spec of this host"
 SUMMED = {"none": "without a spec"}
@@ -52,6 +52,6 @@ def of_host(result: outcomes.Result, check: bool) -> tuple[str, str]:
         return "stale", "; ".join(stale)
     if not verdicts:
         advice = (str(a) for a in result.get("advice") or ())
-        told = (a for a in advice if a.endswith(f"[{NO_SPEC_YET.code}]"))
+        told = (a for a in advice if a.endswith(f"[{NO_SPEC_YET}]"))
         return "none", next(told, "there is no CDI spec on this host, and none is made for it")
     return "fresh", "; ".join(f"{v.get('path')} {v.get('version') or ''}".strip() for v in verdicts)
