@@ -18,8 +18,8 @@ from typing import Literal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Hardware
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import closed_nodes, layouts, messages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import closed_nodes, layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import messages, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import (
     KIND,
     VOID_MOUNT,

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Hardware
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Message
 
 EVERYONE, GROUP = 0o006, 0o060

@@ -25,8 +25,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.drive
     DriverLibrary,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import hooks as hook_program
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts, messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate.hooks import Program
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits, Hook, Mount
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Policy

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Callable, Iterable, Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits, Spec
 
 # specs-go/version.go of the reference library; 0.1.0 and 0.2.0 are known to it but never sufficient.
