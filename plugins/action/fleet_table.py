@@ -87,8 +87,8 @@ def find_following(playbook: str, counts: Mapping[str, Any], check: bool) -> str
 def read_invocation() -> next_command.Invocation:
     """Return what this run was given on its command line."""
     given = context.CLIARGS
-    texts = [tuple(map(str, given.get(name) or ())) for name in ("inventory", "extra_vars")]
-    return next_command.Invocation(*texts, str(given.get("subset") or ""))
+    inventory, extra = (tuple(map(str, given.get(name) or ())) for name in ("inventory", "extra_vars"))
+    return next_command.Invocation(inventory, extra, str(given.get("subset") or ""))
 
 
 def gathered(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.Results:
