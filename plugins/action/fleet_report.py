@@ -14,7 +14,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, outside, rollout_batch, rollout_report
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages, run_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, sink
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_bounds
@@ -92,7 +92,7 @@ def delivered(report: document.Document, place: Path, target: Sequence[str], mor
         return found
     known = [Path(name).expanduser().absolute() for name in more if name]
     why = outside.publish(target, [*files, *(file for file in known if file.is_file())])
-    return {**found, "published": not why, **({"warnings": [f"{outside.PUBLISH} failed: {why}"]} if why else {})}
+    return {**found, "published": not why, **({"warnings": [run_messages.NOT_PUBLISHED.fill(cause=why)]} if why else {})}
 
 
 def read_template() -> str:

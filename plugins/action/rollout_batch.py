@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import run_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     events,
@@ -173,7 +174,7 @@ class EventWriter:
         at = outside.now()
         why = outside.emit(self.sink, events.line(event, at, self.reference, **values))
         if why and not found.unheard:
-            self.result = {"warnings": [f"{events.SETTING} failed, and the rollout goes on without: {why}"]}
+            self.result = {"warnings": [run_messages.EVENTS_FAILED.fill(cause=why)]}
         return dc.replace(found, unheard=found.unheard or bool(why))
 
 
@@ -187,7 +188,7 @@ def noted(write: Callable[[], None]) -> list[str]:
     try:
         write()
     except (PlanError, OSError) as error:
-        return [f"a later rollout will not know which of these hosts came through, and looks at them as at hosts of a killed one: {error}"]
+        return [run_messages.NOT_RECORDED.fill(cause=str(error))]
     return []
 
 
@@ -399,7 +400,8 @@ def closed(wanted: settings.Settings) -> str:
     if window.is_open(wanted.windows, now):
         return ""
     named = "; ".join(w.text for w in wanted.windows)
-    return f"the window is closed (gpufleet_rollout_window: {named}); it opens {window.opens(wanted.windows, now)}"
+    opens = window.opens(wanted.windows, now)
+    return run_messages.WINDOW_CLOSED.fill(windows=named, time=opens)
 
 
 def within_window(found: progress.Progress, wanted: settings.Settings) -> progress.Progress:

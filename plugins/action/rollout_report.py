@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_batch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import run_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, health, progress, rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import bounds, fleet_hosts, names, outcomes, registered
 
@@ -126,10 +127,9 @@ def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], fou
     converged, steps = rollout_batch.converged(variables), rollout_batch.steps(variables)
     if not converged and not any(steps):
         if host in found.bad or started(host, variables):
-            why = "it was lost within its batch, before its change had a result; whether it is in service is not known"
-            return {**about, "unreachable": True, "msg": why}
+            return {**about, "unreachable": True, "msg": run_messages.LOST_IN_BATCH.fill()}
         why = progress.held(found, {host: planned["class"]}).get(host, "")
-        return {**about, "standing": "pending", "msg": why or "its batch did not start"}
+        return {**about, "standing": "pending", "msg": why or run_messages.BATCH_NOT_STARTED.fill()}
     sick = found.unhealthy.get(host)
     noted = notes(host, plan, variables)
     about = {**about, "advice": noted} if noted else about

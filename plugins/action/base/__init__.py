@@ -14,7 +14,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, guard, online, stages, transport, turns
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import messages, run_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, change_ref, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction as transactions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors import NeedMore, PlanError
@@ -307,7 +307,10 @@ def after_rollback(answer: Mapping[str, Any], plan: Plan, send: Callable[[Plan],
     if not answer.get("rolled_back") or not plan.acts:
         return ()
     wrong = differences_.trouble(send(plan))
-    return (f"{plan.differences[0].path} does not tell of the rollback: {wrong}",) if wrong else ()
+    if not wrong:
+        return ()
+    path = plan.differences[0].path
+    return (run_messages.ROLLBACK_NOT_NOTED.fill(path=path, cause=wrong),)
 
 
 def end(answer: Mapping[str, Any]) -> tuple[str, ...]:

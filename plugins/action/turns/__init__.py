@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import claims
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import run_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results
@@ -73,8 +74,8 @@ def taken(cluster: str, host: str, change: Change) -> dict[str, Any]:
 
 
 def refusal(first: str) -> dict[str, str]:
-    why = f"{first}, another server of its cluster, did not come through in this run"
-    return {"message": f"this server is not changed, since {why}", "next": f"Look at {first}, and run again once the cluster's API is well"}
+    message = run_messages.SERVER_WAITS.fill(first=first)
+    return {"code": message.code, "message": message.what, "next": message.next}
 
 
 def begun(file: Path, mine: claims.Process | None) -> str:

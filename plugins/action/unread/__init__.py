@@ -19,6 +19,7 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible_collections.gpufleet.nvidia.plugins.action import guard
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._controller import run_messages
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
 from jinja2 import Environment, TemplateError, meta
 
@@ -73,11 +74,14 @@ def unreadable(name: str, variables: Mapping[str, Any], written: Mapping[str, An
     try:
         undefined = [text for text in leaves(variables[name]) if not constant(text) and text in leaves_written(written[name])]
     except AnsibleError as error:
-        return f"{name} cannot be read: {guard.sentence(error)}"
+        return run_messages.UNREADABLE_VARIABLE.fill(name=name, cause=guard.sentence(error))
     except TemplateError as error:
-        return f"{name} cannot be read: {error}"
+        return run_messages.UNREADABLE_VARIABLE.fill(name=name, cause=str(error))
     # ansible-core before 2.19 gives a template back as it is if something in it is undefined.
-    return f"{name} cannot be read: {missing(undefined[0], written)}" if undefined else ""
+    if not undefined:
+        return ""
+    cause = missing(undefined[0], written)
+    return run_messages.UNREADABLE_VARIABLE.fill(name=name, cause=cause)
 
 
 def leaves(value: Any) -> Iterator[str]:

@@ -28,7 +28,7 @@ def test_a_wrong_setting_of_the_drain_ends_the_run_before_a_host_is_looked_at(tm
     misspelt = {"befor": ["/bin/true"], "after": ["/bin/true"]}
     status, words = play(tmp_path, fleet(tmp_path, gpu1={"gpufleet_drain_commands": misspelt}), "rollout", "--limit", "gpu1:gpu2")
     assert status == 2, words
-    assert "gpufleet_drain_commands has the unknown key 'befor'. Known keys are before, wait, after, marked (for gpu1)" in words
+    assert "gpufleet_drain_commands has the unknown key 'befor', for gpu1. Known keys are before, wait, after, marked" in words
     assert "node : " not in words, "nothing was looked at"
 
 

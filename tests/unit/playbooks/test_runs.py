@@ -132,7 +132,7 @@ def test_an_archive_that_cannot_be_read_is_named_before_a_host_is_looked_at(tmp_
     status, words = play(tmp_path, as_directory(tmp_path, missing), "site")
     assert status == 2, words
     assert "[bundle.unreadable]" in words
-    assert "(for gpu[1-6])" in words
+    assert ", for gpu[1-6] (" in words
     assert "node : " not in words
     _status, words = play(tmp_path, tmp_path / "inventory", "bundle", **missing, gpufleet_toolkit_repository="file:///nowhere")
     assert "bundle : " in words, "which writes that file"
