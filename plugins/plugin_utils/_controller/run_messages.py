@@ -7,28 +7,28 @@ from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.message_types import Sentence
 
-UNREADABLE_VARIABLE = Sentence("run.unreadable-variable", "{name} cannot be read: {cause}")
+UNREADABLE_VARIABLE = Sentence("action.unreadable-variable", "{name} cannot be read: {cause}")
 SERVER_WAITS = Sentence(
-    "run.server-waits",
+    "action.server-waits",
     "this server is not changed, since {first}, another server of its cluster, did not come through in this run",
     next="Look at {first}, and run again once the cluster's API is well",
 )
 EVENTS_FAILED = Sentence(
-    "run.events-failed",
+    "action.events-failed",
     "gpufleet_rollout_events failed, and the rollout goes on without: {cause}",
 )
 NOT_RECORDED = Sentence(
-    "run.not-recorded",
+    "action.not-recorded",
     "a later rollout will not know which of these hosts came through, and looks at them as at hosts of a killed one: {cause}",
 )
-NOT_PUBLISHED = Sentence("run.not-published", "gpufleet_report_publish failed: {cause}")
-ROLLBACK_NOT_NOTED = Sentence("run.rollback-not-noted", "{path} does not tell of the rollback: {cause}")
+NOT_PUBLISHED = Sentence("action.not-published", "gpufleet_report_publish failed: {cause}")
+ROLLBACK_NOT_NOTED = Sentence("action.rollback-not-noted", "{path} does not tell of the rollback: {cause}")
 LOST_IN_BATCH = Sentence(
-    "run.lost-in-batch",
+    "action.lost-in-batch",
     "it was lost within its batch, before its change had a result; whether it is in service is not known",
 )
-BATCH_NOT_STARTED = Sentence("run.batch-not-started", "its batch did not start")
+BATCH_NOT_STARTED = Sentence("action.batch-not-started", "its batch did not start")
 WINDOW_CLOSED = Sentence(
-    "run.window-closed",
+    "action.window-closed",
     "the window is closed (gpufleet_rollout_window: {windows}); it opens {time}",
 )

@@ -19,7 +19,7 @@ from tests.unit.plugins import bad_corpus
 SECONDS = 30
 MEMORY = 256 << 20
 # Parts of which each refusal has a code. The answers of the host's program, `question` and `transaction`, have a kind instead.
-CODED: tuple[str, ...] = ("containerd", "crio", "docker", "gate", "toolkit")
+CODED: tuple[str, ...] = ("containerd", "crio", "docker", "gate", "options", "repository", "toolkit")
 KEYS = ("code", "option", "within")  # of a case: what identifies the message
 CASES = [(part, name) for part in bad_corpus.PARTS for name in bad_corpus.cases(part)]
 
