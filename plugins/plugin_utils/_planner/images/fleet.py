@@ -93,12 +93,13 @@ def counts(results: outcomes.Results) -> dict[str, int]:
 
 def problem(results: outcomes.Results) -> str:
     """Explain why the run is not a success, '' if it is: an image is missing, or a host could not be looked at."""
-    found = counts(results)
-    said = [f"{found[word]} of {len(results)} hosts {text}" for word, text in SAID.items() if found[word]]
-    return f"{' and '.join(said)}; the table has the reasons" if said else ""
-
-
-SAID = {"without an image": "get no image", "not looked at": "could not be looked at"}
+    found, whole = counts(results), len(results)
+    without, unseen = found["without an image"], found["not looked at"]
+    if without and unseen:
+        return messages.HOSTS_WITHOUT_AND_NOT_SEEN.fill(number=without, all=whole, unseen=unseen)
+    if without:
+        return messages.HOSTS_WITHOUT_IMAGE.fill(number=without, all=whole)
+    return messages.HOSTS_NOT_SEEN.fill(number=unseen, all=whole) if unseen else ""
 
 
 # ---------------------------------------------------------------- for programs

@@ -222,3 +222,21 @@ OWN_LIBCUDA_BY_HOOK = Sentence(
 )
 NO_IMAGE_FITS = Sentence("image-fit.none", "no image of the catalogue fits. The nearest is {name}: {reasons}")
 NO_IMAGE_FITS_GPU = Sentence("image-fit.none-for-a-gpu", "{gpu}: no image of the catalogue fits. The nearest is {name}: {reasons}")
+
+OTHER_IMAGE = "Take an image that fits the driver (gpufleet.nvidia.image_select), or set {variable}=true in it if you know better"
+NOT_STARTED = Sentence(
+    "image-fit.not-started",
+    "the image does not fit this host: {reason}; the NVIDIA runtime does not start it here",
+    next=OTHER_IMAGE,
+)
+FAILS_LATER = Sentence(
+    "image-fit.fails-later",
+    "the image does not fit this host: {reason}; nobody stops it here, and it fails when it first uses a GPU",
+    next=OTHER_IMAGE,
+)
+HOSTS_WITHOUT_IMAGE = Sentence("image-fit.hosts-without-image", "{number} of {all} hosts get no image; the table has the reasons")
+HOSTS_NOT_SEEN = Sentence("image-fit.hosts-not-seen", "{number} of {all} hosts could not be looked at; the table has the reasons")
+HOSTS_WITHOUT_AND_NOT_SEEN = Sentence(
+    "image-fit.hosts-without-image-and-not-seen",
+    "{number} of {all} hosts get no image and {unseen} of {all} hosts could not be looked at; the table has the reasons",
+)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import facts, nvidia_require
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import facts, messages, nvidia_require
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.inspected import Inspected
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.nvidia_require import CUDA_VERSION, DISABLE, PREFIX, short
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -52,8 +52,5 @@ def expressions(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def refusal(found: Mapping[str, Any]) -> str:
-    how = (
-        "the NVIDIA runtime does not start it here" if found["enforced"] else "nobody stops it here, and it fails when it first uses a GPU"
-    )
-    step = f"Take an image that fits the driver (gpufleet.nvidia.image_select), or set {DISABLE}=true in it if you know better"
-    return f"the image does not fit this host: {found['why']}; {how}. {step}"
+    row = messages.NOT_STARTED if found["enforced"] else messages.FAILS_LATER
+    return row.fill(reason=found["why"], variable=DISABLE)

@@ -15,6 +15,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.errors im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images import catalogue, choose, facts, fleet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.document import read
 
+from tests.unit.coded import read_coded
+
 PAGE = (Path(__file__).resolve().parents[5] / "docs/images.md").read_text()
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 CATALOGUE = next(block for block in BLOCKS if block.startswith("schema: 1"))
@@ -61,9 +63,10 @@ def test_a_host_that_could_not_be_looked_at_is_no_success() -> None:
     lines = fleet.lines({**RESULTS, "gone1": LOST}, 120)
     assert [line.split()[0] for line in lines if line.startswith(("gone", "kepler", "volta"))] == ["gone1", "kepler1", "volta1"]
     assert lines[-1] == "4 hosts, 2 with an image, 1 without an image, 1 not looked at"
-    assert fleet.problem({**RESULTS, "gone1": LOST}) == (
-        "1 of 4 hosts get no image and 1 of 4 hosts could not be looked at; the table has the reasons"
-    )
+    coded = read_coded(fleet.problem({**RESULTS, "gone1": LOST}))
+    assert coded == ("image-fit.hosts-without-image-and-not-seen", {"number": 1, "all": 4, "unseen": 1})
+    seen = {"ampere1": RESULTS["ampere1"], "gone1": LOST}
+    assert read_coded(fleet.problem(seen)) == ("image-fit.hosts-not-seen", {"number": 1, "all": 2})
     assert fleet.problem({"ampere1": RESULTS["ampere1"]}) == ""
 
 
@@ -73,7 +76,8 @@ def test_a_host_that_is_known_to_have_no_gpu_misses_no_image() -> None:
     assert bare["problem"]
     assert fleet.problem({"ampere1": RESULTS["ampere1"], "web1": {**bare, "without_gpu": True}}) == ""
     assert fleet.lines({"web1": {**bare, "without_gpu": True}}, 120)[-1] == "1 host, 1 without a GPU"
-    assert fleet.problem({"broken1": {**bare, "without_gpu": False}}) == "1 of 1 hosts get no image; the table has the reasons"
+    coded = read_coded(fleet.problem({"broken1": {**bare, "without_gpu": False}}))
+    assert coded == ("image-fit.hosts-without-image", {"number": 1, "all": 1})
 
 
 def test_the_matrix_has_every_image_on_every_host() -> None:
