@@ -174,7 +174,7 @@ DEVICE_OUTRANKED = Sentence("cdi.outranked", DOUBLED, why="it outranks {mine} an
 MANAGEMENT = "containers that watch GPUs may ask for {names}, which no spec of this run defines"
 MANAGEMENT_STEP = Sentence(
     "cdi.management-step",
-    "remove it once no container asks for {kind}, or have gpufleet.nvidia.cdi_spec write one (cdi_layout: management)",
+    "remove it once no container asks for {kind}, or have gpufleet.nvidia.cdi_spec write one ({setting})",
 )
 MANAGEMENT_OF_OPERATOR = Sentence(
     "cdi.management-of-operator",

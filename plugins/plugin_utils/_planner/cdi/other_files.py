@@ -214,5 +214,5 @@ def of_management(file: File, state: Callable[[str], gpu_operator.State]) -> tup
         return (Leftover(gpu_operator.TOOL, file.path, (), exact, "live", found.why, gpu_operator.HAND_OVER),)
     names = f"{management.kind}={management.devices[0].name}" if len(management.devices) == 1 else management.kind
     tool, row = (gpu_operator.TOOL, messages.MANAGEMENT_OF_OPERATOR) if operator else (cdi_files.TOOL, messages.MANAGEMENT_OF_OTHERS)
-    step = messages.MANAGEMENT_STEP.fill(kind=management.kind)
+    step = messages.MANAGEMENT_STEP.fill(kind=management.kind, setting="cdi_layout: management")
     return (Leftover(tool, file.path, (), exact, "kept", row.fill(names=names), step),)

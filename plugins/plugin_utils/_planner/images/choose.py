@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.images.re
 
 Across = Literal["all", "each"]  # one image that runs on all GPUs of a host, or one for each of them
 COMPAT_HOOK = "enable-cuda-compat"
+NODES_ALONE = "cdi_class: gpu-nodes and cdi_profile: devices"  # options of a task of cdi_spec
 Ranks = tuple[tuple[str, Any], ...]
 
 
@@ -125,7 +126,7 @@ def set_for(found: fit.Fit, engine: facts.Engine) -> dict[str, Any]:
         environment[nvidia_require.DISABLE] = "true"
     if found.image.requires.exact_driver:
         environment["NVIDIA_VISIBLE_DEVICES"] = "void"
-        notes.append(messages.NODES_ALONE.fill())
+        notes.append(messages.NODES_ALONE.fill(settings=NODES_ALONE))
     if found.way == "forward":
         by_hook = messages.OWN_LIBCUDA_BY_HOOK.fill(hook=COMPAT_HOOK)
         notes.append(messages.OWN_LIBCUDA_BY_RUNTIME.fill() if legacy else by_hook)

@@ -210,7 +210,7 @@ FITS_LESS = Sentence("image-fit.second", "it fits, and {best} is preferred: {cri
 NODES_ALONE = Sentence(
     "image-fit.nodes-alone",
     "Hand in device nodes only: the image brings its own driver, and files of the host's must not be put over it. "
-    "cdi_spec with cdi_class: gpu-nodes and cdi_profile: devices makes a CDI kind for that, nvidia.com/gpu-nodes",
+    "gpufleet.nvidia.cdi_spec with {settings} makes a CDI kind for that, nvidia.com/gpu-nodes",
 )
 OWN_LIBCUDA_BY_RUNTIME = Sentence(
     "image-fit.own-libcuda-by-runtime",

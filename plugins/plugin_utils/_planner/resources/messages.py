@@ -209,14 +209,15 @@ IMAGE_HOST_OSTREE = Sentence(
     "packages.image-host-ostree",
     "{packages} cannot be installed on a host that runs",
     why="the packages of this system come with its image, and /usr is read-only",
-    next="Add NVIDIA's repository (module toolkit_repository), put them into the image, "
+    next="Add NVIDIA's repository (gpufleet.nvidia.toolkit_repository), put them into the image, "
     "or layer them (rpm-ostree install {packages}), reboot and run again",
 )
 IMAGE_HOST_SNAPSHOT = Sentence(
     "packages.image-host-snapshot",
     "{packages} cannot be installed on a host that runs",
     why="the packages of this system come with its image, and /usr is read-only",
-    next="Add NVIDIA's repository (module toolkit_repository), run transactional-update pkg install {packages}, reboot and run again",
+    next="Add NVIDIA's repository (gpufleet.nvidia.toolkit_repository), run "
+    "transactional-update pkg install {packages}, reboot and run again",
 )
 # device nodes
 NODES_AT_BOOT = Sentence(
