@@ -46,11 +46,23 @@ def batches(words: str) -> list[list[str]]:
 
 
 def told(words: str) -> dict[str, str]:
-    """Host -> what became of it, by the table. Words of two come together."""
-    table = words[words.rindex("\nHOST ") :].partition("\n\n")[0]
-    titles = table.splitlines()[1]
-    at = titles.index("CHANGED"), titles.index("RESTARTED")
-    return {line.split()[0]: line[slice(*at)].strip() for line in table.splitlines()[2:] if line.startswith("gpu")}
+    """Return what became of each host, by the table. Hosts of a folded line are told apart again; a constant column is below the table."""
+    table = words[words.rindex("\nHOST ") :].partition("\n\n")[0].splitlines()[1:]
+    titles = table[0]
+    rows = {line.split()[0]: line for line in table[1:] if line.startswith("gpu")}
+    constant = next((found[1] for line in table if (found := re.search(r"^on all hosts: .*\bchanged ([a-z ]+)", line))), "")
+    start = titles.index("CHANGED") if not constant else 0
+    end = next((titles.index(title) for title in ("RESTARTED", "WHY") if title in titles and titles.index(title) > start), None)
+    return {host: constant or line[start:end].strip() for name, line in rows.items() for host in expand(name)}
+
+
+def expand(name: str) -> list[str]:
+    """Return the hosts of a name such as gpu[1-3,9]."""
+    found = re.fullmatch(r"(\w+)\[([\d,-]+)\]", name)
+    if not found:
+        return [name]
+    spans = [part.partition("-") for part in found[2].split(",")]
+    return [f"{found[1]}{number}" for first, _dash, last in spans for number in range(int(first), int(last or first) + 1)]
 
 
 def changed(place: Path) -> list[str]:

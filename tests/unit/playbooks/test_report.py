@@ -218,6 +218,6 @@ def test_a_wrong_path_is_an_error_that_names_it(path: str, said: str, place: Pla
 @pytest.mark.parametrize("columns", ["80", "200"])
 def test_no_line_of_the_table_is_wider_than_the_terminal(columns: str, place: Place) -> None:
     run = place.play("plan", ["gpu1", "lost1"], COLUMNS=columns)
-    shown = run.words[run.words.index("HOST ") : run.words.index("TASK [End")]
+    shown = run.words[run.words.index("HOST ") : run.words.index("TASK [Write the report")]
     assert max(len(line) for line in shown.splitlines()) <= int(columns)
     assert any("WHY" in line for line in shown.splitlines()) is (columns == "200")
